@@ -1,0 +1,155 @@
+"""Abort as a value: a controller that says stop and why, and signals that hear it.
+
+The write side (`AbortController`) belongs to the engine and the front ends; the read side (`AbortSignal`) is
+passed explicitly, last parameter, to everything that may take long. Abort ends in a typed terminal. Task
+cancellation is something else: it means that the consumer is gone, and is never used to say "stop" from here.
+
+A signal's callbacks run synchronously inside `abort()`, so that a connection or a process group is dealt with
+in the very call that ESC makes, not one loop iteration later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class AbortReason(StrEnum):
+    USER_CANCEL = "user_cancel"
+    """ESC or Ctrl+C: leaves an interruption message."""
+    INTERRUPT = "interrupt"
+    """A new prompt was sent while work was going on: it says enough by itself."""
+    BUDGET = "budget"
+    """The engine's USD budget is spent."""
+    SHUTDOWN = "shutdown"
+    """The program is ending (SIGTERM, terminal gone)."""
+
+
+class Aborted(Exception):
+    """Raised by `AbortSignal.run` only, and caught by whoever called it; never crosses a public boundary."""
+
+    def __init__(self, reason: AbortReason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+class AbortSignal:
+    """Read side. Not thread-safe: lives on one event loop."""
+
+    __slots__ = ("_callbacks", "_reason")
+
+    def __init__(self) -> None:
+        self._reason: AbortReason | None = None
+        self._callbacks: dict[int, Callable[[AbortReason], object]] = {}
+
+    @property
+    def reason(self) -> AbortReason | None:
+        return self._reason
+
+    @property
+    def aborted(self) -> bool:
+        return self._reason is not None
+
+    def on_abort(self, callback: Callable[[AbortReason], object]) -> Callable[[], None]:
+        """Call `callback(reason)` once on abort (at once if that has been); returns a function that unhooks it."""
+        if self._reason is not None:
+            callback(self._reason)
+            return lambda: None
+        key = id(callback)
+        while key in self._callbacks:
+            key += 1
+        self._callbacks[key] = callback
+
+        def unhook() -> None:
+            self._callbacks.pop(key, None)
+
+        return unhook
+
+    async def wait(self) -> AbortReason:
+        """Return the reason as soon as there is one."""
+        if self._reason is not None:
+            return self._reason
+        future: asyncio.Future[AbortReason] = asyncio.get_running_loop().create_future()
+
+        def resolve(reason: AbortReason) -> None:
+            if not future.done():
+                future.set_result(reason)
+
+        unhook = self.on_abort(resolve)
+        try:
+            return await future
+        finally:
+            unhook()
+
+    async def run(self, awaitable: Awaitable[T]) -> T:
+        """Await something, but no longer than until the abort: then it is cancelled, awaited, and `Aborted` raised.
+
+        If it finished in the same instant, its value wins: what was done is not thrown away.
+        """
+        task: asyncio.Future[T] = asyncio.ensure_future(awaitable)
+        if self._reason is not None and not task.done():
+            task.cancel()
+        unhook = self.on_abort(lambda _reason: task.cancel())
+        try:
+            return await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if self._reason is not None and not (current and current.cancelling()):
+                raise Aborted(self._reason) from None
+            raise
+        finally:
+            unhook()
+            if not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await task
+
+    async def sleep(self, seconds: float) -> bool:
+        """Sleep; true if the time passed, false (at once) if it was cut short by an abort."""
+        if self._reason is not None:
+            return False
+        try:
+            async with asyncio.timeout(seconds):
+                await self.wait()
+        except TimeoutError:
+            return True
+        return False
+
+    def _fire(self, reason: AbortReason) -> None:
+        if self._reason is not None:
+            return
+        self._reason = reason
+        callbacks = list(self._callbacks.values())
+        self._callbacks.clear()
+        for callback in callbacks:
+            callback(reason)
+
+
+class AbortController:
+    """Write side. The first reason stays: aborting twice changes nothing."""
+
+    __slots__ = ("_unhook", "signal")
+
+    def __init__(self, parent: AbortSignal | None = None) -> None:
+        self.signal = AbortSignal()
+        self._unhook: Callable[[], None] = lambda: None
+        if parent is not None:
+            self._unhook = parent.on_abort(self.signal._fire)
+
+    def abort(self, reason: AbortReason = AbortReason.USER_CANCEL) -> None:
+        self.signal._fire(reason)
+
+    def close(self) -> None:
+        """Unhook from the parent; a child that is not closed is kept alive by it."""
+        self._unhook()
+
+    def __enter__(self) -> AbortController:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()

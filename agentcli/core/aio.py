@@ -1,0 +1,78 @@
+"""The two pieces of async plumbing that everything shares: merging producers, and ending tasks properly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait until each has really ended; what they raise is swallowed.
+
+    If the caller itself is cancelled meanwhile, the tasks are still waited for, then the cancellation goes on.
+    """
+    pending = [task for task in tasks if not task.done()]
+    for task in pending:
+        task.cancel()
+    cancelled: asyncio.CancelledError | None = None
+    while pending:
+        try:
+            _done, rest = await asyncio.wait(pending)
+            pending = list(rest)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
+class Merge(Generic[T]):
+    """Several producers, one consumer, back-pressure: at most `depth` items wait, then producers wait too.
+
+    Producers are coroutines that call `put`; the consumer iterates until every producer has ended. A producer
+    that raises ends the merge with that exception (producers here do not raise for expected failures, so it is
+    a bug and must be seen). Leave with `aclose()`, which cancels and awaits all producers.
+    """
+
+    def __init__(self, depth: int = 64) -> None:
+        self._items: asyncio.Queue[T | None] = asyncio.Queue(depth)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._error: BaseException | None = None
+        self._closed = False
+
+    def start(self, producer: Coroutine[Any, Any, None], name: str | None = None) -> asyncio.Task[None]:
+        """Start a producer; allowed at any time, also while the consumer iterates."""
+        task = asyncio.get_running_loop().create_task(producer, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def put(self, item: T) -> None:
+        await self._items.put(item)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and self._error is None:
+            self._error = error
+        # Wakes a consumer that waits on an empty queue; one with items comes by here anyway.
+        if self._items.empty() and not self._closed:
+            self._items.put_nowait(None)
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncIterator[T]:
+        while True:
+            if self._error is not None:
+                raise self._error
+            if self._items.empty() and not self._tasks:
+                return
+            item = await self._items.get()
+            if item is not None:
+                yield item
+
+    async def aclose(self) -> None:
+        self._closed = True
+        await cancel_and_wait(self._tasks)

@@ -1,0 +1,413 @@
+"""Every event: what happened, as frozen plain data, in the past tense.
+
+Events are all that a front end sees of the loop. They hold JSON-able values only: no futures, callbacks or live
+objects. Each names the agent it belongs to ("" is the main one), so sub-agents need no wrapper. A field called
+`message`, `block`, `usage` or `result` has the form of `core.messages`; all others are JSON as they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from agentcli.core.messages import (
+    Block,
+    Json,
+    Message,
+    ToolResultBlock,
+    block_from_dict,
+    block_to_dict,
+    message_from_dict,
+    message_to_dict,
+    usage_from_dict,
+    usage_to_dict,
+)
+from agentcli.core.usage import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    agent: str = ""
+
+
+# ------------------------------------------------------------------------------------------- session, submission
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStarted(Event):
+    """First event of every submission: what is in force."""
+
+    session_id: str
+    cwd: str
+    model: str
+    tools: list[str]
+    permission_mode: str
+    api_key_source: str = ""
+    effort: str = ""
+    commands: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageAppended(Event):
+    """The log grew by this message. Persisted before anybody sees it."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptQueued(Event):
+    prompt_id: str
+    text: str
+    priority: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeRaised(Event):
+    """A quiet line for the person: something worth knowing that needs no answer."""
+
+    text: str
+    level: str = "info"
+    """info, warning or error."""
+    code: str = ""
+
+
+# ------------------------------------------------------------------------------------------------- model replies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestStarted(Event):
+    model: str
+    turn: int
+    purpose: str = "turn"
+    """turn, compact, summary: side calls are visible too."""
+    estimated_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyStarted(Event):
+    """A reply begins; `message_id` is the id its message will have in the log, if it gets there."""
+
+    message_id: str
+    api_id: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockStarted(Event):
+    message_id: str
+    index: int
+    kind: str
+    name: str = ""
+    """The tool's name, when kind is tool_use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextStreamed(Event):
+    message_id: str
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingStreamed(Event):
+    message_id: str
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolInputStreamed(Event):
+    message_id: str
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockFinished(Event):
+    """One block of a reply is complete. Persisted before anybody sees it."""
+
+    message_id: str
+    api_id: str
+    model: str
+    index: int
+    block: Block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyTombstoned(Event):
+    """What came of this reply so far is void: remove it from the screen. A retry follows, or an error."""
+
+    message_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawStreamed(Event):
+    """One event of the API as it came; only when asked for."""
+
+    data: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReported(Event):
+    """A response has ended, in whichever way, and this is what it said it used."""
+
+    model: str
+    usage: Usage
+    cost_usd: float | None
+    """None: the price of this model is not known."""
+    purpose: str = "turn"
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryScheduled(Event):
+    attempt: int
+    max_attempts: int
+    wait_seconds: float
+    kind: str
+    text: str
+    status: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamWentQuiet(Event):
+    """Nothing has come for a while; not yet an error."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFellBack(Event):
+    from_model: str
+    to_model: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureDropped(Event):
+    """The endpoint refused a parameter; from now on it is not sent there."""
+
+    feature: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRepaired(Event):
+    """The API refused part of the history; from here on requests leave it out. `through` names the last message."""
+
+    repair: str
+    """strip_thinking or drop_images."""
+    through: str
+    text: str
+
+
+# --------------------------------------------------------------------------------------------------------- tools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStarted(Event):
+    tool_use_id: str
+    name: str
+    input: Json
+    title: str
+    """One line for people, e.g. `Read src/app.py`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolProgressed(Event):
+    """Not kept in the log."""
+
+    tool_use_id: str
+    text: str = ""
+    data: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFinished(Event):
+    """A tool has ended; may come in another order than the calls. Persisted before anybody sees it."""
+
+    tool_use_id: str
+    name: str
+    result: ToolResultBlock
+    summary: str = ""
+    """One line for people: counts, size, exit code."""
+    display: Json = field(default_factory=dict)
+    structured: Any = None
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResultAdded(Event):
+    """The result of a call, in the order of the calls (SPEC T1)."""
+
+    tool_use_id: str
+    name: str
+    result: ToolResultBlock
+    structured: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolBatchSummarised(Event):
+    tool_use_ids: list[str]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionRequested(Event):
+    """Answer with `Engine.answer(request_id, Answer(...))`."""
+
+    request_id: str
+    tool_use_id: str
+    name: str
+    input: Json
+    title: str
+    reason: str
+    suggestions: list[str] = field(default_factory=list)
+    """Rules that would make this question go away, narrowest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionResolved(Event):
+    request_id: str
+    tool_use_id: str
+    behavior: str
+    """allow, deny, or withdrawn when the submission ended first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionDenied(Event):
+    tool_use_id: str
+    name: str
+    input: Json
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookRan(Event):
+    hook_event: str
+    name: str
+    outcome: str
+    """ok, blocked, stopped or failed."""
+    text: str = ""
+
+
+# ----------------------------------------------------------------------------------------------------- the loop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixBroken(Event):
+    """Earlier content of the request changed, so the prompt cache after it is lost; says why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionStarted(Event):
+    trigger: str
+    """manual, auto or reactive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextCompacted(Event):
+    trigger: str
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionFailed(Event):
+    trigger: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopContinued(Event):
+    """The loop goes round again; `transition` is one of SPEC 2.7 and `data` is what belongs to it."""
+
+    transition: str
+    turn: int
+    data: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopEnded(Event):
+    """Last event of `run_loop`."""
+
+    terminal: str
+    turns: int
+    text: str = ""
+    """What to tell the person, when the terminal is not `completed`."""
+    status: int | None = None
+    stop_reason: str | None = None
+    retryable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(Event):
+    """Last event of every submission, exactly one."""
+
+    subtype: str
+    is_error: bool
+    terminal: str
+    text: str
+    """The last answer; on an error what there was of it."""
+    errors: list[str]
+    turns: int
+    duration_ms: int
+    api_duration_ms: int
+    usage: Usage
+    """Of this submission."""
+    total_cost_usd: float
+    """Of the conversation in this process."""
+    fully_priced: bool
+    model_usage: Json
+    """Of the conversation in this process, per model, camelCase as scripts expect it."""
+    permission_denials: list[Json]
+    session_id: str
+    uuid: str
+    stop_reason: str | None = None
+    api_error_status: int | None = None
+    retryable: bool = False
+    structured_output: Any = None
+
+
+EVENT_TYPES: Mapping[str, type[Event]] = {
+    name: value
+    for name, value in list(globals().items())
+    if isinstance(value, type) and issubclass(value, Event) and value is not Event
+}
+
+_ENCODE: Mapping[str, Callable[[Any], Any]] = {
+    "message": message_to_dict,
+    "block": block_to_dict,
+    "result": block_to_dict,
+    "usage": usage_to_dict,
+}
+_DECODE: Mapping[str, Callable[[Any], Any]] = {
+    "message": message_from_dict,
+    "block": block_from_dict,
+    "result": block_from_dict,
+    "usage": usage_from_dict,
+}
+
+
+def event_to_dict(event: Event) -> Json:
+    """The event as JSON-able data; `event` names its type."""
+    data: Json = {"event": type(event).__name__}
+    for spec in fields(event):
+        value = getattr(event, spec.name)
+        encode = _ENCODE.get(spec.name)
+        data[spec.name] = encode(value) if encode else value
+    return data
+
+
+def event_from_dict(data: Mapping[str, Any]) -> Event:
+    """The reverse of `event_to_dict`. Fields of a newer version are ignored; an unknown event is a ValueError."""
+    kind = EVENT_TYPES.get(str(data.get("event")))
+    if kind is None:
+        raise ValueError(f"unknown event: {data.get('event')!r}")
+    known = {spec.name for spec in fields(kind)}
+    values = {name: value for name, value in data.items() if name in known}
+    return kind(**{name: _DECODE[name](value) if name in _DECODE else value for name, value in values.items()})

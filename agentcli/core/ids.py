@@ -1,0 +1,59 @@
+"""Where new ids and the time come from, so that a test or a replay can decide both.
+
+Sleeping is not here: code sleeps with `asyncio.sleep` and a test that wants to skip the waiting runs on a
+virtual-time event loop. Durations come from `Clock.monotonic`, never from the wall clock, which may jump.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Ids(Protocol):
+    def new(self) -> str:
+        """A new id, unique in the world, in the form of a UUID."""
+        ...
+
+
+class Clock(Protocol):
+    def monotonic(self) -> float:
+        """Seconds that never go backwards; only differences mean something."""
+        ...
+
+    def timestamp(self) -> str:
+        """The wall clock in ISO 8601, UTC, with milliseconds."""
+        ...
+
+
+class RandomIds:
+    """Version 4 UUIDs. Spelled out because importing `uuid` costs more than the whole class."""
+
+    def new(self) -> str:
+        raw = bytearray(os.urandom(16))
+        raw[6] = (raw[6] & 0x0F) | 0x40
+        raw[8] = (raw[8] & 0x3F) | 0x80
+        text = raw.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class SystemClock:
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def timestamp(self) -> str:
+        return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class SequentialIds:
+    """Predictable ids for tests, the demo and replay: equal runs give equal logs."""
+
+    def __init__(self, start: int = 1) -> None:
+        self._next = start
+
+    def new(self) -> str:
+        value = self._next
+        self._next += 1
+        return f"00000000-0000-4000-8000-{value:012x}"

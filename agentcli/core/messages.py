@@ -1,0 +1,262 @@
+"""Messages and their blocks: the conversation as values, and their form on the wire.
+
+A block of a kind this version does not know is kept whole (`UnknownBlock`) and sent back as it came. Everything
+here is immutable by convention also where Python cannot enforce it: the dictionaries inside blocks are never
+changed after construction, because the same object is in the log, on disk and in the next request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from agentcli.core.usage import Usage
+
+Json = dict[str, Any]
+Role = Literal["user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    text: str
+    citations: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingBlock:
+    thinking: str
+    signature: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUseBlock:
+    id: str
+    name: str
+    input: Json
+    invalid_json: str | None = None
+    """The text the model wrote, when it is not a JSON object; `input` is then empty and the call is never run."""
+    extra: Json = field(default_factory=dict)
+    """Fields that this version does not know (e.g. `caller`); they go back as they came."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBlock:
+    source: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultBlock:
+    tool_use_id: str
+    content: tuple[TextBlock | ImageBlock | UnknownBlock, ...]
+    is_error: bool = False
+
+    @property
+    def text(self) -> str:
+        return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownBlock:
+    data: Json
+
+    @property
+    def type(self) -> str:
+        return str(self.data.get("type", ""))
+
+
+Block = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | UnknownBlock
+
+
+class Origin(StrEnum):
+    """Why a message is in the log."""
+
+    PROMPT = "prompt"
+    QUEUED = "queued"
+    REPLY = "reply"
+    TOOL_RESULTS = "tool_results"
+    ATTACHMENT = "attachment"
+    INTERRUPTION = "interruption"
+    RECOVERY = "recovery"
+    """Our own words that keep the loop going: output overrun, token budget, empty reply."""
+    HOOK = "hook"
+    SUMMARY = "summary"
+    BOUNDARY = "boundary"
+    """A marker that a compaction happened here; `meta` has trigger, tokens before and after. Never sent."""
+    ERROR = "error"
+    """An error shown to the person. Never sent."""
+
+    @property
+    def local(self) -> bool:
+        """Local messages are part of the log and of what a person sees, but not of any request."""
+        return self in (Origin.BOUNDARY, Origin.ERROR)
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Message:
+    role: Role
+    content: tuple[Block, ...]
+    id: str
+    """Ours, for the log and the session file."""
+    origin: Origin
+    api_id: str = ""
+    model: str = ""
+    stop_reason: str | None = None
+    usage: Usage | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+    @property
+    def tool_uses(self) -> tuple[ToolUseBlock, ...]:
+        return tuple(block for block in self.content if isinstance(block, ToolUseBlock))
+
+    @property
+    def tool_results(self) -> tuple[ToolResultBlock, ...]:
+        return tuple(block for block in self.content if isinstance(block, ToolResultBlock))
+
+
+def is_thinking(block: Block) -> bool:
+    """Thinking in any form, also the encrypted one."""
+    return isinstance(block, ThinkingBlock) or (isinstance(block, UnknownBlock) and block.type == "redacted_thinking")
+
+
+_UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def clean_text(text: str) -> str:
+    """Text that the API takes: NUL and lone surrogates are replaced, the rest is untouched (S8)."""
+    return _UNSENDABLE.sub("\ufffd", text) if _UNSENDABLE.search(text) else text
+
+
+# ---------------------------------------------------------------------------------------------------- wire form
+
+
+def block_to_wire(block: Block) -> Json:
+    match block:
+        case TextBlock(text, citations):
+            wire: Json = {"type": "text", "text": text}
+            if citations:
+                wire["citations"] = list(citations)
+            return wire
+        case ThinkingBlock(thinking, signature):
+            return {"type": "thinking", "thinking": thinking, "signature": signature}
+        case ToolUseBlock():
+            return {"type": "tool_use", "id": block.id, "name": block.name, "input": block.input, **block.extra}
+        case ToolResultBlock():
+            wire = {
+                "type": "tool_result",
+                "tool_use_id": block.tool_use_id,
+                "content": [block_to_wire(part) for part in block.content],
+            }
+            if block.is_error:
+                wire["is_error"] = True
+            return wire
+        case ImageBlock(source):
+            return {"type": "image", "source": source}
+        case UnknownBlock(data):
+            return data
+
+
+def block_from_wire(wire: Mapping[str, Any]) -> Block:
+    """Never raises for a JSON object: what does not have the expected form is kept as an `UnknownBlock`."""
+    data = dict(wire)
+    kind = data.get("type")
+    if kind == "text" and isinstance(data.get("text"), str):
+        return TextBlock(data["text"], tuple(data.get("citations") or ()))
+    if kind == "thinking" and isinstance(data.get("thinking"), str):
+        return ThinkingBlock(data["thinking"], str(data.get("signature") or ""))
+    if kind == "tool_use" and isinstance(data.get("id"), str) and isinstance(data.get("name"), str):
+        known = ("type", "id", "name", "input")
+        given = data.get("input")
+        return ToolUseBlock(
+            id=data["id"],
+            name=data["name"],
+            input=given if isinstance(given, dict) else {},
+            extra={key: value for key, value in data.items() if key not in known},
+        )
+    if kind == "image" and isinstance(data.get("source"), dict):
+        return ImageBlock(data["source"])
+    if kind == "tool_result" and isinstance(data.get("tool_use_id"), str):
+        return ToolResultBlock(data["tool_use_id"], result_content(data.get("content")), bool(data.get("is_error")))
+    return UnknownBlock(data)
+
+
+def result_content(content: object) -> tuple[TextBlock | ImageBlock | UnknownBlock, ...]:
+    """The content of a tool result from its wire form: a string, or a list of blocks."""
+    if isinstance(content, str):
+        return (TextBlock(content),)
+    if not isinstance(content, list):
+        return ()
+    parts = (block_from_wire(part) for part in content if isinstance(part, dict))
+    return tuple(part for part in parts if isinstance(part, TextBlock | ImageBlock | UnknownBlock))
+
+
+# ------------------------------------------------------------------------- our own form, for events and the disk
+
+
+def block_to_dict(block: Block) -> Json:
+    wire = block_to_wire(block)
+    if isinstance(block, ToolUseBlock) and block.invalid_json is not None:
+        wire = {**wire, "invalid_json": block.invalid_json}
+    return wire
+
+
+def block_from_dict(data: Mapping[str, Any]) -> Block:
+    invalid = data.get("invalid_json")
+    block = block_from_wire({key: value for key, value in data.items() if key != "invalid_json"})
+    if isinstance(block, ToolUseBlock) and isinstance(invalid, str):
+        return ToolUseBlock(block.id, block.name, block.input, invalid, block.extra)
+    return block
+
+
+def usage_to_dict(usage: Usage) -> Json:
+    return usage.to_wire()
+
+
+def usage_from_dict(data: Mapping[str, Any]) -> Usage:
+    return Usage().updated(data)
+
+
+def message_to_dict(message: Message) -> Json:
+    data: Json = {
+        "role": message.role,
+        "content": [block_to_dict(block) for block in message.content],
+        "id": message.id,
+        "origin": message.origin.value,
+    }
+    if message.api_id:
+        data["api_id"] = message.api_id
+    if message.model:
+        data["model"] = message.model
+    if message.stop_reason is not None:
+        data["stop_reason"] = message.stop_reason
+    if message.usage is not None:
+        data["usage"] = usage_to_dict(message.usage)
+    if message.meta:
+        data["meta"] = dict(message.meta)
+    return data
+
+
+def message_from_dict(data: Mapping[str, Any]) -> Message:
+    usage = data.get("usage")
+    return Message(
+        role="assistant" if data["role"] == "assistant" else "user",
+        content=tuple(block_from_dict(block) for block in data["content"]),
+        id=str(data["id"]),
+        origin=Origin(data["origin"]),
+        api_id=str(data.get("api_id", "")),
+        model=str(data.get("model", "")),
+        stop_reason=data.get("stop_reason"),
+        usage=usage_from_dict(usage) if usage is not None else None,
+        meta=data.get("meta") or {},
+    )
+
+
+def user_message(content: str | Iterable[Block], id: str, origin: Origin, meta: Mapping[str, Any] | None = None) -> Message:
+    blocks: tuple[Block, ...] = (TextBlock(clean_text(content)),) if isinstance(content, str) else tuple(content)
+    return Message("user", blocks, id, origin, meta=meta or {})

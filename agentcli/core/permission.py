@@ -1,0 +1,59 @@
+"""What a tool says it needs, and what was decided about it.
+
+A tool states its needs and never asks; the policy decides and never runs anything; front ends show the decision
+and never make one. These values are the language between the three.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from agentcli.core.messages import Json
+
+
+class PermissionMode(StrEnum):
+    DEFAULT = "default"
+    ACCEPT_EDITS = "acceptEdits"
+    PLAN = "plan"
+    DONT_ASK = "dontAsk"
+    BYPASS = "bypassPermissions"
+
+
+NeedKind = Literal["none", "read", "write", "execute", "fetch", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One thing a call would do: read or write `target` (an absolute path), execute it (a command), fetch it (a URL)."""
+
+    kind: NeedKind
+    target: str = ""
+
+
+Behavior = Literal["allow", "ask", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided and why. `reason` is a sentence for people; `rule` and `source` name what decided."""
+
+    behavior: Behavior
+    reason: str
+    rule: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A person's (or a program's) answer to a permission question. Goes in through `Engine.answer`."""
+
+    behavior: Literal["allow", "deny"]
+    message: str = ""
+    """On a denial: what to tell the model."""
+    updated_input: Json | None = None
+    rules: tuple[str, ...] = ()
+    """Allow rules to add for the rest of the session, e.g. `Bash(npm test)`."""
+    interrupt: bool = False
+    """On a denial: end the submission too."""

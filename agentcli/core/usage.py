@@ -1,0 +1,153 @@
+"""Tokens and money. Numbers come from untrusted responses: whatever they say, sums and prices stay finite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+TOKEN_LIMIT = 10**9
+"""No response bills more; a larger number is a server's mistake and is cut to this."""
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        return 0
+    return int(min(max(value, 0), TOKEN_LIMIT))
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one response (or a sum of responses) used."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_write_5m_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    web_search_requests: int = 0
+
+    @property
+    def cache_creation_input_tokens(self) -> int:
+        return self.cache_write_5m_tokens + self.cache_write_1h_tokens
+
+    @property
+    def prompt_tokens(self) -> int:
+        """All that was in the request, however it was billed."""
+        return self.input_tokens + self.cache_read_input_tokens + self.cache_creation_input_tokens
+
+    @property
+    def context_tokens(self) -> int:
+        """What the conversation holds after this response."""
+        return self.prompt_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, f.name) for f in fields(self))
+
+    def updated(self, wire: object) -> Usage:
+        """This usage with the fields that a `message_start` or `message_delta` carries put over it."""
+        if not isinstance(wire, Mapping):
+            return self
+        changes: dict[str, int] = {}
+        for name in ("input_tokens", "output_tokens", "cache_read_input_tokens"):
+            if wire.get(name) is not None:
+                changes[name] = _count(wire[name])
+        by_ttl = wire.get("cache_creation")
+        if isinstance(by_ttl, Mapping) and any(v is not None for v in by_ttl.values()):
+            changes["cache_write_5m_tokens"] = _count(by_ttl.get("ephemeral_5m_input_tokens"))
+            changes["cache_write_1h_tokens"] = _count(by_ttl.get("ephemeral_1h_input_tokens"))
+        elif wire.get("cache_creation_input_tokens") is not None:
+            changes["cache_write_5m_tokens"] = _count(wire["cache_creation_input_tokens"])
+            changes["cache_write_1h_tokens"] = 0
+        server = wire.get("server_tool_use")
+        if isinstance(server, Mapping):
+            changes["web_search_requests"] = _count(server.get("web_search_requests"))
+        return replace(self, **changes)
+
+    def to_wire(self) -> dict[str, Any]:
+        """In the API's own field names."""
+        return {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cache_creation_input_tokens": self.cache_creation_input_tokens,
+            "cache_read_input_tokens": self.cache_read_input_tokens,
+            "cache_creation": {
+                "ephemeral_5m_input_tokens": self.cache_write_5m_tokens,
+                "ephemeral_1h_input_tokens": self.cache_write_1h_tokens,
+            },
+            "server_tool_use": {"web_search_requests": self.web_search_requests},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars per million tokens. `above` takes over for a request whose prompt exceeds `above_tokens`."""
+
+    input: float
+    output: float
+    cache_read: float
+    cache_write_5m: float
+    cache_write_1h: float
+    web_search: float = 0.01
+    """Dollars per single search."""
+    above_tokens: int | None = None
+    above: Price | None = None
+
+    @classmethod
+    def of(cls, input: float, output: float, **rest: Any) -> Price:
+        """A price by the API's usual ratios: reads cost a tenth of the input, writes 1.25 (5 m) and 2 (1 h) times."""
+        usual = {"cache_read": input * 0.1, "cache_write_5m": input * 1.25, "cache_write_1h": input * 2}
+        return cls(input=input, output=output, **{**usual, **rest})
+
+    def cost(self, usage: Usage) -> float:
+        price = self
+        if self.above is not None and self.above_tokens is not None and usage.prompt_tokens > self.above_tokens:
+            price = self.above
+        return (
+            usage.input_tokens * price.input
+            + usage.output_tokens * price.output
+            + usage.cache_read_input_tokens * price.cache_read
+            + usage.cache_write_5m_tokens * price.cache_write_5m
+            + usage.cache_write_1h_tokens * price.cache_write_1h
+        ) / 1_000_000 + usage.web_search_requests * price.web_search
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTotals:
+    usage: Usage = Usage()
+    cost_usd: float = 0.0
+    requests: int = 0
+    unpriced_requests: int = 0
+    """Requests whose price is not known; `cost_usd` does not include them and must not be read as complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a conversation has used so far, per model. Immutable: `adding` gives new totals."""
+
+    by_model: Mapping[str, ModelTotals] = field(default_factory=dict)
+
+    def adding(self, model: str, usage: Usage, cost_usd: float | None) -> Totals:
+        old = self.by_model.get(model, ModelTotals())
+        new = ModelTotals(
+            usage=old.usage + usage,
+            cost_usd=old.cost_usd + (cost_usd or 0.0),
+            requests=old.requests + 1,
+            unpriced_requests=old.unpriced_requests + (1 if cost_usd is None else 0),
+        )
+        return Totals({**self.by_model, model: new})
+
+    @property
+    def usage(self) -> Usage:
+        return sum((t.usage for t in self.by_model.values()), Usage())
+
+    @property
+    def cost_usd(self) -> float:
+        return sum(t.cost_usd for t in self.by_model.values())
+
+    @property
+    def fully_priced(self) -> bool:
+        return not any(t.unpriced_requests for t in self.by_model.values())

@@ -1,0 +1,214 @@
+"""The contract between the loop and whatever answers it.
+
+`Provider.stream(request, signal)` never raises for a request, network or model failure: its last event is
+`Finished` or `Failed`. Retrying is its business: it announces every wait and starts the reply again, and the
+consumer learns from `Broken` that what came so far is void. On an abort it closes the connection and ends
+with `Failed(kind=ABORTED)`. Task cancellation (closing the generator) closes the connection too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, Protocol
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.messages import Block, Json
+from agentcli.core.usage import Usage
+
+Effort = Literal["low", "medium", "high", "xhigh", "max"]
+ThinkingMode = Literal["adaptive", "enabled", "disabled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    mode: ThinkingMode = "adaptive"
+    budget_tokens: int | None = None
+    """For `enabled` only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is wanted, in terms of the conversation; a provider fits it to the model (see `body.py`)."""
+
+    model: str
+    messages: tuple[Json, ...]
+    """Normalised, in wire form."""
+    system: tuple[str, ...] = ()
+    """Parts from the most stable to the least; a cache breakpoint follows each of the first two."""
+    tools: tuple[Json, ...] = ()
+    max_tokens: int = 8192
+    thinking: Thinking = Thinking()
+    effort: Effort | None = None
+    """None: the model's own default."""
+    task_budget_total: int | None = None
+    task_budget_remaining: int | None = None
+    fallback_models: tuple[str, ...] = ()
+    forbid_tools: bool = False
+    """The tools stay in the request (cache) but may not be called."""
+    purpose: str = "turn"
+    raw_events: bool = False
+
+
+class FailureKind(StrEnum):
+    OVERLOADED = "overloaded"
+    RATE_LIMIT = "rate_limit"
+    SERVER = "server_error"
+    CONNECTION = "connection"
+    TLS = "tls"
+    PROXY = "proxy"
+    TIMEOUT = "timeout"
+    """408, a stalled stream, or the overall deadline."""
+    CONFLICT = "conflict"
+    BROKEN_STREAM = "broken_stream"
+    AUTHENTICATION = "authentication"
+    PERMISSION = "permission"
+    UNKNOWN_MODEL = "unknown_model"
+    INVALID_REQUEST = "invalid_request"
+    UNSUPPORTED = "unsupported_parameter"
+    PROMPT_TOO_LONG = "prompt_too_long"
+    IMAGE = "image"
+    THINKING_REFUSED = "thinking_refused"
+    PAIRING = "tool_pairing"
+    BILLING = "billing"
+    ABORTED = "aborted"
+    INTERNAL = "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    kind: FailureKind
+    message: str
+    """For people: what happened, then what to do. Never HTML, never a traceback."""
+    status: int | None = None
+    request_id: str = ""
+    retryable: bool = False
+    retry_after: float | None = None
+    detail: str = ""
+    """What the server said, for logs and for recognising."""
+
+
+# ------------------------------------------------------------------------------------- what a stream consists of
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """message_start. May come again after `Broken`: then it is a new reply."""
+
+    api_id: str
+    model: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    index: int
+    kind: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """`kind` is text, thinking or input; signatures, citations and unknown deltas go into the block silently."""
+
+    index: int
+    kind: Literal["text", "thinking", "input"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A block is complete. `cut` is true for a tool call without any input text, which max_tokens may have cut."""
+
+    index: int
+    block: Block
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Last: the reply is whole. `open_blocks` are those that never closed (half of them, e.g. at max_tokens)."""
+
+    stop_reason: str | None
+    usage: Usage
+    stop_details: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The stream failed after `Started`. To retry, ask for the next event; to keep what came (salvage), close
+    the stream. All since the last `Started` is void if you go on. `usage` is what the lost reply said it used."""
+
+    failure: Failure
+    usage: Usage
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A retry is due in `seconds`; an abort ends the wait at once."""
+
+    attempt: int
+    max_attempts: int
+    seconds: float
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """No byte for so long; not yet a failure."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class FellBack:
+    from_model: str
+    to_model: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """The endpoint does not know a parameter: it is left out from now on, and the request is sent again."""
+
+    feature: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """An event of the API as it came; only when the request asks for raw events."""
+
+    data: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Last: no reply. `usage` is what a reply cut off by an abort said it used."""
+
+    failure: Failure
+    usage: Usage = Usage()
+    model: str = ""
+
+
+ModelEvent = (
+    Started | Opened | Delta | Closed | Finished | Broken | Waiting | Quiet | FellBack | Dropped | Raw | Failed
+)
+
+
+class Provider(Protocol):
+    name: str
+
+    def stream(self, request: Request, signal: AbortSignal) -> AsyncGenerator[ModelEvent, None]:
+        """See the module's docstring. Never raises for a request, network or model failure."""
+        ...
+
+    async def warm(self) -> None:
+        """Do what makes the first request slow (imports, TLS context) ahead of time. Never raises."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close pooled connections."""
+        ...

@@ -1,0 +1,96 @@
+"""The contract of a tool, and what it gets to work with.
+
+A tool says what it needs (`needs`) and never asks; it yields progress and then exactly one `Output`; it never
+raises for anything in the world outside (missing file, failing command): that is an `Output` with `is_error`.
+An exception is a bug and is turned into an error result by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.messages import ImageBlock, Json, TextBlock, UnknownBlock
+from agentcli.core.permission import Need
+from agentcli.tools.readcache import ReadCache
+
+Content = str | tuple[TextBlock | ImageBlock | UnknownBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """Where a call runs. Immutable: a tool that changes it says so in its output, and the executor applies it."""
+
+    cwd: Path
+    working_dirs: tuple[Path, ...]
+    """The folders the agent may work in, resolved; the first is where the session started."""
+    results_dir: Path | None = None
+    """A private folder for output too large for the conversation; None when nothing may be written."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """For child processes; keys and tokens are already taken out (S11)."""
+    read_cache: ReadCache = field(default_factory=ReadCache)
+    """What the model has seen of which file. Shared by all calls of a conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Something to show while the tool runs; not kept."""
+
+    text: str = ""
+    data: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What came of a call."""
+
+    content: Content
+    """For the model."""
+    is_error: bool = False
+    summary: str = ""
+    """One line for people, e.g. `214 lines`, `exit 1`."""
+    display: Json = field(default_factory=dict)
+    """For people: `{"kind": "diff" | "code" | "text" | "matches", ...}`; front ends ignore kinds they do not know."""
+    structured: Any = None
+    """For programs: `tool_use_result` in stream-json."""
+    new_cwd: Path | None = None
+    cancel_siblings: bool = False
+    """This failure makes the calls that run beside it pointless (T6)."""
+    final: Any = None
+    """Not None: the submission is complete with this value (the structured-output tool)."""
+
+
+class Tool(Protocol):
+    """Input is a plain dictionary that has passed `input_schema`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def input_schema(self) -> Json: ...
+
+    def title(self, input: Json) -> str:
+        """One line for people: what this call does. Also called with input that failed its schema."""
+        ...
+
+    def is_safe(self, input: Json) -> bool:
+        """Whether this very call only reads, so that it may run beside others and be thrown away and run again."""
+        ...
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        """What permission has to cover. Cheap, no side effects, never asks."""
+        ...
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        """What the schema cannot say: None if fine, else a sentence for the model. Before permission is asked."""
+        ...
+
+    def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> AsyncGenerator[Progress | Output, None]:
+        """Progress, then one Output. On an abort: stop soon, leave no process behind, still yield an Output."""
+        ...
