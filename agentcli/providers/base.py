@@ -193,9 +193,7 @@ class Failed:
     model: str = ""
 
 
-ModelEvent = (
-    Started | Opened | Delta | Closed | Finished | Broken | Waiting | Quiet | FellBack | Dropped | Raw | Failed
-)
+ModelEvent = Started | Opened | Delta | Closed | Finished | Broken | Waiting | Quiet | FellBack | Dropped | Raw | Failed
 
 
 class Provider(Protocol):

@@ -1,0 +1,262 @@
+"""Raw events of the API in, blocks of a reply out.
+
+Nothing the server sends is fatal here but a stream that cannot be a reply at all (`StreamError`). Unknown
+events are ignored, unknown blocks and deltas are kept. The text of a tool's input is kept as it came and parsed
+once, at the end of its block.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from agentcli.core.ids import Ids
+from agentcli.core.messages import Block, Json, TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock, clean_text
+from agentcli.core.usage import Usage
+from agentcli.providers.base import Closed, Delta, Finished, ModelEvent, Opened, Started
+
+_UNSENDABLE_ESCAPE = re.compile(r"\\u(?:0000|d[89a-f])", re.IGNORECASE)
+_TOOL_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_DELTA_HOME = {"text_delta": "text", "thinking_delta": "thinking"}
+
+
+class StreamError(Exception):
+    """What came is no reply: to be treated as a broken stream."""
+
+
+@dataclass(slots=True)
+class _OpenBlock:
+    data: Json
+    """The block as content_block_start gave it."""
+    kind: str
+    pieces: list[str] = field(default_factory=list)
+    signature: list[str] = field(default_factory=list)
+    citations: list[Json] = field(default_factory=list)
+    unknown: list[Json] = field(default_factory=list)
+
+
+class Accumulator:
+    """One reply. `taken_ids` gives the tool_use ids that the conversation already has; asked only when needed."""
+
+    def __init__(self, model: str, ids: Ids, taken_ids: Callable[[], Collection[str]]) -> None:
+        self.model = model
+        self.usage = Usage()
+        self.started = False
+        self.finished = False
+        self._ids = ids
+        self._taken_ids = taken_ids
+        self._taken: set[str] | None = None
+        self._open: dict[int, _OpenBlock] = {}
+        self._stop_reason: str | None = None
+        self._stop_details: Json = {}
+
+    def feed(self, event: Json) -> Iterator[ModelEvent]:
+        """What an API event means. Raises `StreamError`."""
+        kind = event.get("type")
+        if kind == "content_block_delta":
+            delta = event.get("delta")
+            if isinstance(delta, dict):
+                yield from self._delta(_index(event), delta)
+        elif kind == "content_block_start":
+            block = event.get("content_block")
+            yield from self._start_block(_index(event), block if isinstance(block, dict) else {})
+        elif kind == "content_block_stop":
+            block = self._open.pop(_index(event), None)
+            if block is not None:
+                yield self._close(_index(event), block)
+        elif kind == "message_start":
+            yield from self._start(event)
+        elif kind == "message_delta":
+            self._message_delta(event)
+        elif kind == "message_stop":
+            yield from self._finish()
+
+    def end_of_stream(self) -> Iterator[ModelEvent]:
+        """The body ended. A reply whose stop_reason has come is whole; any other raises `StreamError`."""
+        if self.finished:
+            return
+        if self._stop_reason is None:
+            raise StreamError("the reply ended before it was complete")
+        yield from self._finish()
+
+    # ---------------------------------------------------------------------------------------------- the message
+
+    def _start(self, event: Json) -> Iterator[ModelEvent]:
+        message = event.get("message")
+        message = message if isinstance(message, dict) else {}
+        self.usage = Usage().updated(message.get("usage"))
+        if self.started:
+            return
+        self.started = True
+        self.model = str(message.get("model") or self.model)
+        yield Started(api_id=str(message.get("id") or ""), model=self.model, usage=self.usage)
+
+    def _message_delta(self, event: Json) -> None:
+        self.usage = self.usage.updated(event.get("usage"))
+        delta = event.get("delta")
+        if not isinstance(delta, dict):
+            return
+        if delta.get("stop_reason") is not None:
+            self._stop_reason = str(delta["stop_reason"])
+        if isinstance(delta.get("stop_details"), dict):
+            self._stop_details = delta["stop_details"]
+
+    def _finish(self) -> Iterator[ModelEvent]:
+        if not self.started:
+            raise StreamError("the reply has no beginning")
+        for index, block in sorted(self._open.items()):
+            # A half tool call must never run and half a thinking block has no signature; half a text is a text.
+            if block.kind == "text" and any(block.pieces):
+                yield self._close(index, block)
+            elif block.kind == "tool_use":
+                raw = "".join(block.pieces)
+                yield Closed(
+                    index, ToolUseBlock(self._fresh_id(block.data), str(block.data.get("name")), {}, raw), cut=True
+                )
+        self._open.clear()
+        self.finished = True
+        yield Finished(self._stop_reason, self.usage, self._stop_details)
+
+    # ------------------------------------------------------------------------------------------------ the blocks
+
+    def _start_block(self, index: int, data: Json) -> Iterator[ModelEvent]:
+        if not self.started:
+            raise StreamError("content came before the reply's beginning")
+        block = self._open[index] = _OpenBlock(data, str(data.get("type", "")))
+        yield Opened(index, block.kind, str(data.get("name", "")) if "name" in data else "")
+        head = data.get(block.kind) if block.kind in ("text", "thinking") else None
+        if isinstance(head, str) and head:
+            block.pieces.append(head)
+            yield Delta(index, "text" if block.kind == "text" else "thinking", head)
+
+    def _delta(self, index: int, delta: Json) -> Iterator[ModelEvent]:
+        kind = delta.get("type")
+        block = self._open.get(index)
+        if block is None:
+            # Some servers leave content_block_start out; for plain text nothing is lost by supplying it.
+            home = _DELTA_HOME.get(str(kind))
+            if home is None:
+                return
+            yield from self._start_block(index, {"type": home, home: ""})
+            block = self._open[index]
+        shown: Literal["text", "thinking", "input"]
+        if kind == "text_delta":
+            text, shown = delta.get("text"), "text"
+        elif kind == "thinking_delta":
+            text, shown = delta.get("thinking"), "thinking"
+        elif kind == "input_json_delta":
+            text, shown = delta.get("partial_json"), "input"
+        else:
+            self._silent_delta(block, delta)
+            return
+        if isinstance(text, str) and text:
+            block.pieces.append(text)
+            yield Delta(index, shown, text)
+
+    @staticmethod
+    def _silent_delta(block: _OpenBlock, delta: Json) -> None:
+        match delta.get("type"):
+            case "signature_delta":
+                block.signature.append(str(delta.get("signature", "")))
+            case "citations_delta" if isinstance(delta.get("citation"), dict):
+                block.citations.append(delta["citation"])
+            case _:
+                block.unknown.append(delta)
+
+    def _close(self, index: int, block: _OpenBlock) -> Closed:
+        text = "".join(block.pieces)
+        if block.kind == "tool_use":
+            return self._close_tool(index, block, text)
+        value: Block
+        if block.kind == "text":
+            citations = (*(block.data.get("citations") or ()), *block.citations)
+            value = TextBlock(_sendable(text), citations)
+        elif block.kind == "thinking":
+            signature = "".join(block.signature) or str(block.data.get("signature") or "")
+            value = ThinkingBlock(_sendable(text), signature)
+        else:
+            value = UnknownBlock(_unknown_data(block, text))
+        return Closed(index, value)
+
+    def _close_tool(self, index: int, block: _OpenBlock, text: str) -> Closed:
+        given = block.data.get("input")
+        value, invalid = parse_input(text) if text.strip() else (given if isinstance(given, dict) else {}, None)
+        known = ("type", "id", "name", "input")
+        call = ToolUseBlock(
+            id=self._fresh_id(block.data),
+            name=str(block.data.get("name", "")),
+            input=value,
+            invalid_json=invalid,
+            extra={key: item for key, item in block.data.items() if key not in known},
+        )
+        return Closed(index, call, cut=not text.strip() and not value)
+
+    def _fresh_id(self, data: Json) -> str:
+        """The call's own id, or a new one if it is already used in this conversation or the API would refuse it."""
+        if self._taken is None:
+            self._taken = set(self._taken_ids())
+        own = data.get("id")
+        if not isinstance(own, str) or own in self._taken or not _TOOL_ID.fullmatch(own):
+            own = "toolu_" + self._ids.new().replace("-", "")
+        self._taken.add(own)
+        return own
+
+
+def parse_input(text: str) -> tuple[Json, str | None]:
+    """The input of a tool call from its JSON text: (input, None), or ({}, the text) if it is no JSON object."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}, clean_text(text)
+    if not isinstance(value, dict):
+        return {}, clean_text(text)
+    if _UNSENDABLE_ESCAPE.search(text):
+        value = _cleaned(value)
+    return value, None
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {clean_text(key): _cleaned(item) for key, item in value.items()}
+    return value
+
+
+def _sendable(text: str) -> str:
+    """Text that the API takes back. A character that two deltas cut into its surrogates is put together again."""
+    cleaned = clean_text(text)
+    if cleaned is text or cleaned == text:
+        return text
+    return clean_text(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+
+
+def _unknown_data(block: _OpenBlock, text: str) -> Json:
+    data = dict(block.data)
+    if text:
+        if block.kind.endswith("tool_use"):
+            data["input"], invalid = parse_input(text)
+            if invalid is not None:
+                data["input"] = {}
+        else:
+            data["text"] = text
+    for delta in block.unknown:
+        # The best guess there is: a delta carries pieces of the block's own fields.
+        for key, value in delta.items():
+            if key == "type":
+                continue
+            old = data.get(key)
+            data[key] = old + value if isinstance(old, str) and isinstance(value, str) else value
+    if block.signature:
+        data["signature"] = "".join(block.signature)
+    return data
+
+
+def _index(event: Json) -> int:
+    index = event.get("index")
+    return index if isinstance(index, int) else 0

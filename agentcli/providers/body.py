@@ -1,0 +1,228 @@
+"""A `Request` fitted to a model: the JSON body of the Messages API.
+
+Deterministic: equal requests give equal bytes, and what changes between the turns of a conversation comes last,
+so that the prefix stays the same for the prompt cache. The messages given are never changed; the few blocks that
+get a cache breakpoint are copied. Never here: temperature, top_p, top_k (the API refuses them).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from typing import Any
+
+from agentcli.core.messages import Json
+from agentcli.providers.base import Request
+from agentcli.providers.catalog import ModelInfo, nearest_effort
+
+TASK_BUDGET_BETA = "task-budgets-2026-03-13"
+MIN_THINKING_BUDGET = 1024
+MAX_BREAKPOINTS = 4
+_BREAKPOINT: Json = {"type": "ephemeral"}
+
+
+class Feature(StrEnum):
+    """What an endpoint may not know, and a request can do without."""
+
+    THINKING_DISPLAY = "thinking.display"
+    THINKING = "thinking"
+    EFFORT = "effort"
+    TASK_BUDGET = "task budget"
+    CACHE_CONTROL = "cache_control"
+    TOOL_CHOICE = "tool_choice"
+
+
+def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] = ()) -> tuple[Json, tuple[str, ...]]:
+    """The body, and the beta features to name in the header."""
+    betas: list[str] = []
+    caching = Feature.CACHE_CONTROL not in dropped
+    system: list[Json] = [{"type": "text", "text": part} for part in request.system if part.strip()]
+    used = 0
+    if caching:
+        for part in system[:2]:
+            part["cache_control"] = _BREAKPOINT
+        used = min(len(system), 2)
+    body: Json = {"model": info.id}
+    if system:
+        body["system"] = system
+    if request.tools:
+        tools = list(request.tools)
+        if caching and not system:
+            # With a system prompt its breakpoints cover the tools, which come before it in the cache's order.
+            tools[-1] = {**tools[-1], "cache_control": _BREAKPOINT}
+            used += 1
+        body["tools"] = tools
+    messages = list(request.messages)
+    if caching:
+        mark_tail(messages, min(2, MAX_BREAKPOINTS - used))
+    body["messages"] = messages
+    if request.tools and request.forbid_tools and Feature.TOOL_CHOICE not in dropped:
+        body["tool_choice"] = {"type": "none"}
+    max_tokens = min(request.max_tokens, info.max_output)
+    thinking = _thinking(request, info, max_tokens, dropped)
+    if thinking:
+        body["thinking"] = thinking
+    output_config = _output_config(request, info, dropped)
+    if "task_budget" in output_config:
+        betas.append(TASK_BUDGET_BETA)
+    if output_config:
+        body["output_config"] = output_config
+    body["max_tokens"] = max_tokens
+    body["stream"] = True
+    return body, tuple(betas)
+
+
+def _thinking(request: Request, info: ModelInfo, max_tokens: int, dropped: Collection[Feature]) -> Json | None:
+    if Feature.THINKING in dropped:
+        return None
+    mode = request.thinking.mode
+    if mode == "enabled" and "enabled" not in info.thinking and "adaptive" in info.thinking:
+        mode = "adaptive"
+    if mode not in info.thinking:
+        return None
+    if mode == "adaptive":
+        return (
+            {"type": "adaptive"}
+            if Feature.THINKING_DISPLAY in dropped
+            else {"type": "adaptive", "display": "summarized"}
+        )
+    if mode == "disabled":
+        return {"type": "disabled"}
+    budget = min(request.thinking.budget_tokens or max_tokens // 2, max_tokens - 1)
+    if max_tokens <= MIN_THINKING_BUDGET:
+        return None
+    return {"type": "enabled", "budget_tokens": max(budget, MIN_THINKING_BUDGET)}
+
+
+def _output_config(request: Request, info: ModelInfo, dropped: Collection[Feature]) -> Json:
+    config: Json = {}
+    if request.effort is not None and Feature.EFFORT not in dropped:
+        effort, _message = nearest_effort(info, request.effort)
+        if effort is not None:
+            config["effort"] = effort
+    if request.task_budget_total is not None and info.task_budget and Feature.TASK_BUDGET not in dropped:
+        budget: Json = {"type": "tokens", "total": request.task_budget_total}
+        if request.task_budget_remaining is not None:
+            budget["remaining"] = max(request.task_budget_remaining, 0)
+        config["task_budget"] = budget
+    return config
+
+
+# ------------------------------------------------------------------------------------------------ cache breakpoints
+
+
+def mark_tail(messages: list[Json], count: int) -> None:
+    """Put moving breakpoints on the end of the last message and of the user message before it, in place of copies.
+
+    The second lets a request find what the one before it wrote, however many blocks this turn has added: the
+    cache looks back only some twenty blocks from a breakpoint.
+    """
+    last = len(messages) - 1
+    if count < 1 or last < 0:
+        return
+    wanted = [last]
+    earlier = next((i for i in range(last - 1, -1, -1) if messages[i].get("role") == "user"), None)
+    if earlier is not None and count > 1:
+        wanted.append(earlier)
+    for index in wanted:
+        marked = _marked(messages[index])
+        if marked is not None:
+            messages[index] = marked
+
+
+def _marked(message: Json) -> Json | None:
+    """A copy of the message with a breakpoint on its last block that can carry one; None if none can."""
+    content: Any = message.get("content")
+    if isinstance(content, str):
+        return (
+            {**message, "content": [{"type": "text", "text": content, "cache_control": _BREAKPOINT}]}
+            if content.strip()
+            else None
+        )
+    if not isinstance(content, Sequence):
+        return None
+    for position in range(len(content) - 1, -1, -1):
+        block = content[position]
+        if not isinstance(block, dict) or block.get("type") in ("thinking", "redacted_thinking"):
+            continue
+        if block.get("type") == "text" and not str(block.get("text", "")).strip():
+            continue
+        blocks = list(content)
+        blocks[position] = {**block, "cache_control": _BREAKPOINT}
+        return {**message, "content": blocks}
+    return None
+
+
+# --------------------------------------------------------------------------------- what the endpoint did not accept
+
+_BLAME: tuple[tuple[Feature, re.Pattern[str]], ...] = (
+    (Feature.CACHE_CONTROL, re.compile(r"cache[_ ]control|ephemeral|prompt caching", re.IGNORECASE)),
+    (Feature.TASK_BUDGET, re.compile(r"task[_ -]budget|anthropic-beta|\bbetas?\b", re.IGNORECASE)),
+    (Feature.EFFORT, re.compile(r"\beffort\b", re.IGNORECASE)),
+    (Feature.THINKING_DISPLAY, re.compile(r"\bdisplay\b|summarized", re.IGNORECASE)),
+    (Feature.THINKING, re.compile(r"thinking|adaptive|budget_tokens|reasoning", re.IGNORECASE)),
+    (Feature.TOOL_CHOICE, re.compile(r"tool_choice", re.IGNORECASE)),
+)
+_OUTPUT_CONFIG = re.compile(r"output_config", re.IGNORECASE)
+_OUTPUT_CAP = re.compile(r"max_tokens\D{0,20}?(\d+)\s*>\s*(\d+)", re.IGNORECASE)
+
+
+def blamed_feature(detail: str, body: Json) -> Feature | None:
+    """Which optional part of this very body an error message names; None if it names none that was sent."""
+    sent = _sent_features(body)
+    for feature, pattern in _BLAME:
+        if feature in sent and pattern.search(detail):
+            return feature
+    if _OUTPUT_CONFIG.search(detail):
+        return next((f for f in (Feature.TASK_BUDGET, Feature.EFFORT) if f in sent), None)
+    return None
+
+
+def output_cap(detail: str, body: Json) -> int | None:
+    """The model's output limit, if that is what an error message complains about and it is lower than what was sent."""
+    found = _OUTPUT_CAP.search(detail)
+    if found is None:
+        return None
+    cap = int(found[2])
+    return cap if 0 < cap < int(body["max_tokens"]) else None
+
+
+def _sent_features(body: Json) -> set[Feature]:
+    sent: set[Feature] = set()
+    thinking, config = body.get("thinking"), body.get("output_config", {})
+    if thinking:
+        sent.add(Feature.THINKING)
+        if "display" in thinking:
+            sent.add(Feature.THINKING_DISPLAY)
+    if "effort" in config:
+        sent.add(Feature.EFFORT)
+    if "task_budget" in config:
+        sent.add(Feature.TASK_BUDGET)
+    if "tool_choice" in body:
+        sent.add(Feature.TOOL_CHOICE)
+    if _has_breakpoint(body):
+        sent.add(Feature.CACHE_CONTROL)
+    return sent
+
+
+def _has_breakpoint(body: Json) -> bool:
+    parts: list[Any] = [*body.get("system", ()), *body.get("tools", ())]
+    for message in body["messages"]:
+        if isinstance(message.get("content"), list):
+            parts += message["content"]
+    return any(isinstance(part, dict) and "cache_control" in part for part in parts)
+
+
+DROPPED_TEXT: dict[Feature, str] = {
+    Feature.THINKING_DISPLAY: "The endpoint does not show summaries of thinking",
+    Feature.THINKING: "The endpoint does not take the thinking setting",
+    Feature.EFFORT: "The endpoint does not take an effort level",
+    Feature.TASK_BUDGET: "The endpoint does not take a task budget",
+    Feature.CACHE_CONTROL: "The endpoint does not do prompt caching",
+    Feature.TOOL_CHOICE: "The endpoint cannot be told not to use tools",
+}
+
+
+def dropped_message(feature: Feature) -> str:
+    return f"{DROPPED_TEXT[feature]}; it is left out from now on."

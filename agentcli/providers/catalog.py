@@ -1,0 +1,208 @@
+"""What is known about models: windows, output caps, effort levels, thinking, prices with the date they were taken.
+
+A model that is not listed gets conservative limits and no price: never a price of zero. All of it can be set in
+settings (`models`), which win over this table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agentcli.core.usage import Price
+from agentcli.providers.base import Effort, ThinkingMode
+
+PRICES_TAKEN = "2026-11-16"
+DEFAULT_MODEL = "claude-opus-5-5"
+SMALL_MODEL = "claude-haiku-5-5"
+
+EFFORTS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
+_ALWAYS: tuple[ThinkingMode, ...] = ("adaptive",)
+_CHOICE: tuple[ThinkingMode, ...] = ("adaptive", "disabled")
+_BUDGETED: tuple[ThinkingMode, ...] = ("adaptive", "enabled", "disabled")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    id: str
+    context_window: int
+    max_output: int
+    efforts: tuple[Effort, ...] = ()
+    """Ascending; empty: the model takes none."""
+    default_effort: Effort | None = None
+    thinking: tuple[ThinkingMode, ...] = ()
+    """The modes that may be sent. Without `disabled` the model always thinks; empty: the field is left out."""
+    price: Price | None = None
+    task_budget: bool = False
+    known: bool = True
+
+    @property
+    def always_thinks(self) -> bool:
+        return "adaptive" in self.thinking and "disabled" not in self.thinking
+
+
+_M = 1_000_000
+_K = 1_000
+
+
+def _model(id: str, price: Price | None, **rest: Any) -> ModelInfo:
+    usual: dict[str, Any] = {
+        "context_window": _M,
+        "max_output": 128 * _K,
+        "efforts": EFFORTS,
+        "default_effort": "high",
+        "thinking": _CHOICE,
+        "task_budget": True,
+    }
+    return ModelInfo(id=id, price=price, **{**usual, **rest})
+
+
+_HAIKU_SMALL_PROMPT = 100 * _K
+_MODELS: tuple[ModelInfo, ...] = (
+    _model("claude-fable-5-2", Price.of(8, 40), thinking=_ALWAYS),
+    _model("claude-fable-5-1", Price.of(10, 50), thinking=_ALWAYS),
+    _model(
+        "claude-opus-5-5",
+        Price.of(4, 20, cache_read=0.2, cache_write_5m=5, cache_write_1h=8),
+        thinking=_ALWAYS,
+        default_effort="medium",
+    ),
+    _model("claude-sonnet-5-5", Price.of(2, 10)),
+    _model(
+        "claude-haiku-5-5",
+        Price.of(0.1, 0.5, above_tokens=_HAIKU_SMALL_PROMPT, above=Price.of(0.5, 2.5)),
+    ),
+    _model("claude-opus-5", Price.of(5, 25)),
+    _model("claude-sonnet-5", Price.of(2, 10)),
+    _model(
+        "claude-haiku-4-5",
+        Price.of(1, 5),
+        context_window=200 * _K,
+        max_output=64 * _K,
+        efforts=(),
+        default_effort=None,
+        thinking=("enabled", "disabled"),
+        task_budget=False,
+    ),
+    # Prices of the models below were not found on the day the table was made: they count as unknown.
+    _model("claude-fable-5", None, thinking=_ALWAYS),
+    _model("claude-mythos-5-2", None, thinking=_ALWAYS),
+    _model("claude-mythos-5-1", None, thinking=_ALWAYS),
+    _model("claude-mythos-5", None, thinking=_ALWAYS),
+    _model("claude-opus-4-8", None),
+    _model("claude-opus-4-7", None),
+    _model("claude-opus-4-6", None, efforts=("low", "medium", "high", "max"), thinking=_BUDGETED, task_budget=False),
+    _model("claude-sonnet-4-6", None, efforts=("low", "medium", "high", "max"), thinking=_BUDGETED, task_budget=False),
+    _model(
+        "claude-opus-4-5",
+        None,
+        context_window=200 * _K,
+        max_output=64 * _K,
+        efforts=("low", "medium", "high"),
+        thinking=("enabled", "disabled"),
+        task_budget=False,
+    ),
+    _model(
+        "claude-sonnet-4-5",
+        None,
+        context_window=200 * _K,
+        max_output=64 * _K,
+        efforts=(),
+        default_effort=None,
+        thinking=("enabled", "disabled"),
+        task_budget=False,
+    ),
+)
+_BY_ID = {info.id: info for info in _MODELS}
+
+ALIASES: Mapping[str, str] = {
+    "default": DEFAULT_MODEL,
+    "opus": "claude-opus-5-5",
+    "sonnet": "claude-sonnet-5-5",
+    "haiku": "claude-haiku-5-5",
+    "fable": "claude-fable-5-2",
+}
+
+UNKNOWN_WINDOW = 200 * _K
+UNKNOWN_MAX_OUTPUT = 32 * _K
+"""For a model that is not listed. High enough for the output ladder to help, low enough for most servers; one that
+has a lower cap says so in its 400, and the provider remembers it."""
+
+# Cloud platforms put a region, a vendor and a version around the id; snapshots put a date after it.
+_PREFIX = re.compile(r"^(?:[a-z]{2,6}\.)?anthropic[./]")
+_SUFFIX = re.compile(r"(?:-v\d+(?::\d+)?|[@-]\d{8}|@[\w-]+|\[1m\])+$")
+
+
+class Catalog:
+    """The table with what settings say laid over it. Immutable."""
+
+    def __init__(self, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        self._overrides = dict(overrides or {})
+
+    def resolve(self, model: str) -> str:
+        """The id behind an alias; any other name as it is."""
+        return ALIASES.get(model.strip().lower(), model.strip())
+
+    def get(self, model: str) -> ModelInfo:
+        """What is known about a model or alias. Its `id` is the name to send."""
+        name = self.resolve(model)
+        found = _BY_ID.get(name) or _BY_ID.get(_SUFFIX.sub("", _PREFIX.sub("", name)))
+        info = replace(found, id=name) if found else ModelInfo(name, UNKNOWN_WINDOW, UNKNOWN_MAX_OUTPUT, known=False)
+        override = self._overrides.get(name) or self._overrides.get(model)
+        return _overridden(info, override) if isinstance(override, Mapping) else info
+
+    def known_ids(self) -> tuple[str, ...]:
+        return (*_BY_ID, *(name for name in self._overrides if name not in _BY_ID))
+
+
+def _overridden(info: ModelInfo, override: Mapping[str, Any]) -> ModelInfo:
+    changes: dict[str, Any] = {}
+    for key, name in (("contextWindow", "context_window"), ("maxOutput", "max_output")):
+        value = override.get(key)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            changes[name] = value
+    efforts = override.get("efforts")
+    if isinstance(efforts, list):
+        changes["efforts"] = tuple(level for level in EFFORTS if level in efforts)
+    thinking = override.get("thinking")
+    if isinstance(thinking, list):
+        changes["thinking"] = tuple(mode for mode in _BUDGETED if mode in thinking)
+    price = _price(override.get("price"))
+    if price is not None:
+        changes["price"] = price
+    return replace(info, **changes)
+
+
+def _price(data: object) -> Price | None:
+    """A price from settings; None unless input and output are numbers (half a price would bill wrongly)."""
+    if not isinstance(data, Mapping):
+        return None
+    names = {
+        "cacheRead": "cache_read",
+        "cacheWrite5m": "cache_write_5m",
+        "cacheWrite1h": "cache_write_1h",
+        "webSearch": "web_search",
+    }
+    numbers = {
+        key: float(value)
+        for key, value in data.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    }
+    if "input" not in numbers or "output" not in numbers:
+        return None
+    return Price.of(
+        numbers["input"], numbers["output"], **{names[key]: value for key, value in numbers.items() if key in names}
+    )
+
+
+def nearest_effort(info: ModelInfo, wanted: Effort) -> tuple[Effort | None, str | None]:
+    """The level to send for the one wanted, and a sentence when that is another one (the lower of two equally near)."""
+    if wanted in info.efforts:
+        return wanted, None
+    if not info.efforts:
+        return None, f"{info.id} has no effort levels; {wanted!r} is ignored."
+    place = EFFORTS.index(wanted)
+    nearest = min(info.efforts, key=lambda level: (abs(EFFORTS.index(level) - place), EFFORTS.index(level)))
+    return nearest, f"{info.id} has no effort level {wanted!r}; the nearest, {nearest!r}, is used."

@@ -1,0 +1,299 @@
+"""What went wrong, as a `Failure` with a sentence for people: what happened, then what to do.
+
+The only place that reads status codes, error types and the wording of error messages. HTML never gets into a
+message: a proxy's error page says nothing that its status does not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agentcli.core.messages import Json
+from agentcli.providers.base import Failure, FailureKind
+from agentcli.providers.retry import retry_after_seconds
+
+DETAIL_LIMIT = 2000
+
+STATUS_OF_TYPE: Mapping[str, int] = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "timeout_error": 408,
+    "conflict_error": 409,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "overloaded_error": 529,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What a message about a failure may have to name."""
+
+    host: str = "the API"
+    key_source: str = ""
+    """Where the key came from, e.g. `ANTHROPIC_API_KEY`; never the key."""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An error response: what a transport knows of it."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Lower-case names."""
+    body: str
+    now: str
+    """The wall clock, for a retry-after given as a date."""
+
+
+_TOO_LONG = re.compile(
+    r"prompt is too long|exceed\w* (?:the )?(?:model'?s? )?(?:maximum |available )?context|context[_ ](?:length|limit)",
+    re.IGNORECASE,
+)
+_THINKING = re.compile(
+    r"signature|redacted_thinking|thinking.{0,20}blocks?\b.{0,60}(?:cannot|must|modif|chang|remain|order)|messages\.\d+\S*thinking",
+    re.IGNORECASE | re.DOTALL,
+)
+_PAIRING = re.compile(r"tool_use|tool_result", re.IGNORECASE)
+_IMAGE = re.compile(r"\bimages?\b", re.IGNORECASE)
+_BILLING = re.compile(r"credit balance|billing|payment", re.IGNORECASE)
+_MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
+
+
+def from_answer(answer: Answer, where: Where) -> Failure:
+    """Classify an HTTP error response."""
+    error_type, said, request_id = _read_body(answer.body)
+    failure = _classify(answer.status, error_type, said, where)
+    retryable = failure.retryable
+    should = answer.headers.get("x-should-retry", "").strip().lower()
+    if should in ("true", "false"):
+        retryable = should == "true"
+    return replace(
+        failure,
+        retryable=retryable,
+        retry_after=retry_after_seconds(answer.headers, answer.now),
+        request_id=answer.headers.get("request-id") or request_id,
+        message=_with_request_id(failure, answer.headers.get("request-id") or request_id),
+    )
+
+
+def from_error_event(event: Json, where: Where) -> Failure:
+    """Classify an `error` event: as the HTTP status of its type."""
+    error = event.get("error")
+    error = error if isinstance(error, dict) else {}
+    error_type = str(error.get("type") or "api_error")
+    status = STATUS_OF_TYPE.get(error_type, 500)
+    failure = _classify(status, error_type, str(error.get("message") or ""), where)
+    request_id = str(event.get("request_id") or "")
+    return replace(failure, request_id=request_id, message=_with_request_id(failure, request_id))
+
+
+def _with_request_id(failure: Failure, request_id: str) -> str:
+    if request_id and failure.kind in (FailureKind.INVALID_REQUEST, FailureKind.SERVER):
+        return f"{failure.message} (request id {request_id})"
+    return failure.message
+
+
+def _read_body(body: str) -> tuple[str, str, str]:
+    """Error type, what the server said, request id: as far as the body is JSON of any known form."""
+    try:
+        data: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        text = body.strip()
+        looks_like_html = text[:200].lower().lstrip().startswith(("<", "<!doctype"))
+        return "", "" if looks_like_html else text[:DETAIL_LIMIT], ""
+    if not isinstance(data, dict):
+        return "", str(data)[:DETAIL_LIMIT], ""
+    error = data.get("error", data)
+    if isinstance(error, str):
+        return "", error[:DETAIL_LIMIT], ""
+    if not isinstance(error, dict):
+        error = data
+    said = error.get("message") or data.get("message") or data.get("detail") or ""
+    said = said if isinstance(said, str) else json.dumps(said)
+    return str(error.get("type") or ""), said[:DETAIL_LIMIT], str(data.get("request_id") or "")
+
+
+_PASSING: Mapping[int, tuple[FailureKind, str]] = {
+    408: (FailureKind.TIMEOUT, "The server gave up waiting for the request (408)."),
+    409: (FailureKind.CONFLICT, "The server reports a conflict with another request (409)."),
+    429: (FailureKind.RATE_LIMIT, "The API's rate limit is reached (429)."),
+    529: (FailureKind.OVERLOADED, "The API is overloaded (529)."),
+}
+
+
+def _classify(status: int, error_type: str, said: str, where: Where) -> Failure:
+    detail = f"{error_type}: {said}" if error_type and said else said or error_type
+
+    def fail(kind: FailureKind, message: str, *, retryable: bool = False) -> Failure:
+        return Failure(kind, message, status=status, retryable=retryable, detail=detail)
+
+    if status in (400, 413, 422):
+        return _classify_refused(status, said, detail)
+    match status:
+        case 401:
+            return fail(FailureKind.AUTHENTICATION, _key_message(where, "did not accept the API key"))
+        case 402:
+            return fail(
+                FailureKind.BILLING, "The account has no credit left. Check billing in the API console, then try again."
+            )
+        case 403:
+            message = _key_message(where, "does not allow this request with the API key")
+            return fail(FailureKind.PERMISSION, f"{message} {_quoted(said)}".strip())
+        case 404 if _MODEL.search(said) or error_type == "not_found_error":
+            return fail(
+                FailureKind.UNKNOWN_MODEL,
+                f"{where.host} does not know the model {where.model!r}. "
+                "Choose another with --model, the `model` setting or /model.",
+            )
+        case 404:
+            return fail(
+                FailureKind.INVALID_REQUEST,
+                f"{where.host} has no Messages API at this address (404). Check ANTHROPIC_BASE_URL.",
+            )
+        case 407:
+            return fail(
+                FailureKind.PROXY, "The proxy asks for a user name and password (407). Put them into HTTPS_PROXY."
+            )
+    if status in _PASSING:
+        return fail(*_PASSING[status], retryable=True)
+    if error_type == "overloaded_error":
+        return fail(FailureKind.OVERLOADED, "The API is overloaded.", retryable=True)
+    if status >= 500:
+        return fail(FailureKind.SERVER, f"The server failed ({status}).", retryable=True)
+    return fail(FailureKind.INVALID_REQUEST, f"The server answered with status {status}. {_quoted(said)}".strip())
+
+
+def _classify_refused(status: int, said: str, detail: str) -> Failure:
+    kind, message = FailureKind.INVALID_REQUEST, f"The API refused the request ({status}). {_quoted(said)}".strip()
+    if status == 413 or _TOO_LONG.search(said):
+        kind = FailureKind.PROMPT_TOO_LONG
+        message = "The conversation is too long for the model. Use /compact, or start a new session."
+    elif "cache_control" in said:
+        pass  # names thinking and tool blocks too, but it is the breakpoint that is wrong with them
+    elif _THINKING.search(said):
+        kind = FailureKind.THINKING_REFUSED
+    elif _PAIRING.search(said):
+        kind = FailureKind.PAIRING
+    elif _BILLING.search(said):
+        kind = FailureKind.BILLING
+        message = f"{_quoted(said)} Check billing in the API console, then try again."
+    elif _IMAGE.search(said):
+        kind = FailureKind.IMAGE
+        message = f"The API refused an image. {_quoted(said)} Use a smaller one, or another format.".replace("  ", " ")
+    return Failure(kind, message, status=status, detail=detail)
+
+
+def _quoted(said: str) -> str:
+    text = " ".join(said.split())
+    if not text:
+        return ""
+    text = text if len(text) <= 500 else text[:500] + "…"
+    return text if text.endswith((".", "!", "?", "…")) else text + "."
+
+
+def _key_message(where: Where, what: str) -> str:
+    source = f" from {where.key_source}" if where.key_source else ""
+    return f"{where.host} {what}{source}. Check that key, or set another with ANTHROPIC_API_KEY."
+
+
+# ------------------------------------------------------------------------------------- failures without an answer
+
+
+def from_exception(error: BaseException, where: Where) -> Failure:
+    """Classify what a connection raised, before or after the response began."""
+    chain = list(_causes(error))
+    names = {type(item).__name__ for item in chain}
+    texts = " ".join(str(item) for item in chain)
+    if names & {"SSLCertVerificationError", "CertificateError"} or "CERTIFICATE_VERIFY_FAILED" in texts:
+        return Failure(
+            FailureKind.TLS,
+            f"The certificate of {where.host} cannot be verified. If your network uses its own certificate authority, "
+            "point SSL_CERT_FILE to its certificate.",
+            detail=_short(texts),
+        )
+    if "ProxyError" in names:
+        asks_password = "407" in texts
+        hint = "It asks for a user name and password (407): put them into" if asks_password else "Check"
+        return Failure(
+            FailureKind.PROXY,
+            f"The proxy refused the connection. {hint} HTTPS_PROXY.",
+            status=407 if asks_password else None,
+            detail=_short(texts),
+        )
+    if "UnsupportedProtocol" in names or "InvalidURL" in names:
+        return Failure(
+            FailureKind.INVALID_REQUEST, "The base URL is not one. Check ANTHROPIC_BASE_URL.", detail=_short(texts)
+        )
+    if names & {"gaierror"} or "getaddrinfo" in texts or "Name or service not known" in texts:
+        what = f"The host {where.host} was not found. Check the network and ANTHROPIC_BASE_URL."
+    elif "ConnectionRefusedError" in names or "refused" in texts.lower():
+        what = f"{where.host} refuses connections. Check that the server runs, and ANTHROPIC_BASE_URL."
+    elif names & {"ConnectTimeout", "ConnectError", "PoolTimeout"}:
+        what = f"No connection to {where.host}. Check the network."
+    else:
+        what = f"The connection to {where.host} was lost."
+    return Failure(FailureKind.CONNECTION, what, retryable=True, detail=_short(texts))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    stack: list[BaseException | None] = [error]
+    while stack:
+        item = stack.pop()
+        if item is None or id(item) in seen:
+            continue
+        seen.add(id(item))
+        yield item
+        stack += [item.__cause__, item.__context__]
+        if isinstance(item, BaseExceptionGroup):
+            stack += item.exceptions
+
+
+def _short(text: str) -> str:
+    return text[:DETAIL_LIMIT]
+
+
+def broken(what: str, detail: str = "") -> Failure:
+    return Failure(FailureKind.BROKEN_STREAM, f"The reply broke off: {what}.", retryable=True, detail=_short(detail))
+
+
+def stalled(seconds: float) -> Failure:
+    return Failure(
+        FailureKind.TIMEOUT, f"No data from the API for {seconds:.0f} seconds.", retryable=True, detail="stalled"
+    )
+
+
+def no_content(seconds: float) -> Failure:
+    span = f"{seconds / 60:.0f} minutes"
+    message = f"The API kept the connection open for {span} without answering. Try again, or another model."
+    return Failure(FailureKind.TIMEOUT, message, detail="deadline")
+
+
+def aborted() -> Failure:
+    return Failure(FailureKind.ABORTED, "Stopped.")
+
+
+def internal(error: BaseException) -> Failure:
+    message = (
+        f"Something in agentcli itself went wrong while it read a reply ({type(error).__name__}). Please report it."
+    )
+    return Failure(FailureKind.INTERNAL, message, detail=_short(f"{type(error).__name__}: {error}"))
+
+
+def is_stall(failure: Failure) -> bool:
+    return failure.kind is FailureKind.TIMEOUT and failure.detail == "stalled"
+
+
+def header_names(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Headers with lower-case names."""
+    return {name.lower(): value for name, value in pairs}

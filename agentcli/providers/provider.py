@@ -1,0 +1,251 @@
+"""The provider: the same on every transport. Asks, reads, retries, falls back, gives up.
+
+What a reply consists of is `accumulate.py`'s business, what a failure means `failures.py`'s, how long to wait
+`retry.py`'s. Nothing here knows HTTP.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.ids import Ids, RandomIds
+from agentcli.core.messages import Json
+from agentcli.core.usage import Usage
+from agentcli.providers.accumulate import Accumulator, StreamError
+from agentcli.providers.attempt import Attempt
+from agentcli.providers.base import (
+    Broken,
+    Dropped,
+    Failed,
+    Failure,
+    FailureKind,
+    FellBack,
+    ModelEvent,
+    Quiet,
+    Raw,
+    Request,
+    Waiting,
+)
+from agentcli.providers.body import Feature, blamed_feature, build_body, dropped_message, output_cap
+from agentcli.providers.catalog import Catalog, ModelInfo
+from agentcli.providers.failures import aborted, broken, is_stall
+from agentcli.providers.retry import Patience, RetryPolicy
+from agentcli.providers.transport import Transport, TransportFailure
+
+
+@dataclass(slots=True)
+class _Learned:
+    """What this endpoint has refused for one model."""
+
+    dropped: set[Feature] = field(default_factory=set)
+    max_output: int | None = None
+
+
+@dataclass(slots=True)
+class _Course:
+    """How far one request has come: its attempts so far."""
+
+    model: str
+    fallbacks: list[str]
+    retries: int = 0
+    stalls: int = 0
+    overloads: int = 0
+    """In a row."""
+    breaks: int = 0
+    renewed: bool = False
+
+    def count(self, failure: Failure, *, started: bool) -> None:
+        self.stalls += is_stall(failure)
+        self.overloads = self.overloads + 1 if failure.kind is FailureKind.OVERLOADED else 0
+        self.breaks += started
+
+    def fall_back(self) -> str:
+        """Go on with the next model, which gets its attempts anew. Returns the old one."""
+        old, self.model = self.model, self.fallbacks.pop(0)
+        self.retries = self.stalls = self.overloads = self.breaks = 0
+        return old
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """How an attempt that brought no whole reply ended; never leaves this module."""
+
+    failure: Failure
+    usage: Usage
+    model: str
+    started: bool
+    body: Json
+
+
+class MessagesProvider:
+    """Implements `Provider` on any transport."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        catalog: Catalog | None = None,
+        policy: RetryPolicy | None = None,
+        patience: Patience | None = None,
+        ids: Ids | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.name = transport.name
+        self._transport = transport
+        self._catalog = catalog or Catalog()
+        self._policy = policy or RetryPolicy()
+        self._patience = patience or Patience()
+        self._ids = ids or RandomIds()
+        self._chance = chance
+        self._learned: dict[str, _Learned] = {}
+
+    async def warm(self) -> None:
+        await self._transport.warm()
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+    async def stream(self, request: Request, signal: AbortSignal) -> AsyncGenerator[ModelEvent, None]:
+        course = _Course(
+            self._catalog.resolve(request.model), [self._catalog.resolve(m) for m in request.fallback_models]
+        )
+        while True:
+            lost: _Lost | None = None
+            async with aclosing(self._attempt(request, course, signal)) as events:
+                async for event in events:
+                    if isinstance(event, _Lost):
+                        lost = event
+                    else:
+                        yield event
+            if lost is None:
+                return
+            if lost.failure.kind is FailureKind.ABORTED:
+                yield Failed(lost.failure, lost.usage, lost.model)
+                return
+            if lost.started:
+                yield Broken(lost.failure, lost.usage, lost.model)
+            course.count(lost.failure, started=lost.started)
+            step = await self._next_step(course, lost)
+            if isinstance(step, Failed):
+                yield step
+                return
+            if step is not None:
+                yield step
+            if isinstance(step, Waiting) and not await signal.sleep(step.seconds):
+                yield Failed(aborted(), model=course.model)
+                return
+
+    # ------------------------------------------------------------------------------------------------ one attempt
+
+    async def _attempt(
+        self, request: Request, course: _Course, signal: AbortSignal
+    ) -> AsyncGenerator[ModelEvent | _Lost, None]:
+        """Ends with `Finished` or `_Lost`, and then the connection is already given back."""
+        body, betas = self._fit(request, course.model)
+        reply = Accumulator(course.model, self._ids, lambda: _tool_ids(request.messages))
+        if signal.aborted:
+            yield _Lost(aborted(), Usage(), course.model, False, body)
+            return
+        attempt = Attempt(self._transport.events(body, betas), self._patience, signal)
+        failure: Failure | None = None
+        try:
+            while not reply.finished:
+                item = await attempt.next()
+                if isinstance(item, Quiet):
+                    yield item
+                    continue
+                if item is not None and request.raw_events:
+                    yield Raw(item)
+                for event in reply.end_of_stream() if item is None else reply.feed(item):
+                    yield event
+        except TransportFailure as error:
+            failure = error.failure
+        except StreamError as error:
+            failure = broken(str(error))
+        finally:
+            await attempt.close(whole=reply.finished)
+        if failure is not None:
+            yield _Lost(failure, reply.usage, reply.model, reply.started, body)
+
+    def _fit(self, request: Request, model: str) -> tuple[Json, tuple[str, ...]]:
+        learned = self._learned.get(model)
+        return build_body(request, self._info(model), learned.dropped if learned else ())
+
+    def _info(self, model: str) -> ModelInfo:
+        info = self._catalog.get(model)
+        learned = self._learned.get(model)
+        if learned is not None and learned.max_output is not None:
+            info = replace(info, max_output=min(info.max_output, learned.max_output))
+        return info
+
+    # -------------------------------------------------------------------------------------------- after a failure
+
+    async def _next_step(self, course: _Course, lost: _Lost) -> Waiting | FellBack | Dropped | Failed | None:
+        """What comes after a lost attempt; None: try again at once and without a word."""
+        failure = lost.failure
+        if failure.kind is FailureKind.AUTHENTICATION and not course.renewed:
+            course.renewed = True
+            if await self._transport.renew():
+                return None
+        if failure.status in (400, 422) and not lost.started:
+            dropped = self._learn(course.model, failure, lost.body)
+            if dropped is not None:
+                return dropped
+        if not failure.retryable:
+            return Failed(failure, model=lost.model)
+        policy = self._policy
+        if course.fallbacks and (
+            course.overloads >= policy.overloads_before_fallback or course.breaks >= policy.breaks_before_fallback
+        ):
+            reason = failure.message
+            old = course.fall_back()
+            return FellBack(old, course.model, reason)
+        if course.retries >= policy.max_retries or course.stalls > policy.max_stalls:
+            return Failed(_exhausted(failure, course.retries), model=lost.model)
+        course.retries += 1
+        seconds = policy.wait(course.retries, failure.retry_after, self._chance())
+        if seconds is None:
+            return Failed(_too_long_to_wait(failure), model=lost.model)
+        return Waiting(course.retries, policy.max_retries, seconds, failure)
+
+    def _learn(self, model: str, failure: Failure, body: Json) -> Dropped | None:
+        """Remember what the endpoint refused, if it is something that can be left out. Each is dropped once only."""
+        learned = self._learned.setdefault(model, _Learned())
+        cap = output_cap(failure.detail, body)
+        if cap is not None:
+            learned.max_output = cap
+            return Dropped(
+                "max_tokens", f"{model} writes at most {cap:,} tokens in one reply; the limit is lowered to that."
+            )
+        if failure.kind not in (FailureKind.INVALID_REQUEST, FailureKind.UNSUPPORTED):
+            return None
+        feature = blamed_feature(failure.detail, body)
+        if feature is None or feature in learned.dropped:
+            return None
+        learned.dropped.add(feature)
+        return Dropped(feature.value, dropped_message(feature))
+
+
+def _tool_ids(messages: tuple[Json, ...]) -> set[str]:
+    ids: set[str] = set()
+    for message in messages:
+        content = message.get("content")
+        if message.get("role") == "assistant" and isinstance(content, list):
+            ids.update(str(block.get("id")) for block in content if block.get("type") == "tool_use")
+    return ids
+
+
+def _exhausted(failure: Failure, retries: int) -> Failure:
+    if not retries:
+        return failure
+    times = "once" if retries == 1 else f"{retries} times"
+    return replace(failure, message=f"{failure.message} Tried again {times} without success; try again later.")
+
+
+def _too_long_to_wait(failure: Failure) -> Failure:
+    seconds = failure.retry_after or 0
+    span = f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+    return replace(failure, message=f"{failure.message} The server asks to wait {span}; send the prompt again then.")

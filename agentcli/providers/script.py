@@ -1,0 +1,289 @@
+"""The script format: what a scripted model answers. One format for the in-process player and the loopback server.
+
+    {"version": 1, "replies": [REPLY, ...]}
+
+A reply is one of
+
+    {"text": "hi"}                                                  short for one text step
+    {"steps": [STEP, ...], "stop_reason"?, "usage"?, "model"?, "stop_details"?}
+    {"error": {"status": 529, "type"?, "message"?, "headers"?, "body"?}}
+
+each with, optionally, "match": a regular expression on the text of the last user message or of the system prompt
+(such a reply is taken only by requests that match, before those in order), and "repeat": a number, or true.
+
+A step is one of
+
+    {"text": "...", "chunk"?: characters per delta}    {"thinking": "...", "signature"?: "..."}
+    {"tool": "Read", "input": {...}, "id"?: "...", "raw_input"?: "text instead of input", "chunk"?: n}
+    {"delay": seconds}    {"event": an event of the API, as it stands}
+    {"fault": "drop" | "eof" | "stall" | "garbage" | "reset" | "pings"}
+
+Here is the format and what it expands to; playing it (waiting, failing) is the players' business.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from agentcli.core.errors import UsageError
+from agentcli.core.messages import Json
+from agentcli.providers.failures import STATUS_OF_TYPE
+
+Fault = Literal["drop", "eof", "stall", "garbage", "reset", "pings"]
+FAULTS: tuple[str, ...] = get_args(Fault)
+_STEPS = ("text", "thinking", "tool", "delay", "event", "fault")
+_DEFAULT_CHUNK = 24
+PING_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    event: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    fault: Fault
+
+
+Operation = Emit | Delay | Break
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnswer:
+    status: int
+    body: str
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    steps: tuple[Json, ...] = ()
+    error: Json | None = None
+    stop_reason: str | None = None
+    stop_details: Json | None = None
+    usage: Json = field(default_factory=dict)
+    model: str | None = None
+    match: re.Pattern[str] | None = None
+    repeat: int | None = 1
+    """None: for ever."""
+
+    def error_answer(self) -> ErrorAnswer | None:
+        if self.error is None:
+            return None
+        status = int(self.error.get("status", 500))
+        by_status = {number: name for name, number in STATUS_OF_TYPE.items()}
+        kind = self.error.get("type") or by_status.get(status, "api_error")
+        message = self.error.get("message", "scripted error")
+        body = self.error.get("body")
+        if body is None:
+            body = json.dumps(
+                {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_scripted"}
+            )
+        headers = {str(name).lower(): str(value) for name, value in (self.error.get("headers") or {}).items()}
+        return ErrorAnswer(status, body, headers)
+
+    def operations(self, number: int, model: str) -> Iterator[Operation]:
+        """The reply as events of the API; `number` (of the request) makes its ids."""
+        first = self.steps[0] if self.steps else {}
+        if first.get("fault") == "reset":
+            yield Break("reset")
+            return
+        usage = {
+            "input_tokens": 10,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 5,
+            **self.usage,
+        }
+        message: Json = {
+            "id": f"msg_{number:06d}",
+            "type": "message",
+            "role": "assistant",
+            "model": self.model or model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {**usage, "output_tokens": min(1, int(usage["output_tokens"] or 0))},
+        }
+        yield Emit({"type": "message_start", "message": message})
+        index = 0
+        for step in self.steps:
+            if "delay" in step:
+                yield Delay(float(step["delay"]))
+            elif "event" in step:
+                yield Emit(step["event"])
+                index += step["event"].get("type") == "content_block_stop"
+            elif "fault" in step:
+                yield Break(step["fault"])
+                if step["fault"] != "garbage":
+                    return
+            else:
+                yield from _block(step, index, f"toolu_{number:06d}_{index:02d}")
+                index += 1
+        stop = self.stop_reason or ("tool_use" if any("tool" in step for step in self.steps) else "end_turn")
+        delta: Json = {"stop_reason": stop, "stop_sequence": None}
+        if self.stop_details is not None:
+            delta["stop_details"] = self.stop_details
+        yield Emit({"type": "message_delta", "delta": delta, "usage": {"output_tokens": usage["output_tokens"]}})
+        yield Emit({"type": "message_stop"})
+
+
+def _block(step: Json, index: int, tool_id: str) -> Iterator[Operation]:
+    deltas: list[Json]
+    if "tool" in step:
+        block: Json = {"type": "tool_use", "id": step.get("id", tool_id), "name": step["tool"], "input": {}}
+        raw = step["raw_input"] if "raw_input" in step else json.dumps(step.get("input", {}), ensure_ascii=False)
+        deltas = [{"type": "input_json_delta", "partial_json": part} for part in _chunks(raw, step)]
+    elif "thinking" in step:
+        block = {"type": "thinking", "thinking": "", "signature": ""}
+        deltas = [{"type": "thinking_delta", "thinking": part} for part in _chunks(step["thinking"], step)]
+        signature = step.get("signature", f"sig-{index}")
+        if signature:
+            deltas.append({"type": "signature_delta", "signature": signature})
+    else:
+        block = {"type": "text", "text": ""}
+        deltas = [{"type": "text_delta", "text": part} for part in _chunks(step["text"], step)]
+    yield Emit({"type": "content_block_start", "index": index, "content_block": block})
+    for delta in deltas:
+        yield Emit({"type": "content_block_delta", "index": index, "delta": delta})
+    yield Emit({"type": "content_block_stop", "index": index})
+
+
+def _chunks(text: str, step: Json) -> list[str]:
+    size = max(int(step.get("chunk", _DEFAULT_CHUNK)), 1)
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+# ----------------------------------------------------------------------------------------------------- the script
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    replies: tuple[Reply, ...]
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any] | Sequence[Any] | str) -> Script:
+        """From the JSON text, the object, or just its list of replies. Raises `UsageError` that names the place."""
+        if isinstance(data, str):
+            try:
+                data = json.loads(data)
+            except ValueError as error:
+                raise UsageError(f"The script is not JSON: {error}. Correct the file.") from None
+        if isinstance(data, Mapping):
+            if data.get("version", 1) != 1:
+                raise UsageError(f"The script has version {data['version']!r}; this program reads version 1.")
+            data = data.get("replies", ())
+        if not isinstance(data, Sequence) or isinstance(data, str):
+            raise UsageError('The script needs a list called "replies".')
+        return cls(tuple(_reply(item, f"replies[{place}]") for place, item in enumerate(data)))
+
+    @classmethod
+    def load(cls, path: Path) -> Script:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"The script {path} cannot be read: {error}. Check the path.") from None
+        return cls.parse(text)
+
+
+def _reply(item: Any, place: str) -> Reply:
+    if isinstance(item, str):
+        item = {"text": item}
+    if not isinstance(item, Mapping):
+        raise UsageError(f"{place} of the script is not an object.")
+    steps = item.get("steps")
+    if steps is None:
+        steps = [{"text": item["text"]}] if "text" in item else []
+    if not isinstance(steps, Sequence) or isinstance(steps, str):
+        raise UsageError(f"{place}.steps of the script is not a list.")
+    if "error" not in item and "steps" not in item and "text" not in item:
+        raise UsageError(f'{place} of the script has neither "steps", "text" nor "error".')
+    for number, step in enumerate(steps):
+        _check_step(step, f"{place}.steps[{number}]")
+    repeat = item.get("repeat", 1)
+    try:
+        match = re.compile(item["match"]) if item.get("match") is not None else None
+    except re.error as error:
+        raise UsageError(f"{place}.match of the script is no regular expression: {error}.") from None
+    return Reply(
+        steps=tuple(dict(step) for step in steps),
+        error=item.get("error"),
+        stop_reason=item.get("stop_reason"),
+        stop_details=item.get("stop_details"),
+        usage=dict(item.get("usage") or {}),
+        model=item.get("model"),
+        match=match,
+        repeat=None if repeat is True else int(repeat),
+    )
+
+
+def _check_step(step: Any, place: str) -> None:
+    if not isinstance(step, Mapping) or not any(kind in step for kind in _STEPS):
+        raise UsageError(f"{place} of the script is none of: {', '.join(_STEPS)}.")
+    if "fault" in step and step["fault"] not in FAULTS:
+        raise UsageError(f"{place} of the script has the fault {step['fault']!r}; there are: {', '.join(FAULTS)}.")
+
+
+class Player:
+    """Which reply comes next: the state of a script that is being played."""
+
+    def __init__(self, script: Script) -> None:
+        self._left: list[list[Any]] = [[reply, reply.repeat] for reply in script.replies]
+        self.requests = 0
+
+    def next(self, body: Json) -> Reply:
+        """The reply for this request; an error reply when the script has none left."""
+        self.requests += 1
+        texts = (last_user_text(body), system_text(body))
+        for entry in self._left:
+            if entry[0].match is not None and any(entry[0].match.search(text) for text in texts):
+                return self._take(entry)
+        for entry in self._left:
+            if entry[0].match is None:
+                return self._take(entry)
+        return Reply(error={"status": 400, "message": f"the script has no reply left for request {self.requests}"})
+
+    def _take(self, entry: list[Any]) -> Reply:
+        reply: Reply = entry[0]
+        if entry[1] is not None:
+            entry[1] -= 1
+            if entry[1] <= 0:
+                self._left.remove(entry)
+        return reply
+
+    @property
+    def remaining(self) -> int:
+        """Replies that nobody has asked for, without those that repeat for ever."""
+        return sum(count for _reply, count in self._left if count is not None)
+
+
+def last_user_text(body: Json) -> str:
+    for message in reversed(body.get("messages") or ()):
+        if message.get("role") == "user":
+            return _text_of(message.get("content"))
+    return ""
+
+
+def system_text(body: Json) -> str:
+    return _text_of(body.get("system"))
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    return "\n".join(
+        str(block.get("text", "")) for block in content if isinstance(block, dict) and block.get("type") == "text"
+    )

@@ -1,0 +1,73 @@
+"""A scripted model, shipped: tests, the demo and replay use it. Plays a `Script` without any network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+
+from agentcli.core.messages import Json
+from agentcli.providers.failures import Answer, Where, broken, from_answer, from_error_event, from_exception
+from agentcli.providers.script import PING_SECONDS, Break, Delay, Emit, Player, Reply, Script
+from agentcli.providers.transport import TransportFailure
+
+Check = Callable[[Json], str | None]
+
+
+class ScriptedTransport:
+    """`requests` holds the bodies received. `on_request` may refuse one by returning what is wrong (a 400)."""
+
+    name = "scripted"
+
+    def __init__(self, script: Script, on_request: Check | None = None, pace: float = 1.0) -> None:
+        self.requests: list[Json] = []
+        self.betas: list[tuple[str, ...]] = []
+        self.player = Player(script)
+        self._on_request = on_request
+        self._pace = pace
+        """Factor on the script's delays."""
+
+    async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
+        self.requests.append(body)
+        self.betas.append(betas)
+        number = len(self.requests)
+        where = Where(host="the scripted model", model=str(body.get("model", "")))
+        wrong = self._on_request(body) if self._on_request is not None else None
+        reply = self.player.next(body) if wrong is None else Reply(error={"status": 400, "message": wrong})
+        error = reply.error_answer()
+        # A real request always lets the event loop run; a script that did not would hide starvation.
+        await asyncio.sleep(0)
+        if error is not None:
+            answer = Answer(error.status, error.headers, error.body, now="1970-01-01T00:00:00+00:00")
+            raise TransportFailure(from_answer(answer, where))
+        for operation in reply.operations(number, str(body.get("model", ""))):
+            if isinstance(operation, Emit):
+                if operation.event.get("type") == "error":
+                    raise TransportFailure(from_error_event(operation.event, where))
+                yield operation.event
+            elif isinstance(operation, Delay):
+                await asyncio.sleep(operation.seconds * self._pace)
+            elif operation.fault == "eof":
+                return
+            elif operation.fault == "pings":
+                while True:
+                    yield {"type": "ping"}
+                    await asyncio.sleep(PING_SECONDS)
+            else:
+                await _fail(operation, where)
+
+    async def renew(self) -> bool:
+        return False
+
+    async def warm(self) -> None:
+        return None
+
+    async def aclose(self) -> None:
+        return None
+
+
+async def _fail(operation: Break, where: Where) -> None:
+    if operation.fault == "stall":
+        await asyncio.Event().wait()
+    if operation.fault == "garbage":
+        raise TransportFailure(broken("the server sent something that is not an event", "garbage"))
+    raise TransportFailure(from_exception(ConnectionResetError("connection reset by peer"), where))

@@ -1,0 +1,99 @@
+"""Fixtures that every test gets: the event loop backend, and the check that a test cleans up after itself.
+
+A test that leaves an asyncio task, a child process or a network connection behind fails. Children and sockets are
+found through /proc; where there is none (macOS) only tasks are checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import inspect
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_GRACE_SECONDS = 1.0
+"""How long a suspected leak may take to go away; costs nothing when there is none."""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_behind() -> Iterator[None]:
+    children, sockets = _children(), _connections()
+    yield
+    leaks = _until_gone(lambda: [f"child process {pid}" for pid in _children() - children])
+    leaks += _until_gone(lambda: [f"open connection {name}" for name in _connections() - sockets])
+    if leaks:
+        pytest.fail("the test left behind: " + ", ".join(leaks))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Tasks have to be looked for inside the loop: when it closes it cancels them without a word."""
+    if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+        item.obj = _checked_for_tasks(item.obj)
+
+
+def _checked_for_tasks(test: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(test)
+    async def checked(*args: Any, **kwargs: Any) -> None:
+        before = asyncio.all_tasks()
+        await test(*args, **kwargs)
+        for _turn in range(20):
+            left = asyncio.all_tasks() - before
+            if not left:
+                return
+            await asyncio.sleep(0)
+        pytest.fail(f"the test left tasks behind: {left}")
+
+    return checked
+
+
+def _until_gone(look: Callable[[], list[str]]) -> list[str]:
+    found = look()
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while found and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.02)
+        found = look()
+    return found
+
+
+def _children() -> set[int]:
+    """Child processes of this one, also those that ended and were not waited for."""
+    try:
+        tasks = list(Path("/proc/self/task").iterdir())
+        return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+    except OSError:
+        return set()
+
+
+def _connections() -> set[str]:
+    """Network sockets only: event loops keep a pair of local ones for themselves."""
+    found: set[str] = set()
+    try:
+        entries = os.listdir("/proc/self/fd")
+    except OSError:
+        return found
+    for entry in entries:
+        try:
+            name = os.readlink(f"/proc/self/fd/{entry}")
+            if not name.startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(entry))) as copy:
+                if copy.family in (socket.AF_INET, socket.AF_INET6):
+                    found.add(f"{name} {copy.getsockname()}")
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,356 @@
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Any
+
+from agentcli.core.abort import AbortController
+from agentcli.core.messages import TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
+from agentcli.core.usage import Usage
+from agentcli.providers.base import (
+    Broken,
+    Closed,
+    Delta,
+    Dropped,
+    Failed,
+    FailureKind,
+    FellBack,
+    Finished,
+    ModelEvent,
+    Opened,
+    Quiet,
+    Raw,
+    Request,
+    Started,
+    Thinking,
+    Waiting,
+)
+from agentcli.providers.retry import RetryPolicy
+from tests.support.scripts import (
+    call,
+    call_raw,
+    call_with_id,
+    event,
+    fails,
+    fault,
+    pause,
+    provider_for,
+    provider_on,
+    reply,
+    say,
+    think,
+    transport_for,
+)
+from tests.support.virtual import run_virtual
+
+USER = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
+
+
+def ask(**rest: Any) -> Request:
+    return Request(**{"model": "claude-opus-5-5", "messages": (USER,), **rest})
+
+
+def play(provider: Any, request: Request | None = None) -> list[ModelEvent]:
+    async def main() -> list[ModelEvent]:
+        return [item async for item in provider.stream(request or ask(), AbortController().signal)]
+
+    return run_virtual(main)
+
+
+def kinds(events: list[ModelEvent]) -> list[str]:
+    return [type(item).__name__ for item in events]
+
+
+def test_a_text_reply_comes_as_started_opened_deltas_closed_finished() -> None:
+    assert play(provider_for(reply(say("hello you", chunk=6)))) == [
+        Started("msg_000001", "claude-opus-5-5", Usage(10, 1)),
+        Opened(0, "text"),
+        Delta(0, "text", "hello "),
+        Delta(0, "text", "you"),
+        Closed(0, TextBlock("hello you")),
+        Finished("end_turn", Usage(10, 5)),
+    ]
+
+
+def test_thinking_keeps_its_signature_and_a_tool_call_its_input() -> None:
+    closed = [
+        item
+        for item in play(provider_for(reply(think("hm", "s1"), call("Read", file_path="é"))))
+        if isinstance(item, Closed)
+    ]
+    assert closed == [
+        Closed(0, ThinkingBlock("hm", "s1")),
+        Closed(1, ToolUseBlock("toolu_000001_01", "Read", {"file_path": "é"})),
+    ]
+
+
+def test_input_that_is_no_json_object_is_kept_as_text() -> None:
+    closed = [
+        item
+        for item in play(provider_for(reply(call_raw("Read", '{"a": '), call_raw("Read", "[1]"), call_raw("Read", ""))))
+        if isinstance(item, Closed)
+    ]
+    blocks = [item.block for item in closed]
+    assert [getattr(block, "invalid_json", "") for block in blocks] == ['{"a": ', "[1]", None]
+    assert [item.cut for item in closed] == [False, False, True]
+
+
+def test_duplicate_tool_ids_get_a_fresh_one_within_the_reply_and_against_the_conversation() -> None:
+    used = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "Read", "input": {}}]}
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "x"}]}
+    provider = provider_for(reply(call_with_id("t1", "Read"), call_with_id("t2", "Read"), call_with_id("t2", "Read")))
+    events = play(provider, ask(messages=(USER, used, result)))
+    ids = [item.block.id for item in events if isinstance(item, Closed) and isinstance(item.block, ToolUseBlock)]
+    assert ids == ["toolu_00000000000040008000000000000001", "t2", "toolu_00000000000040008000000000000002"]
+
+
+def test_unknown_events_blocks_and_deltas_are_kept_and_never_fatal() -> None:
+    provider = provider_for(
+        reply(
+            event({"type": "weather", "sky": "blue"}),
+            event({"type": "content_block_start", "index": 0, "content_block": {"type": "novel", "a": "x"}}),
+            event({"type": "content_block_delta", "index": 0, "delta": {"type": "novel_delta", "a": "y"}}),
+            event({"type": "content_block_stop", "index": 0}),
+        )
+    )
+    assert Closed(0, UnknownBlock({"type": "novel", "a": "xy"})) in play(provider)
+
+
+def test_raw_events_come_before_what_they_mean_when_asked_for() -> None:
+    events = play(provider_for("hi"), ask(raw_events=True))
+    assert kinds(events)[:2] == ["Raw", "Started"]
+    assert [item.data["type"] for item in events if isinstance(item, Raw)][-1] == "message_stop"
+
+
+def test_overload_before_the_reply_is_retried_with_nothing_but_waiting() -> None:
+    events = play(provider_for(fails(529), fails(529), "hi"))
+    assert kinds(events)[:3] == ["Waiting", "Waiting", "Started"]
+    waits = [item for item in events if isinstance(item, Waiting)]
+    assert [(w.attempt, w.max_attempts, w.seconds, w.failure.kind) for w in waits] == [
+        (1, 10, 0.5, FailureKind.OVERLOADED),
+        (2, 10, 1.0, FailureKind.OVERLOADED),
+    ]
+
+
+def test_three_overloads_in_a_row_bring_the_fallback_model() -> None:
+    transport = transport_for(fails(529), fails(529), fails(529), "hi")
+    events = play(provider_on(transport), ask(fallback_models=("sonnet",)))
+    assert kinds(events)[:4] == ["Waiting", "Waiting", "FellBack", "Started"]
+    assert events[2] == FellBack("claude-opus-5-5", "claude-sonnet-5-5", "The API is overloaded (529).")
+    assert [body["model"] for body in transport.requests] == ["claude-opus-5-5"] * 3 + ["claude-sonnet-5-5"]
+
+
+def test_overloads_that_are_not_in_a_row_bring_no_fallback() -> None:
+    events = play(provider_for(fails(529), fails(529), fails(500), fails(529), "hi"), ask(fallback_models=("sonnet",)))
+    assert "FellBack" not in kinds(events)
+
+
+def test_a_drop_in_the_middle_gives_broken_then_waiting_then_a_new_reply() -> None:
+    events = play(provider_for(reply("half", fault("drop"), usage={"input_tokens": 7}), "whole"))
+    assert kinds(events) == [
+        *("Started", "Opened", "Delta", "Closed", "Broken", "Waiting"),
+        *("Started", "Opened", "Delta", "Closed", "Finished"),
+    ]
+    lost = next(item for item in events if isinstance(item, Broken))
+    assert (lost.failure.kind, lost.usage, lost.model) == (FailureKind.CONNECTION, Usage(7, 1), "claude-opus-5-5")
+
+
+def test_a_drop_in_the_middle_is_asked_for_again_on_the_fallback_model() -> None:
+    transport = transport_for(reply("half", fault("drop")), "whole")
+    events = play(provider_on(transport), ask(fallback_models=("haiku",)))
+    assert "Waiting" not in kinds(events)
+    assert [body["model"] for body in transport.requests] == ["claude-opus-5-5", "claude-haiku-5-5"]
+
+
+def test_a_consumer_that_closes_at_broken_sends_no_further_request() -> None:
+    transport = transport_for(reply("half", fault("drop")), "whole")
+
+    async def main() -> None:
+        async with aclosing(provider_on(transport).stream(ask(), AbortController().signal)) as events:
+            async for item in events:
+                if isinstance(item, Broken):
+                    return
+
+    run_virtual(main)
+    assert len(transport.requests) == 1
+
+
+def test_the_body_may_end_after_message_delta_but_not_before() -> None:
+    whole = reply(event({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}}), fault("eof"))
+    assert kinds(play(provider_for(whole))) == ["Started", "Finished"]
+    assert kinds(play(provider_for(reply(fault("eof")), "x")))[:3] == ["Started", "Broken", "Waiting"]
+
+
+def test_an_error_event_counts_as_the_status_of_its_type() -> None:
+    refused = event({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}})
+    events = play(provider_for(reply("a", refused), "b"))
+    lost = next(item for item in events if isinstance(item, Broken))
+    assert (lost.failure.kind, lost.failure.status) == (FailureKind.OVERLOADED, 529)
+    invalid = event({"type": "error", "error": {"type": "invalid_request_error", "message": "no"}})
+    assert kinds(play(provider_for(reply("a", invalid))))[-2:] == ["Broken", "Failed"]
+
+
+def test_retries_end_after_ten_and_the_message_says_so() -> None:
+    transport = transport_for(fails(500, repeat=True))
+    events = play(provider_on(transport))
+    assert len(transport.requests) == 11
+    waits = [item.seconds for item in events if isinstance(item, Waiting)]
+    assert waits == [0.5, 1, 2, 4, 8, 16, 32, 32, 32, 32]
+    last = events[-1]
+    assert isinstance(last, Failed)
+    assert last.failure.retryable
+    assert "10 times" in last.failure.message
+
+
+def test_a_long_retry_after_is_not_slept_but_told() -> None:
+    events = play(provider_for(fails(429, headers={"retry-after": "300"})))
+    assert kinds(events) == ["Failed"]
+    assert "5 minutes" in events[0].failure.message  # type: ignore[union-attr]
+
+
+def test_retry_after_is_waited_for_and_never_undercut() -> None:
+    events = play(
+        provider_for(fails(429, headers={"retry-after": "7"}), fails(429, headers={"retry-after-ms": "1500"}), "x")
+    )
+    assert [item.seconds for item in events if isinstance(item, Waiting)] == [7.35, 1.575]
+
+
+def test_x_should_retry_is_obeyed_both_ways() -> None:
+    assert kinds(play(provider_for(fails(500, headers={"x-should-retry": "false"})))) == ["Failed"]
+    assert kinds(play(provider_for(fails(400, headers={"x-should-retry": "true"}), "x")))[0] == "Waiting"
+
+
+def test_silence_is_told_at_30_seconds_and_ends_the_attempt_at_90_at_most_three_times_over() -> None:
+    transport = transport_for(reply("a", fault("stall"), repeat=True))
+    events = play(provider_on(transport))
+    assert len(transport.requests) == 4
+    assert kinds(events).count("Quiet") == 4
+    assert Quiet(30.0) in events
+    assert kinds(events)[-2:] == ["Broken", "Failed"]
+    assert events[-1].failure.kind is FailureKind.TIMEOUT  # type: ignore[union-attr]
+
+
+def test_silence_is_counted_anew_after_each_sign_of_life() -> None:
+    steps = [step for _ in range(5) for step in (pause(80), event({"type": "ping"}))]
+    events = play(provider_for(reply(*steps, "done")))
+    assert kinds(events).count("Quiet") == 5
+    assert isinstance(events[-1], Finished)
+
+
+def test_endless_pings_end_at_the_overall_deadline_without_a_retry() -> None:
+    transport = transport_for(reply(fault("pings")))
+    events = play(provider_on(transport))
+    assert kinds(events) == ["Started", "Broken", "Failed"]
+    assert "10 minutes" in events[-1].failure.message  # type: ignore[union-attr]
+    assert len(transport.requests) == 1
+
+
+def test_a_slow_consumer_is_not_taken_for_a_silent_server() -> None:
+    import asyncio
+
+    async def main() -> list[ModelEvent]:
+        seen = []
+        async for item in provider_for(reply(say("x" * 2000, chunk=1))).stream(ask(), AbortController().signal):
+            seen.append(item)
+            await asyncio.sleep(5)
+        return seen
+
+    events = run_virtual(main)
+    assert isinstance(events[-1], Finished)
+    assert "Quiet" not in kinds(events)
+
+
+def test_an_abort_ends_a_stream_with_the_usage_so_far() -> None:
+    async def main() -> list[ModelEvent]:
+        controller = AbortController()
+        seen = []
+        async for item in provider_for(reply("a", fault("stall"))).stream(ask(), controller.signal):
+            seen.append(item)
+            if isinstance(item, Closed):
+                controller.abort()
+        return seen
+
+    last = run_virtual(main)[-1]
+    assert isinstance(last, Failed)
+    assert (last.failure.kind, last.usage, last.model) == (FailureKind.ABORTED, Usage(10, 1), "claude-opus-5-5")
+
+
+def test_an_abort_ends_a_wait_at_once() -> None:
+    import asyncio
+
+    async def main() -> tuple[list[ModelEvent], float]:
+        controller = AbortController()
+        seen = []
+        loop = asyncio.get_running_loop()
+        async for item in provider_for(fails(429, headers={"retry-after": "50"})).stream(ask(), controller.signal):
+            seen.append(item)
+            if isinstance(item, Waiting):
+                loop.call_later(1, controller.abort)
+        return seen, loop.time()
+
+    events, now = run_virtual(main)
+    assert kinds(events) == ["Waiting", "Failed"]
+    assert now == 1.0
+
+
+def test_an_abort_before_the_request_sends_none() -> None:
+    transport = transport_for("x")
+
+    async def main() -> list[ModelEvent]:
+        controller = AbortController()
+        controller.abort()
+        return [item async for item in provider_on(transport).stream(ask(), controller.signal)]
+
+    assert kinds(run_virtual(main)) == ["Failed"]
+    assert transport.requests == []
+
+
+def test_parameters_the_endpoint_refuses_are_dropped_one_at_a_time_and_remembered() -> None:
+    transport = transport_for(
+        fails(400, "output_config.effort: Extra inputs are not permitted"),
+        fails(400, "thinking: Extra inputs are not permitted"),
+        fails(422, "messages.0.content.0.cache_control: Extra inputs are not permitted"),
+        "hi",
+        "again",
+    )
+    provider = provider_on(transport)
+    events = play(provider, ask(effort="high", system=("You.",)))
+    assert [item.feature for item in events if isinstance(item, Dropped)] == ["effort", "thinking", "cache_control"]
+    assert isinstance(events[-1], Finished)
+    assert set(transport.requests[3]) == {"model", "system", "messages", "max_tokens", "stream"}
+    assert "Dropped" not in kinds(play(provider, ask(effort="high")))
+    assert "thinking" not in transport.requests[4]
+
+
+def test_a_refusal_that_goes_on_after_the_drop_fails_instead_of_looping() -> None:
+    transport = transport_for(fails(400, "thinking is not supported", repeat=True))
+    events = play(provider_on(transport))
+    assert kinds(events) == ["Dropped", "Failed"]
+    assert len(transport.requests) == 2
+
+
+def test_a_lower_output_cap_is_learned_from_the_refusal() -> None:
+    transport = transport_for(
+        fails(400, "max_tokens: 64000 > 4096, which is the maximum allowed number of output tokens"), "x"
+    )
+    events = play(provider_on(transport), ask(max_tokens=64000))
+    assert kinds(events)[0] == "Dropped"
+    assert transport.requests[1]["max_tokens"] == 4096
+
+
+def test_what_the_loop_repairs_is_named_and_not_retried() -> None:
+    said = {
+        "prompt is too long: 210000 tokens > 200000 maximum": FailureKind.PROMPT_TOO_LONG,
+        "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: t1.": FailureKind.PAIRING,
+        "messages.1.content.0: Invalid `signature` in `thinking` block": FailureKind.THINKING_REFUSED,
+        "messages.0.content.0.image.source.base64: image exceeds 5 MB maximum": FailureKind.IMAGE,
+        "Your credit balance is too low to access the API.": FailureKind.BILLING,
+        "messages: at least one message is required": FailureKind.INVALID_REQUEST,
+    }
+    for message, kind in said.items():
+        events = play(provider_for(fails(400, message)), ask(thinking=Thinking("disabled")))
+        assert kinds(events) == ["Failed"], message
+        assert events[0].failure.kind is kind  # type: ignore[union-attr]
+
+
+def test_a_policy_may_forbid_all_retries() -> None:
+    assert kinds(play(provider_for(fails(500), policy=RetryPolicy(max_retries=0)))) == ["Failed"]
