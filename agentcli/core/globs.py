@@ -1,0 +1,81 @@
+"""Glob patterns as regular expressions: `*`, `?`, `[a-z]`, `{a,b}` within one name, `**` across folders.
+
+Pure text; the file system is never looked at here. Written out because `fnmatch` lets `*` cross a slash.
+"""
+
+from __future__ import annotations
+
+import re
+
+
+def glob_regex(pattern: str) -> str:
+    """A regular expression (without anchors) for a slash-separated pattern. Never raises: odd input is literal."""
+    pieces: list[str] = []
+    components = pattern.split("/")
+    last = len(components) - 1
+    for index, component in enumerate(components):
+        if component == "**":
+            # `a/**` is all below a and a itself; `**/b` is b at any depth, also none.
+            if index == last:
+                if pieces and pieces[-1] == "/":
+                    pieces[-1] = "(?:/.*)?"
+                else:
+                    pieces.append(".*")
+            else:
+                pieces.append("(?:[^/]+/)*")
+            continue
+        pieces.append(_component_regex(component))
+        if index != last:
+            pieces.append("/")
+    return "".join(pieces)
+
+
+def escape_glob(text: str) -> str:
+    """A pattern that matches exactly this text."""
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", text)
+
+
+def has_magic(text: str) -> bool:
+    return re.search(r"[*?\[{]", text) is not None
+
+
+def _component_regex(text: str) -> str:
+    out: list[str] = []
+    position = 0
+    depth = 0
+    while position < len(text):
+        char = text[position]
+        position += 1
+        if char == "*":
+            if not out or out[-1] != "[^/]*":
+                out.append("[^/]*")
+        elif char == "?":
+            out.append("[^/]")
+        elif char == "\\" and position < len(text):
+            out.append(re.escape(text[position]))
+            position += 1
+        elif char == "[" and (found := re.compile(r"([!^]?)(\]?[^\]/]*)\]").match(text, position)):
+            out.append(_class_regex(found.group(1), found.group(2)))
+            position = found.end()
+        elif char == "{" and "}" in text[position:]:
+            depth += 1
+            out.append("(?:")
+        elif char == "}" and depth:
+            depth -= 1
+            out.append(")")
+        elif char == "," and depth:
+            out.append("|")
+        else:
+            out.append(re.escape(char))
+    # An unbalanced brace would be an invalid expression: then all of it is meant literally.
+    return "".join(out) if depth == 0 else re.escape(text)
+
+
+def _class_regex(negation: str, members: str) -> str:
+    escaped = re.sub(r"([\\\]\[^&~|])", r"\\\1", members)
+    regex = f"[{'^/' if negation else ''}{escaped}]"
+    try:
+        re.compile(regex)
+    except re.error:
+        return re.escape(f"[{negation}{members}]")
+    return regex

@@ -1,0 +1,193 @@
+"""The programs and flags that are known to only read. Data for `core.shell`, nothing else.
+
+A flag is here only if it can neither write, run a program, use the network, follow links out of the folder, nor
+keep the command from ending. What is missing makes a command ask; what is here by mistake is a hole.
+"""
+
+# A table is read along its rows.
+# ruff: noqa: E501, SIM905
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    short: str = ""
+    with_value: str = ""
+    """Short flags whose value may be attached: whatever follows in the same word belongs to it."""
+    long: frozenset[str] = frozenset()
+    """`--name`, and `--name=` where a value may be attached."""
+    digits: bool = False
+    """`-20` is a count."""
+    words: frozenset[str] | None = None
+    """If set, a flag must be one of these whole words (`find`)."""
+    most_positional: int | None = None
+    positional: str | None = None
+    """A regular expression that every word that is not a flag must match."""
+    unless_listing: bool = False
+    """`most_positional` does not count when `--list` is given."""
+
+    def for_listing(self) -> Flags:
+        return replace(self, most_positional=None)
+
+
+def _flags(
+    short: str = "",
+    value: str = "",
+    long: str = "",
+    *,
+    digits: bool = False,
+    most: int | None = None,
+    listing: bool = False,
+) -> Flags:
+    names = frozenset(f"--{name}" for name in long.split())
+    return Flags(short, value, names, digits, most_positional=most, unless_listing=listing)
+
+
+_FIND_WORDS = frozenset(
+    "-name -iname -path -ipath -wholename -iwholename -type -maxdepth -mindepth -size -mtime -mmin -ctime -cmin -atime"
+    " -amin -newer -empty -print -print0 -not -o -a -or -and -prune -depth -xdev -mount -readable -writable -executable"
+    " -perm -user -group -true -false -regex -iregex -ls".split()
+)
+
+_CHECKSUM = _flags("bt", long="binary text tag")
+_VERSION = Flags(words=frozenset({"--version"}), most_positional=0)
+
+PROGRAMS: Mapping[str, Flags] = {
+    "ls": _flags("aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1", "IwT", "all almost-all author classify color color= "
+                 "directory full-time group-directories-first human-readable inode numeric-uid-gid recursive reverse size "
+                 "sort= time= time-style= ignore= hide= format= no-group si"),
+    "cat": _flags("AbeEnstTuv", long="show-all number number-nonblank squeeze-blank show-ends show-tabs show-nonprinting"),
+    "head": _flags("qv", "nc", "lines= bytes= quiet silent verbose", digits=True),
+    "tail": _flags("qv", "nc", "lines= bytes= quiet silent verbose", digits=True),
+    "wc": _flags("clmLw", long="bytes chars lines words max-line-length"),
+    "pwd": _flags("LP", most=0),
+    "echo": Flags(words=frozenset({"-n", "-e", "-E", "-ne", "-en"})),
+    "printf": Flags(words=frozenset()),
+    "true": Flags(words=frozenset()),
+    "false": Flags(words=frozenset()),
+    "whoami": Flags(words=frozenset(), most_positional=0),
+    "id": _flags("ugGnr", long="user group groups name real"),
+    "uname": _flags("asnrvmpio", long="all", most=0),
+    "nproc": _flags(long="all", most=0),
+    "arch": Flags(words=frozenset(), most_positional=0),
+    "hostname": Flags(words=frozenset(), most_positional=0),
+    "uptime": _flags("ps", most=0),
+    # A bare word would set the clock.
+    "date": Flags("uR", "I", frozenset({"--utc", "--iso-8601", "--iso-8601=", "--rfc-3339="}), positional=r"\+.*"),
+    "df": _flags("ahHiklPT", "t", "all human-readable inodes local print-type si total"),
+    "du": _flags("abchHklmsSx0", "dt", "all apparent-size bytes total human-readable max-depth= summarize si exclude="),
+    "stat": _flags("Lft", "c", "dereference file-system format= printf= terse"),
+    "file": _flags("bihLN0", long="brief mime mime-type mime-encoding no-dereference"),
+    "which": _flags("a", long="all"),
+    "type": _flags("atpP"),
+    "basename": _flags("az", "s", "multiple suffix= zero"),
+    "dirname": _flags("z", long="zero"),
+    "realpath": _flags("emqsz", long="canonicalize-existing canonicalize-missing relative-to= relative-base= strip zero"),
+    "readlink": _flags("femnqsvz", long="canonicalize canonicalize-existing canonicalize-missing no-newline"),
+    "cut": _flags("nsz", "bcdf", "bytes= characters= delimiter= fields= complement only-delimited output-delimiter="),
+    "tr": _flags("cCdst", long="complement delete squeeze-repeats truncate-set1"),
+    "nl": _flags("p", "bdfhilnsvw", "body-tiling="),
+    "rev": _flags(),
+    "tac": _flags("br", "s", "before regex separator="),
+    "paste": _flags("sz", "d", "delimiters= serial"),
+    "comm": _flags("123z", long="check-order nocheck-order total output-delimiter="),
+    "cmp": _flags("bls", "in", "print-bytes bytes= verbose silent quiet"),
+    "column": _flags("tx", "sco"),
+    "fold": _flags("bs", "w", "bytes spaces width="),
+    "expand": _flags("i", "t", "initial tabs="),
+    "seq": _flags("w", "fs", "equal-width format= separator="),
+    # -o writes, --compress-program runs.
+    "sort": _flags("bdfghiMnRrVuscCz", "kt", "unique reverse numeric-sort human-numeric-sort version-sort ignore-case "
+                   "key= field-separator= stable check general-numeric-sort month-sort"),
+    # A second name is where it writes to.
+    "uniq": _flags("cdDiuz", long="count repeated unique ignore-case", most=1),
+    # Without -r, which follows links.
+    "diff": _flags("abBcdeEiNpqsTtuwyZ", "CUWxIF", "brief unified unified= context context= ignore-case "
+                   "ignore-all-space ignore-blank-lines ignore-space-change new-file side-by-side exclude= stat color= "
+                   "report-identical-files text suppress-common-lines no-dereference minimal"),
+    "md5sum": _CHECKSUM,
+    "sha1sum": _CHECKSUM,
+    "sha256sum": _CHECKSUM,
+    "sha512sum": _CHECKSUM,
+    "cksum": _flags(),
+    "tree": _flags("adfghinpstuDFJrv", "LIP", "dirsfirst gitignore noreport prune filelimit= du si"),
+    # Without --pre, --hostname-bin and -z, which run programs, and without -L, which follows links.
+    "rg": _flags("iswxvnNHhIlcoFPSuaUpqb0.", "eABCmgtTMEdr",
+                 "ignore-case case-sensitive smart-case word-regexp line-regexp invert-match line-number no-line-number "
+                 "with-filename no-filename files files-with-matches files-without-match count count-matches only-matching "
+                 "fixed-strings pcre2 hidden no-ignore no-ignore-vcs unrestricted text multiline multiline-dotall pretty "
+                 "quiet heading no-heading json stats trim vimgrep column null type-list color= colors= glob= iglob= type= "
+                 "type-not= max-count= max-columns= max-depth= max-filesize= after-context= before-context= context= regexp= "
+                 "sort= sortr= encoding= replace= no-messages no-config crlf"),
+    # Without -R, which follows links.
+    "grep": _flags("EFGPiyvwxcLlnHhoqsraIUzZbT", "eABCm", "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case "
+                   "invert-match word-regexp line-regexp count files-with-matches files-without-match line-number with-filename "
+                   "no-filename only-matching quiet silent no-messages recursive text null include= exclude= exclude-dir= "
+                   "color color= colour= max-count= after-context= before-context= context= regexp= binary-files= byte-offset",
+                   digits=True),
+    "find": Flags(words=_FIND_WORDS),
+    "python": _VERSION,
+    "python3": _VERSION,
+    "node": _VERSION,
+    "gcc": _VERSION,
+    "clang": _VERSION,
+    "rustc": _VERSION,
+}  # fmt: skip
+
+_DIFF = (
+    "stat stat= numstat shortstat dirstat name-only name-status summary patch no-patch raw cached staged unified= "
+    "color color= no-color word-diff word-diff= color-words minimal patience histogram diff-algorithm= diff-filter= "
+    "find-renames find-renames= find-copies no-renames ignore-all-space ignore-space-change ignore-space-at-eol "
+    "ignore-blank-lines ignore-cr-at-eol function-context check full-index binary abbrev abbrev= exit-code quiet relative "
+    "text no-ext-diff no-textconv merge-base compact-summary no-prefix"
+)
+_HISTORY = (
+    "oneline graph decorate decorate= no-decorate all branches tags remotes pretty pretty= format= abbrev-commit no-abbrev-commit "
+    "date= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case max-count= skip= "
+    "merges no-merges first-parent reverse follow topo-order date-order cherry cherry-pick left-right ancestry-path "
+    "full-history simplify-merges parents children pickaxe-regex pickaxe-all source relative-date left-only right-only"
+)
+
+GIT_COMMANDS: Mapping[str, Flags] = {
+    "status": _flags("sbvz", "u", "short branch porcelain porcelain= long verbose untracked-files untracked-files= ignored "
+                     "ignored= show-stash ahead-behind no-renames renames column no-column"),
+    "log": _flags("pusiEFPgmcwbRzaMDC", "nSGLU", f"{_DIFF} {_HISTORY}", digits=True),
+    "show": _flags("pusmcwbRzaMD", "nSGU", f"{_DIFF} {_HISTORY}", digits=True),
+    "diff": _flags("pusbwRzaMDW", "SGUl", _DIFF),
+    "branch": _flags("arvi", long="all remotes verbose show-current list color color= no-color column no-column sort= format= "
+                     "contains= no-contains= merged merged= no-merged no-merged= points-at= ignore-case abbrev=", most=0,
+                     listing=True),
+    "tag": _flags("i", "n", "list sort= format= contains= merged= no-merged= points-at= column no-column ignore-case color=",
+                  most=0, listing=True),
+    "remote": _flags("v", long="verbose", most=0),
+    "remote get-url": _flags(long="all push", most=1),
+    "rev-parse": _flags("q", long="abbrev-ref abbrev-ref= show-toplevel short short= verify is-inside-work-tree git-dir "
+                        "is-bare-repository show-prefix show-cdup absolute-git-dir git-common-dir symbolic symbolic-full-name "
+                        "quiet is-inside-git-dir is-shallow-repository"),
+    "ls-files": _flags("cdmosiktuvz", "x", "cached deleted modified others ignored stage unmerged exclude-standard exclude= "
+                       "error-unmatch full-name deduplicate eol"),
+    "ls-tree": _flags("drtlz", long="long name-only name-status object-only full-name full-tree abbrev="),
+    "cat-file": _flags("ptse"),
+    "blame": _flags("clstfnewMC", "L", "porcelain line-porcelain show-email show-name show-number root date= abbrev= since="),
+    "shortlog": _flags("nsec", "w", "numbered summary email since= until= author= no-merges all"),
+    "describe": _flags(long="tags all always long contains abbrev= dirty dirty= match= exclude= first-parent exact-match"),
+    "stash list": _flags("pn", long=f"{_DIFF} {_HISTORY}", digits=True),
+    "stash show": _flags("pu", long=_DIFF),
+    "worktree list": _flags("vz", long="porcelain verbose", most=0),
+    "reflog": _flags("", "n", "oneline date= max-count= format= pretty=", digits=True, most=0),
+    "merge-base": _flags("a", long="all is-ancestor fork-point octopus independent"),
+    "rev-list": _flags("", "n", f"count objects {_HISTORY}", digits=True),
+    "name-rev": _flags(long="tags all always name-only refs="),
+    "grep": _flags("aiIwvhHEGFPnlLzocpW", "eABCm", "ignore-case word-regexp invert-match extended-regexp fixed-strings perl-regexp "
+                   "line-number files-with-matches name-only files-without-match only-matching count break heading "
+                   "show-function function-context cached untracked and or not all-match quiet color= max-depth= max-count=",
+                   digits=True),
+    "for-each-ref": _flags(long="count= sort= format= contains= merged= no-merged= points-at= exclude="),
+    "show-ref": _flags("dsq", long="head heads tags branches dereference hash hash= abbrev= verify quiet"),
+    "count-objects": _flags("vH", long="verbose human-readable", most=0),
+    "check-ignore": _flags("vqn", long="verbose quiet non-matching no-index"),
+}  # fmt: skip

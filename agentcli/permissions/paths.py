@@ -1,0 +1,99 @@
+"""Paths as permissions see them: what they really lead to, whether they are inside, protected, or match a pattern.
+
+Reads the file system (links), never changes it. Everything is compared by components of resolved paths (S4).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.core.globs import glob_regex
+
+PROTECTED_FOLDERS = frozenset({".git", ".agentcli", ".claude", ".vscode", ".idea", ".husky"})
+PROTECTED_FILES = frozenset(
+    {".mcp.json", ".envrc", ".profile", ".login", ".inputrc", ".gitconfig", ".gitmodules", "config.fish"}
+    | {".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".kshrc", ".cshrc", ".tcshrc"}
+    | {".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout"}
+)
+_ACTIVATE = re.compile(r"(?:activate(?:\.\w+)?|activate_this\.py)\Z", re.IGNORECASE)
+
+
+def real_path(path: str) -> str:
+    """What the path leads to; for what does not exist yet, what its existing parents lead to."""
+    return os.path.realpath(path)
+
+
+def is_inside(path: str, folders: Iterable[Path]) -> bool:
+    """Whether a resolved path is one of the folders or below it."""
+    for folder in folders:
+        base = os.path.realpath(folder)
+        if path == base or path.startswith(base.rstrip("/") + "/"):
+            return True
+    return False
+
+
+def is_protected(path: str, *, scripts: bool = True) -> bool:
+    """Files that something else later runs or obeys (S5); by name, so also while they do not exist.
+
+    `scripts=False` leaves out the activate scripts of virtual environments, which commands name to read them.
+    """
+    components = [component.lower() for component in path.split("/") if component]
+    if not components:
+        return False
+    if any(component in PROTECTED_FOLDERS for component in components) or components[-1] in PROTECTED_FILES:
+        return True
+    return scripts and _ACTIVATE.match(components[-1]) is not None and components[-2:-1] in (["bin"], ["scripts"])
+
+
+@dataclass(frozen=True, slots=True)
+class PathPattern:
+    """A gitignore-like pattern: `//absolute`, `~/home`, `/from-the-settings-root`, or relative to `cwd`.
+
+    A pattern without a slash matches at any depth; one that matches a folder matches all that is in it.
+    """
+
+    spec: str
+    cwd: Path
+    root: Path
+    home: Path | None = None
+
+    def matches(self, path: str, *, strict: bool) -> bool:
+        expressions = self._expressions(ignore_case=not strict)
+        results = (any(e.fullmatch(given) for e in expressions) for given in (os.path.normpath(path), real_path(path)))
+        return all(results) if strict else any(results)
+
+    def _expressions(self, ignore_case: bool) -> list[re.Pattern[str]]:
+        base, pattern = self._anchored()
+        if base is None:
+            return []
+        # A folder that is itself reached through a link must match under both of its names.
+        bases = {os.path.normpath(base), os.path.realpath(base)}
+        flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
+        body = "(?:/.*)?" if pattern == "**" else f"/{glob_regex(pattern)}(?:/.*)?"
+        return [re.compile(re.escape(b.rstrip("/")) + body, flags) for b in bases]
+
+    def _anchored(self) -> tuple[Path | None, str]:
+        spec = self.spec.rstrip("/") or self.spec
+        if spec.startswith("//"):
+            return self._climb(Path("/"), spec.lstrip("/"))
+        if spec == "~" or spec.startswith("~/"):
+            return self._climb(self.home, spec[2:] or "**")
+        if spec.startswith("/"):
+            return self._climb(self.root, spec[1:] or "**")
+        if spec.startswith(("./", "../")):
+            return self._climb(self.cwd, spec)
+        if spec == ".":
+            return self.cwd, "**"
+        return self.cwd, spec if "/" in spec else f"**/{spec}"
+
+    @staticmethod
+    def _climb(base: Path | None, pattern: str) -> tuple[Path | None, str]:
+        """Takes leading `./` and `../` off the pattern, the latter from the base."""
+        while base is not None and pattern.startswith(("./", "../")):
+            climbs = pattern.startswith("../")
+            base, pattern = (base.parent if climbs else base), pattern[3 if climbs else 2 :]
+        return base, pattern or "**"

@@ -1,0 +1,160 @@
+"""Permission rules: `Tool` or `Tool(spec)`, where each came from, and what each matches.
+
+Matching fails in the direction that the rule's list needs: a deny or ask rule matches when in doubt, an allow rule
+only when certain. That is why every matcher takes `strict`. No decision is made here; that is `policy`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.core.errors import UsageError
+from agentcli.core.permission import Need
+from agentcli.core.shell import SimpleCommand, loose_segments
+from agentcli.permissions.paths import PathPattern
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\*?|\*")
+READING_TOOLS = frozenset({"Read", "Grep", "Glob"})
+WRITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+ALIASES = {"Agent": "Task"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    tool: str
+    spec: str | None = None
+    """None: every use of the tool."""
+    source: str = ""
+    """Where it was written: a flag's name or a settings file."""
+    root: Path | None = None
+    """What a pattern that begins with one slash is relative to; None: the working directory."""
+
+    @property
+    def text(self) -> str:
+        return self.tool if self.spec is None else f"{self.tool}({self.spec})"
+
+    def names(self, tool_name: str) -> bool:
+        """Whether the rule's tool part is about this tool, whatever its spec."""
+        wanted, given = ALIASES.get(self.tool, self.tool), ALIASES.get(tool_name, tool_name)
+        if wanted == given or wanted == "*":
+            return True
+        if wanted.endswith("*"):
+            return given.startswith(wanted[:-1])
+        # `mcp__server` stands for all tools of that server.
+        return wanted.startswith("mcp__") and wanted.count("__") == 1 and given.startswith(wanted + "__")
+
+    def covers_path(self, need: Need) -> bool:
+        """Whether the rule is a path rule about this kind of need."""
+        if self.spec is None:
+            return False
+        if need.kind == "read":
+            return self.tool in READING_TOOLS
+        return need.kind == "write" and self.tool in WRITING_TOOLS
+
+    def matches_path(self, path: str, cwd: Path, home: Path | None, *, strict: bool) -> bool:
+        """Symlinks are resolved: strict wants both the name and what it leads to, loose either of them."""
+        return PathPattern(self.spec or "", cwd, self.root or cwd, home).matches(path, strict=strict)
+
+    def matches_part(self, part: SimpleCommand) -> bool:
+        """Strict: whether one plain command is what the spec allows."""
+        return self.spec is not None and _matches_words(_command_pattern(self.spec), part.text)
+
+    def matches_somewhere(self, command: str) -> bool:
+        """Loose: whether what the spec names stands anywhere in the command."""
+        if self.spec is None:
+            return False
+        pattern = _command_pattern(self.spec)
+        return any(_matches_anywhere(pattern, segment) for segment in loose_segments(command))
+
+
+def parse_rule(text: str, source: str = "", root: Path | None = None) -> Rule:
+    """Raises `UsageError` for what is no rule."""
+    text = text.strip()
+    name, opened, rest = text.partition("(")
+    name = name.strip()
+    if not _NAME.fullmatch(name) or (opened and not rest.endswith(")")):
+        where = f" (from {source})" if source else ""
+        raise UsageError(
+            f"Not a permission rule: {text!r}{where}. Write Tool or Tool(what), for example Bash(npm test *)."
+        )
+    spec = rest[:-1].strip() if opened else None
+    if spec in ("", "*"):
+        spec = None
+    if spec is not None and spec.startswith("!") and name in READING_TOOLS | WRITING_TOOLS:
+        raise UsageError(
+            f"Patterns that begin with ! are not supported: {text!r}. Write an allow and a deny rule instead."
+        )
+    return Rule(name, spec, source, root)
+
+
+def parse_rules(texts: Iterable[str], source: str = "", root: Path | None = None) -> tuple[Rule, ...]:
+    return tuple(parse_rule(text, source, root) for text in texts)
+
+
+def parse_rule_list(text: str) -> tuple[str, ...]:
+    """The rules of a flag's value: separated by commas or blanks, neither of which splits inside parentheses."""
+    rules: list[str] = []
+    current, depth = "", 0
+    for char in text:
+        if depth == 0 and (char == "," or char.isspace()):
+            rules.append(current)
+            current = ""
+            continue
+        depth = max(0, depth + {"(": 1, ")": -1}.get(char, 0))
+        current += char
+    rules.append(current)
+    return tuple(rule for rule in rules if rule)
+
+
+# ---------------------------------------------------------------------------------------------- command patterns
+
+
+def _command_pattern(spec: str) -> str:
+    """`npm test:*` is another way to write `npm test *`; blanks count once."""
+    if spec.endswith(":*"):
+        spec = spec[:-2] + " *"
+    return " ".join(spec.split())
+
+
+def _matches_words(pattern: str, text: str) -> bool:
+    # `npm test *` is `npm test` too, but not `npm tests`.
+    if pattern.endswith(" *") and text == pattern[:-2]:
+        return True
+    return _wildcard(pattern, text)
+
+
+def _matches_anywhere(pattern: str, segment: str) -> bool:
+    if pattern.startswith("*"):
+        return _matches_words(pattern, segment)
+    start = 0
+    while True:
+        rest = segment[start:]
+        if _matches_words(pattern, rest):
+            return True
+        # `/bin/rm` is `rm` to a deny rule.
+        program, _blank, arguments = rest.partition(" ")
+        if "/" in program and _matches_words(pattern, f"{program.rpartition('/')[2]} {arguments}".strip()):
+            return True
+        following = segment.find(" ", start)
+        if following < 0:
+            return False
+        start = following + 1
+
+
+def _wildcard(pattern: str, text: str) -> bool:
+    """`*` is any text, also none. Linear: a hostile command must not make a regular expression backtrack."""
+    head, *rest = pattern.split("*")
+    if not rest:
+        return text == pattern
+    if not text.startswith(head):
+        return False
+    position = len(head)
+    for piece in rest[:-1]:
+        found = text.find(piece, position)
+        if found < 0:
+            return False
+        position = found + len(piece)
+    return len(text) - position >= len(rest[-1]) and text.endswith(rest[-1])
