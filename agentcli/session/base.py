@@ -1,0 +1,66 @@
+"""The contract between the engine and whatever keeps its conversation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from agentcli.core.events import Event
+from agentcli.core.ids import Clock, Ids
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """Where sessions are written, and what is written into every line."""
+
+    state_dir: Path
+    cwd: Path
+    clock: Clock
+    ids: Ids
+    version: str
+
+
+class Store(Protocol):
+    """Nothing here raises for an I/O error: saving goes wrong beside the work, never in its way."""
+
+    @property
+    def session_id(self) -> str: ...
+
+    @property
+    def path(self) -> Path | None:
+        """The session file; None when nothing is kept. It need not exist before the first record."""
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """A sentence while the conversation is not being saved."""
+        ...
+
+    def record(self, event: Event) -> None:
+        """Keep what belongs into the session; all other events are ignored. Call it before anybody sees the event.
+
+        A reply whose blocks were recorded ends with `MessageAppended` or `ReplyTombstoned`; one that has seen
+        neither when another reply begins, a message is added or the submission ends is taken as void.
+        """
+        ...
+
+    def set_title(self, title: str) -> None: ...
+
+    def set_system_context(self, text: str) -> None:
+        """What a resumed session must put into its system prompt again, byte for byte."""
+        ...
+
+    def results_dir(self) -> Path | None:
+        """A private folder for large tool output, made on demand; None when nothing may be written."""
+        ...
+
+    def sync(self) -> None:
+        """Force to disk: at turn ends. Takes a fraction of a millisecond on a local disk, and blocks."""
+        ...
+
+    def take_notice(self) -> str | None:
+        """The next sentence for the person about saving, once each; None when there is nothing to say."""
+        ...
+
+    def close(self) -> None: ...

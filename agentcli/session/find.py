@@ -1,0 +1,176 @@
+"""Finding sessions without reading them: names, ages and sizes come from the head and the tail of each file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentcli.core.messages import Json
+from agentcli.session.lines import decode_line
+from agentcli.session.places import is_session_id, project_dir, sessions_dir
+
+WINDOW = 64 * 1024
+TEXT_LIMIT = 200
+_PREFIX_LENGTH = 4
+_PROMPT_TEXT = re.compile(rb'"text":"((?:[^"\\]|\\.){0,400})')
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    session_id: str
+    path: Path
+    title: str
+    """The name it was given; "" if none."""
+    first_prompt: str
+    cwd: str
+    modified: float
+    size: int
+    message_count: int | None
+    """None: the last submission did not end, so it is not known without reading the file."""
+
+    @property
+    def label(self) -> str:
+        """One line for people. Untrusted text: a front end makes it fit for the screen."""
+        return self.title or self.first_prompt or "(no prompt)"
+
+
+def list_sessions(state_dir: Path, cwd: Path | None = None) -> list[SessionInfo]:
+    """The sessions of a project, or of all projects, newest first. Files that cannot be read are left out."""
+    return [info for path in _paths(state_dir, cwd) if (info := describe_session(path)) is not None]
+
+
+def latest(state_dir: Path, cwd: Path) -> SessionInfo | None:
+    for path in _paths(state_dir, cwd):
+        if (info := describe_session(path)) is not None:
+            return info
+    return None
+
+
+def find(state_dir: Path, cwd: Path, text: str) -> list[SessionInfo]:
+    """The sessions that an id, the start of an id or a name means, newest first; the caller decides about several.
+
+    A full id is found in every project, all else in this one. Without an id or a name that fits, a part of a name
+    or of the first prompt will do.
+    """
+    wanted = text.strip()
+    if not wanted:
+        return []
+    if is_session_id(wanted):
+        paths = [path for path in _paths(state_dir, None) if path.stem.lower() == wanted.lower()]
+        own = project_dir(state_dir, cwd)
+        paths.sort(key=lambda path: path.parent != own)
+        return [info for path in paths if (info := describe_session(path)) is not None]
+    folded = wanted.casefold()
+    sessions = list_sessions(state_dir, cwd)
+    if named := [info for info in sessions if info.title.casefold() == folded]:
+        return named
+    if len(wanted) >= _PREFIX_LENGTH and (
+        by_id := [info for info in sessions if info.session_id.lower().startswith(wanted.lower())]
+    ):
+        return by_id
+    return [info for info in sessions if folded in info.title.casefold() or folded in info.first_prompt.casefold()]
+
+
+def describe_session(path: Path) -> SessionInfo | None:
+    """None if the file is empty or cannot be read."""
+    try:
+        with path.open("rb") as file:
+            status = path.stat()
+            head = file.read(WINDOW)
+            tail_start = max(status.st_size - WINDOW, 0)
+            file.seek(tail_start)
+            tail = file.read(WINDOW)
+    except OSError:
+        return None
+    if not head.strip():
+        return None
+    first = list(_records(head))
+    # The window may begin inside a line: what is before its first newline is part of another.
+    last = list(_records(tail if not tail_start else tail.partition(b"\n")[2]))
+    return SessionInfo(
+        session_id=path.stem,
+        path=path,
+        title=_last_text(last, "customTitle") or _last_text(first, "customTitle"),
+        first_prompt=_first_prompt(first) or _cut_prompt(head),
+        cwd=next((str(record["cwd"]) for record in first if isinstance(record.get("cwd"), str)), ""),
+        modified=status.st_mtime,
+        size=status.st_size,
+        message_count=_message_count(last),
+    )
+
+
+def _paths(state_dir: Path, cwd: Path | None) -> Iterator[Path]:
+    """Newest first."""
+    folder = sessions_dir(state_dir) if cwd is None else project_dir(state_dir, cwd)
+    pattern = "*/*.jsonl" if cwd is None else "*.jsonl"
+    dated: list[tuple[int, str, Path]] = []
+    for path in folder.glob(pattern):
+        if not is_session_id(path.stem):
+            continue
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        if status.st_size:
+            dated.append((status.st_mtime_ns, path.name, path))
+    for _modified, _name, path in sorted(dated, reverse=True):
+        yield path
+
+
+def _records(window: bytes) -> Iterator[Json]:
+    for line in window.split(b"\n"):
+        if line and (record := decode_line(line)) is not None:
+            yield record
+
+
+def _last_text(records: list[Json], name: str) -> str:
+    for record in reversed(records):
+        if isinstance(value := record.get(name), str) and record.get("type") == "custom-title":
+            return value
+    return ""
+
+
+def _message_count(records: list[Json]) -> int | None:
+    for record in reversed(records):
+        if record.get("type") == "submission-end":
+            count = record.get("messages")
+            return count if isinstance(count, int) else None
+        if record.get("type") in ("user", "assistant"):
+            return None
+    return None
+
+
+def _first_prompt(records: list[Json]) -> str:
+    for record in records:
+        if record.get("type") == "user" and record.get("origin", "prompt") == "prompt" and not record.get("isMeta"):
+            text = _text_of(record.get("message"))
+            if text:
+                return " ".join(text[: 4 * TEXT_LIMIT].split())[:TEXT_LIMIT]
+    return ""
+
+
+def _text_of(message: Any) -> str:
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = (block.get("text") for block in content if isinstance(block, dict))
+    return next((text for text in texts if isinstance(text, str) and text.strip()), "")
+
+
+def _cut_prompt(head: bytes) -> str:
+    """The start of a prompt whose line is longer than the window."""
+    line = head.rpartition(b"\n")[2]
+    match = _PROMPT_TEXT.search(line) if line.startswith(b'{"type":"user"') else None
+    if match is None:
+        return ""
+    try:
+        text = json.loads(b'"' + match[1] + b'"')
+    except ValueError:
+        return ""
+    return " ".join(str(text).split())[:TEXT_LIMIT]

@@ -1,0 +1,241 @@
+"""An append-only file of lines that survives kill -9, full disks and folders that cannot be written.
+
+Owns the file, its lock, and what could not be written yet; knows nothing about what the lines say. After `start`
+nothing here raises for an I/O error: `problem` holds a sentence while lines are not being saved, missed lines
+wait in memory up to a limit, and writing is tried again every few minutes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.core.ids import Clock
+from agentcli.session.errors import SessionBusy
+from agentcli.session.lock import FileLock, LockBusy
+from agentcli.session.places import make_private_dir
+
+RETRY_SECONDS = 120.0
+BUFFER_LIMIT = 8 * 1024 * 1024
+
+_PERMANENT = "The session file was removed while it was in use, so this conversation is no longer saved."
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a file ended when it was read: of `size` bytes, the first `whole` are complete lines."""
+
+    size: int = 0
+    whole: int = 0
+
+
+class Journal:
+    """The file must not be there yet, and is made by the first append, unless `go_on_after` says how it ended."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
+        self.problem: str | None = None
+        self._clock = clock
+        self._ending: Ending | None = None
+        self._lock = FileLock(path.with_suffix(".lock"))
+        self._descriptor: int | None = None
+        self._newline_first = False
+        self._dirty = False
+        self._gone = False
+        self._missed: deque[bytes] = deque()
+        self._missed_bytes = 0
+        self._missed_count = 0
+        self._overflowed = False
+        self._retry_at = 0.0
+        self._notices: deque[str] = deque()
+
+    def start(self) -> None:
+        """Take the lock. Raises `SessionBusy`; any other failure leaves a journal with a `problem`."""
+        try:
+            self._take_lock()
+        except LockBusy:
+            raise SessionBusy(
+                f"Session {self.path.stem} is in use by another process. "
+                "End that one first, or use --fork-session to go on in a copy."
+            ) from None
+        except OSError as error:
+            self._fail(error)
+
+    def go_on_after(self, ending: Ending) -> None:
+        self._ending = ending
+
+    def append(self, line: bytes) -> None:
+        """Write one line (with its newline) in one go."""
+        if self._gone:
+            return
+        if self.problem is not None:
+            self._keep(line)
+            return
+        try:
+            self._write(line)
+        except (OSError, LockBusy) as error:
+            self._keep(line)
+            self._fail(error)
+
+    def retry_if_due(self, replacement: Callable[[int], bytes]) -> None:
+        """Call before lines are made, because they may refer to earlier ones.
+
+        When lines that were accepted have been given up for good, `replacement` gets their number and returns what
+        to write in their place.
+        """
+        if self.problem is not None and not self._gone and self._clock.monotonic() >= self._retry_at:
+            self._catch_up(replacement)
+
+    def sync(self) -> None:
+        """Force what was written to the disk."""
+        if self._descriptor is None or not self._dirty:
+            return
+        try:
+            # macOS has no fdatasync.
+            getattr(os, "fdatasync", os.fsync)(self._descriptor)
+            self._dirty = False
+            if os.fstat(self._descriptor).st_nlink == 0:
+                self._gone = True
+                self.problem = _PERMANENT
+                self._notices.append(_PERMANENT)
+        except OSError as error:
+            self._fail(error)
+
+    def close(self, replacement: Callable[[int], bytes]) -> None:
+        """One last try for what was missed, then let go of file and lock. May be called twice."""
+        if self._missed_count and not self._gone:
+            self._catch_up(replacement)
+        self.sync()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of file and lock without a last try."""
+        self._gone = True
+        if self._descriptor is not None:
+            with suppress(OSError):
+                os.close(self._descriptor)
+            self._descriptor = None
+        self._lock.release()
+
+    def take_notice(self) -> str | None:
+        return self._notices.popleft() if self._notices else None
+
+    def add_notice(self, text: str) -> None:
+        self._notices.append(text)
+
+    # ------------------------------------------------------------------------------------------------ the file
+
+    def _take_lock(self) -> None:
+        if not self._lock.held:
+            make_private_dir(self.path.parent)
+            self._lock.acquire()
+
+    def _open(self) -> int:
+        if self._descriptor is not None:
+            return self._descriptor
+        self._take_lock()
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        if self._ending is None:
+            flags |= os.O_CREAT | os.O_EXCL
+        descriptor = os.open(self.path, flags, 0o600)
+        try:
+            os.fchmod(descriptor, 0o600)
+            if self._ending is not None:
+                self._cut_torn_line(descriptor, self._ending)
+        except OSError:
+            os.close(descriptor)
+            raise
+        # From now on the file is there: opening it again after a failure must not ask for a new one.
+        self._ending = self._ending or Ending()
+        self._descriptor = descriptor
+        return descriptor
+
+    def _cut_torn_line(self, descriptor: int, ending: Ending) -> None:
+        size = os.fstat(descriptor).st_size
+        if size == ending.size and ending.whole < size:
+            os.ftruncate(descriptor, ending.whole)
+            size = ending.whole
+        # Another program may have added a line since, without our lock; it is not ours to cut.
+        self._newline_first = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+
+    def _write(self, line: bytes) -> None:
+        descriptor = self._open()
+        data = b"\n" + line if self._newline_first else line
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(descriptor, data[written:] if written else data)
+        except OSError:
+            if written:
+                self._take_back(descriptor, written)
+            raise
+        self._newline_first = False
+        self._dirty = True
+
+    def _take_back(self, descriptor: int, written: int) -> None:
+        """Remove the half line that a failed write left, or make sure that the next line does not continue it."""
+        try:
+            end = os.lseek(descriptor, 0, os.SEEK_CUR)
+            if os.fstat(descriptor).st_size == end:
+                os.ftruncate(descriptor, end - written)
+                return
+        except OSError:
+            pass
+        self._newline_first = True
+
+    # ----------------------------------------------------------------------------------------- what was missed
+
+    def _keep(self, line: bytes) -> None:
+        self._missed_count += 1
+        if self._overflowed:
+            return
+        self._missed.append(line)
+        self._missed_bytes += len(line)
+        if self._missed_bytes > BUFFER_LIMIT:
+            self._missed.clear()
+            self._missed_bytes = 0
+            self._overflowed = True
+
+    def _fail(self, error: OSError | LockBusy) -> None:
+        self._retry_at = self._clock.monotonic() + RETRY_SECONDS
+        self.problem = (
+            f"This conversation is not being saved: {_reason(error)} ({self.path.parent}). "
+            f"Work can go on; saving is tried again every {RETRY_SECONDS / 60:.0f} minutes."
+        )
+        self._notices.append(self.problem)
+
+    def _catch_up(self, replacement: Callable[[int], bytes]) -> None:
+        """Write what was missed, oldest first; on the first failure the rest waits for the next time."""
+        try:
+            self._open()
+            if self._overflowed:
+                self._write(replacement(self._missed_count))
+                self._overflowed = False
+            while self._missed:
+                self._write(self._missed[0])
+                self._missed_bytes -= len(self._missed.popleft())
+        except (OSError, LockBusy) as error:
+            self._fail(error)
+            return
+        self._missed_count = 0
+        self.problem = None
+        self._notices.append("This conversation is being saved again.")
+
+
+def _reason(error: OSError | LockBusy) -> str:
+    if isinstance(error, LockBusy):
+        return "another process writes the same session"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full"
+    if error.errno == errno.EFBIG:
+        return "the file has reached the largest size allowed"
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return "the folder cannot be written"
+    if error.errno == errno.EEXIST:
+        return "a session file with this id was made meanwhile"
+    return (error.strerror or "the file cannot be written").lower()

@@ -1,0 +1,110 @@
+"""The line format: one JSON object a line, compact, UTF-8. Owns how values become lines and nothing about files.
+
+The fields that other readers of such files look for are spelled as they expect them (type, uuid, parentUuid,
+sessionId, timestamp, cwd, version, isSidechain, message); a message of several blocks is several lines:
+
+    session          first line: format, cwd, the system context, what it was forked from
+    user             a prompt, an attachment, …: a whole message, `uuid` is its id and `origin` says what it is;
+                     with origin tool_results: one block of a message that a `results-end` puts together
+    assistant        one block of a reply (`messageId` is ours, `message.id` the API's), until `reply-end`
+    reply-end        the reply is whole: `parts` lists the lines it is made of, in order
+    results-end      the same for a message of tool results
+    boundary, error  messages of the log that are never sent
+    tombstone        the blocks of `messageId` so far are void
+    redaction        requests leave something out from here on (`repair`, `through`)
+    submission-end   a Result: how it ended, cost, usage per model, number of messages in the log
+    resume           another process goes on from here: what is still open above stays as it is
+    system-context   the system context has changed
+    gap              records were lost here (full disk)
+    custom-title     the session's name
+
+Lines of other types are somebody else's: they are kept and skipped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from agentcli.core.messages import Json, Message, Origin, block_from_dict, block_to_dict, usage_from_dict, usage_to_dict
+
+FORMAT = 1
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+_encode_ascii = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=str).encode
+
+
+def encode_line(record: Mapping[str, Any]) -> bytes:
+    try:
+        return _encode(record).encode() + b"\n"
+    except UnicodeEncodeError:
+        # Lone surrogates have no UTF-8; escaped they survive the round trip.
+        return _encode_ascii(record).encode() + b"\n"
+
+
+def decode_line(line: bytes) -> Json | None:
+    """The record of a line, or None for junk: invalid UTF-8, NULs, anything that is not a JSON object."""
+    try:
+        record = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        # After a power cut some file systems leave a run of NULs in front of the next record.
+        bare = line.strip(b"\0\r\n\t ")
+        if not bare or len(bare) == len(line.rstrip(b"\r\n")):
+            return None
+        try:
+            record = json.loads(bare.decode())
+        except (ValueError, RecursionError):
+            return None
+    return record if isinstance(record, dict) else None
+
+
+def whole_message_fields(message: Message) -> Json:
+    """The fields of a line that holds a whole message, apart from those that every line has."""
+    body: Json = {"role": message.role, "content": [block_to_dict(block) for block in message.content]}
+    if message.api_id:
+        body["id"] = message.api_id
+    if message.model:
+        body["model"] = message.model
+    if message.stop_reason is not None:
+        body["stop_reason"] = message.stop_reason
+    if message.usage is not None:
+        body["usage"] = usage_to_dict(message.usage)
+    fields: Json = {"origin": message.origin.value}
+    if message.origin in (Origin.ATTACHMENT, Origin.RECOVERY, Origin.HOOK, Origin.INTERRUPTION):
+        fields["isMeta"] = True
+    if message.origin is Origin.SUMMARY:
+        fields["isCompactSummary"] = True
+    if message.meta:
+        fields["meta"] = dict(message.meta)
+    fields["message"] = body
+    return fields
+
+
+def whole_message(record: Mapping[str, Any]) -> Message:
+    """The reverse of `whole_message_fields`; ValueError, KeyError or TypeError if the record is not of that form."""
+    body = record["message"]
+    content = body["content"]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    usage = body.get("usage")
+    return Message(
+        role="assistant" if body["role"] == "assistant" else "user",
+        content=tuple(block_from_dict(block) for block in content),
+        id=str(record["uuid"]),
+        origin=_origin(record),
+        api_id=str(body.get("id") or ""),
+        model=str(body.get("model") or ""),
+        stop_reason=body.get("stop_reason"),
+        usage=usage_from_dict(usage) if usage is not None else None,
+        meta=dict(record.get("meta") or {}),
+    )
+
+
+def _origin(record: Mapping[str, Any]) -> Origin:
+    """Lines that another program wrote have no origin: what they are to us follows from their flags."""
+    if "origin" in record:
+        return Origin(record["origin"])
+    if record.get("isCompactSummary"):
+        return Origin.SUMMARY
+    return Origin.ATTACHMENT if record.get("isMeta") else Origin.PROMPT

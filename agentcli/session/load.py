@@ -1,0 +1,369 @@
+"""Reading a session back: a pure function of the file's bytes, one pass, never failing on what it finds.
+
+The messages are equal to those of the log that was written. Where a process died (or lines were lost) the log is
+made whole in one fixed way, so that every later load of the longer file gives the same messages again:
+
+- complete blocks of a reply that never ended are kept, without thinking at its end; a reply left with nothing to
+  show is dropped;
+- a tool call without a result gets an error result; a result without its call is dropped.
+
+Never in here: writing. The store cuts a torn line when it appends for the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentcli.core.messages import (
+    Block,
+    Json,
+    Message,
+    Origin,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_from_dict,
+    is_thinking,
+    usage_from_dict,
+)
+from agentcli.session.journal import Ending
+from agentcli.session.lines import FORMAT, decode_line, whole_message
+
+LINE_LIMIT = 64 * 1024 * 1024
+"""A line longer than this is junk: no request may be that large. Keeps a file of zeros from filling the memory."""
+
+UNFINISHED = "<tool_use_error>The session ended before this call was done; its result is not known.</tool_use_error>"
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """From here on requests leave something out of all messages up to `through`."""
+
+    repair: str
+    through: str
+    text: str
+
+
+@dataclass(slots=True)
+class LoadedSession:
+    path: Path
+    session_id: str
+    messages: list[Message] = field(default_factory=list)
+    redactions: list[Redaction] = field(default_factory=list)
+    cwd: str = ""
+    title: str = ""
+    system_context: str | None = None
+    forked_from: str = ""
+    last_submission: Json | None = None
+    """The fields of the last `submission-end`."""
+    leaf: str | None = None
+    """The line that the next one continues."""
+    format: int = FORMAT
+    skipped: int = 0
+    """Lines that are not records, or not of the form their type should have."""
+    lost: int = 0
+    """Records that were never written, by the file's own account."""
+    torn: bool = False
+    ending: Ending = field(default_factory=Ending)
+
+    @property
+    def too_new(self) -> bool:
+        return self.format > FORMAT
+
+    def notices(self) -> list[str]:
+        """What a person should know about the state of the file."""
+        found = []
+        if self.torn:
+            found.append("The last record of this session was cut off when it was written; it is left out.")
+        if self.skipped:
+            found.append(f"{self.skipped} unreadable line(s) of this session were skipped; the file keeps them.")
+        if self.lost:
+            found.append(f"{self.lost} record(s) of this session could not be saved at the time and are missing.")
+        return found
+
+
+def load_session(path: Path) -> LoadedSession:
+    """Read the whole file. Raises OSError if it cannot be read, nothing else."""
+    reader = _Reader(LoadedSession(path, path.stem))
+    for record in _scan(path, reader.session):
+        reader.take(record)
+    reader.settle()
+    return reader.session
+
+
+def read_records(path: Path) -> Iterator[Json]:
+    """Every record of the file as it stands, also of unknown types; junk is left out. Raises OSError."""
+    return _scan(path, LoadedSession(path, path.stem))
+
+
+def _scan(path: Path, session: LoadedSession) -> Iterator[Json]:
+    position = 0
+    whole = 0
+    too_long = False
+    with path.open("rb", buffering=1 << 20) as file:
+        while line := file.readline(LINE_LIMIT):
+            position += len(line)
+            complete = line.endswith(b"\n")
+            if too_long or (not complete and len(line) == LINE_LIMIT):
+                # The rest of an oversized line comes in further pieces; together they count once.
+                session.skipped += not too_long
+                too_long = not complete
+                whole = position
+                continue
+            record = decode_line(line)
+            if record is not None:
+                whole = position
+                yield record
+            elif complete:
+                whole = position
+                session.skipped += bool(line.strip())
+            else:
+                session.torn = True
+    session.ending = Ending(position, whole)
+
+
+@dataclass(slots=True)
+class _OpenReply:
+    api_id: str
+    model: str
+    parts: dict[str, Block] = field(default_factory=dict)
+
+
+class _Reader:
+    """Puts messages together. `take` never raises; a record that does not fit is counted and changes nothing."""
+
+    def __init__(self, session: LoadedSession) -> None:
+        self.session = session
+        self._replies: dict[str, _OpenReply] = {}
+        self._results: dict[str, Block] = {}
+        self._last: Message | None = None
+        """The last message that is sent: the one that a result must answer."""
+        self._takers: Mapping[str, Callable[[Json], None]] = {
+            "session": self._take_header,
+            "user": self._take_user,
+            "assistant": self._take_assistant,
+            "boundary": self._take_local,
+            "error": self._take_local,
+            "reply-end": self._take_reply_end,
+            "results-end": self._take_results_end,
+            "tombstone": self._take_tombstone,
+            "redaction": self._take_redaction,
+            "submission-end": self._take_submission_end,
+            "resume": self._take_resume,
+            "gap": self._take_gap,
+            "system-context": self._take_system_context,
+            "custom-title": self._take_title,
+        }
+
+    def take(self, record: Json) -> None:
+        kind = record.get("type")
+        taker = self._takers.get(kind) if isinstance(kind, str) else None
+        if taker is None or record.get("isSidechain") is True:
+            return
+        try:
+            taker(record)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            self.session.skipped += 1
+
+    # -------------------------------------------------------------------------------------------- about the file
+
+    def _take_header(self, record: Json) -> None:
+        self.session.format = max(self.session.format, int(record.get("format", FORMAT)))
+        self.session.cwd = self.session.cwd or str(record.get("cwd", ""))
+        if isinstance(context := record.get("systemContext"), str):
+            self.session.system_context = context
+        self.session.forked_from = self.session.forked_from or str(record.get("forkedFrom") or "")
+
+    def _take_resume(self, record: Json) -> None:
+        self.session.format = max(self.session.format, int(record.get("format", FORMAT)))
+        self.settle()
+
+    def _take_gap(self, record: Json) -> None:
+        self.session.lost += int(record["lost"])
+        self.settle()
+
+    def _take_system_context(self, record: Json) -> None:
+        self.session.system_context = str(record["systemContext"])
+
+    def _take_title(self, record: Json) -> None:
+        self.session.title = str(record["customTitle"])
+
+    def _take_submission_end(self, record: Json) -> None:
+        self.session.last_submission = record
+
+    def _take_redaction(self, record: Json) -> None:
+        self.session.redactions.append(
+            Redaction(str(record["repair"]), str(record["through"]), str(record.get("text", "")))
+        )
+
+    # -------------------------------------------------------------------------------------------------- messages
+
+    def _take_user(self, record: Json) -> None:
+        content = record["message"]["content"]
+        if "origin" in record:
+            is_part = record["origin"] == Origin.TOOL_RESULTS
+        else:
+            is_part = isinstance(content, list) and any(block.get("type") == "tool_result" for block in content)
+        if is_part:
+            self._results.update(_parts(record))
+            return
+        message = whole_message(record)
+        self.settle()
+        self._append(message, message.id)
+
+    def _take_local(self, record: Json) -> None:
+        # Does not settle: an error may be shown while tools still run.
+        self.session.messages.append(whole_message(record))
+
+    def _take_assistant(self, record: Json) -> None:
+        if record.get("origin", Origin.REPLY) != Origin.REPLY:
+            message = whole_message(record)
+            self.settle()
+            self._append(message, message.id)
+            return
+        body = record["message"]
+        api_id = str(body.get("id") or "")
+        message_id = str(record.get("messageId") or api_id or record["uuid"])
+        parts = _parts(record)
+        if message_id not in self._replies:
+            if "messageId" not in record:
+                # Written by another program, which marks no ends: the next reply ends the one before.
+                self.settle()
+            named_by_us = api_id == message_id and "messageId" in record
+            self._replies[message_id] = _OpenReply("" if named_by_us else api_id, str(body.get("model") or ""))
+        self._replies[message_id].parts.update(parts)
+
+    def _take_reply_end(self, record: Json) -> None:
+        usage = record.get("usage")
+        message_id = str(record["messageId"])
+        reply = self._replies.get(message_id)
+        found = _pick(record["parts"], reply.parts if reply else {})
+        message = Message(
+            role="assistant",
+            content=tuple(found.values()),
+            id=message_id,
+            origin=Origin.REPLY,
+            api_id=str(record.get("apiId") or ""),
+            model=str(record.get("model") or ""),
+            stop_reason=record.get("stopReason"),
+            usage=usage_from_dict(usage) if usage is not None else None,
+            meta=dict(record.get("meta") or {}),
+        )
+        lost = len(record["parts"]) - len(found)
+        self._replies.pop(message_id, None)
+        self._answer_calls()
+        self.session.skipped += lost
+        if not lost or found:
+            self._append(message, next(reversed(found), None))
+
+    def _take_results_end(self, record: Json) -> None:
+        found = _pick(record["parts"], self._results)
+        calls = self._last.tool_uses if self._last is not None else ()
+        content = answered(calls, tuple(found.values()))
+        message = Message(
+            role="user",
+            content=content,
+            id=str(record["messageId"]),
+            origin=Origin.TOOL_RESULTS,
+            meta=dict(record.get("meta") or {}),
+        )
+        self._results.clear()
+        if content or not record["parts"]:
+            self._append(message, next(reversed(found), None))
+
+    def _take_tombstone(self, record: Json) -> None:
+        reply = self._replies.pop(str(record["messageId"]), None)
+        if reply is None:
+            return
+        void = {block.id for block in reply.parts.values() if isinstance(block, ToolUseBlock)}
+        self._results = {
+            uuid: block
+            for uuid, block in self._results.items()
+            if not (isinstance(block, ToolResultBlock) and block.tool_use_id in void)
+        }
+
+    def _append(self, message: Message, leaf: str | None) -> None:
+        self.session.messages.append(message)
+        self._last = message
+        if leaf is not None:
+            self.session.leaf = leaf.partition("/")[0]
+
+    # ------------------------------------------------------------------------------------------ what is left open
+
+    def settle(self) -> None:
+        """Nothing more comes for what is still open."""
+        for message_id, reply in self._replies.items():
+            self._answer_calls()
+            parts = list(reply.parts.items())
+            while parts and is_thinking(parts[-1][1]):
+                parts.pop()
+            content = tuple(block for _uuid, block in parts)
+            if any(not _is_blank(block) for block in content):
+                message = Message("assistant", content, message_id, Origin.REPLY, reply.api_id, reply.model)
+                self._append(message, parts[-1][0])
+        self._replies.clear()
+        self._answer_calls()
+        self._results.clear()
+
+    def _answer_calls(self) -> None:
+        """If the last message made calls, what there is of their results must follow now, the rest made up."""
+        if self._last is None or not self._last.tool_uses:
+            return
+        wanted = {call.id for call in self._last.tool_uses}
+        found = {
+            uuid: block
+            for uuid, block in self._results.items()
+            if isinstance(block, ToolResultBlock) and block.tool_use_id in wanted
+        }
+        for uuid in found:
+            del self._results[uuid]
+        content = answered(self._last.tool_uses, tuple(found.values()), in_call_order=True)
+        message = Message("user", content, derived_id(self._last.id), Origin.TOOL_RESULTS)
+        self._append(message, next(reversed(found), None))
+
+
+def answered(
+    calls: tuple[ToolUseBlock, ...], content: tuple[Block, ...], *, in_call_order: bool = False
+) -> tuple[Block, ...]:
+    """The content of a message of results that answers each call once; what needs no repair comes back as it is."""
+    open_calls = {call.id for call in calls}
+    kept: list[Block] = []
+    for block in content:
+        if isinstance(block, ToolResultBlock):
+            if block.tool_use_id not in open_calls:
+                continue
+            open_calls.discard(block.tool_use_id)
+        kept.append(block)
+    if not open_calls and not in_call_order:
+        return tuple(kept)
+    results = {block.tool_use_id: block for block in kept if isinstance(block, ToolResultBlock)}
+    made_whole: list[Block] = [
+        results.get(call.id) or ToolResultBlock(call.id, (TextBlock(UNFINISHED),), is_error=True) for call in calls
+    ]
+    return (*made_whole, *(block for block in kept if not isinstance(block, ToolResultBlock)))
+
+
+def derived_id(message_id: str) -> str:
+    """The id of the message that answers a reply for which none was written: the same at every load."""
+    from hashlib import sha256
+
+    text = sha256(f"results of {message_id}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-8{text[17:20]}-{text[20:32]}"
+
+
+def _parts(record: Json) -> dict[str, Block]:
+    """The blocks of a line by the names that an end record uses. We write one a line; others may write several."""
+    uuid = str(record["uuid"])
+    blocks = enumerate(record["message"]["content"])
+    return {f"{uuid}/{number}" if number else uuid: block_from_dict(block) for number, block in blocks}
+
+
+def _pick(names: list[Any], parts: Mapping[str, Block]) -> dict[str, Block]:
+    return {name: parts[name] for name in names if name in parts}
+
+
+def _is_blank(block: Block) -> bool:
+    return is_thinking(block) or (isinstance(block, TextBlock) and not block.text.strip())

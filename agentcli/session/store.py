@@ -1,0 +1,378 @@
+"""The session store: turns the engine's events into lines, in an order from which the log can be put together again.
+
+A block of a reply and the result of a tool are written the moment they are complete, before anybody is told; when
+the whole message enters the log, only what is not yet on disk is added, and an end record that says which lines
+the message is made of. The file mechanics are the journal's, the reading is in `load`.
+
+Only the main agent's events are kept here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agentcli.core.errors import UsageError
+from agentcli.core.events import (
+    BlockFinished,
+    Event,
+    MessageAppended,
+    ReplyTombstoned,
+    RequestRepaired,
+    Result,
+    ToolFinished,
+)
+from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, usage_to_dict
+from agentcli.session.base import Workplace
+from agentcli.session.errors import SessionExists, SessionTooNew
+from agentcli.session.journal import Journal
+from agentcli.session.lines import FORMAT, encode_line, whole_message_fields
+from agentcli.session.load import LoadedSession, load_session, read_records
+from agentcli.session.places import is_session_id, make_private_dir, session_path
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    uuid: str
+    block: Block
+
+
+@dataclass(slots=True)
+class _OpenReply:
+    message_id: str
+    leaf_before: str | None
+    parts: list[_Part] = field(default_factory=list)
+
+
+class SessionStore:
+    """Make one with `create`, `resume` or `fork`. Implements `Store`."""
+
+    def __init__(self, workplace: Workplace, journal: Journal, loaded: LoadedSession | None = None) -> None:
+        """`loaded` is what the journal's file already holds; None for a new one."""
+        self._workplace = workplace
+        self._journal = journal
+        self._session_id = journal.path.stem
+        self._forked_from = ""
+        self._system_context = loaded.system_context if loaded else None
+        self._title = loaded.title if loaded else ""
+        self._opening: str | None = "resume" if loaded else "session"
+        """The record that has to be written before the first other one."""
+        self._leaf = loaded.leaf if loaded else None
+        self._message_count = len(loaded.messages) if loaded else 0
+        self._reply: _OpenReply | None = None
+        self._results: list[_Part] = []
+        self._call_lines: dict[str, str] = {}
+
+    @classmethod
+    def create(cls, workplace: Workplace, session_id: str) -> SessionStore:
+        """A new session; nothing but the lock is on disk before the first record.
+
+        Raises `UsageError` for an id that is not a UUID, `SessionExists`, `SessionBusy`.
+        """
+        if not is_session_id(session_id):
+            raise UsageError(f"{session_id!r} is not a session id. Give a UUID such as {workplace.ids.new()}.")
+        path = session_path(workplace.state_dir, workplace.cwd, session_id)
+        if os.path.lexists(path):
+            raise SessionExists(
+                f"Session {session_id} already exists. Use --resume to go on with it, or choose another id."
+            )
+        journal = Journal(path, workplace.clock)
+        journal.start()
+        return cls(workplace, journal)
+
+    @classmethod
+    def resume(cls, workplace: Workplace, path: Path) -> tuple[SessionStore, LoadedSession]:
+        """Go on with a session. Raises `SessionBusy`, `SessionTooNew`, or OSError if the file cannot be read."""
+        journal = Journal(path, workplace.clock)
+        # The lock comes first: a process that is just ending may still write its last lines.
+        journal.start()
+        try:
+            loaded = load_session(path)
+            if loaded.too_new:
+                raise SessionTooNew(
+                    f"Session {path.stem} was written by a newer version of agentcli, so nothing can be added to it "
+                    "here. Update agentcli, or use --fork-session to go on in a copy."
+                )
+        except BaseException:
+            journal.abandon()
+            raise
+        journal.go_on_after(loaded.ending)
+        for notice in loaded.notices():
+            journal.add_notice(notice)
+        return cls(workplace, journal, loaded), loaded
+
+    @classmethod
+    def fork(cls, workplace: Workplace, source: Path, session_id: str) -> tuple[SessionStore, LoadedSession]:
+        """A new session that begins as a copy of another, which may be in use. Raises as `create`, and OSError.
+
+        All readable records are copied, also those of types that this version does not know.
+        """
+        loaded = load_session(source)
+        store = cls.create(workplace, session_id)
+        store._forked_from = loaded.session_id
+        store._system_context = loaded.system_context
+        store._write_opening()
+        for record in read_records(source):
+            if record.get("type") != "session":
+                store._journal.append(encode_line({**record, "sessionId": session_id}))
+        store._opening = "resume"
+        store._leaf = loaded.leaf
+        store._title = loaded.title
+        store._message_count = len(loaded.messages)
+        for notice in loaded.notices():
+            store._journal.add_notice(notice)
+        return store, replace(loaded, path=store._journal.path, session_id=session_id, forked_from=source.stem)
+
+    # ------------------------------------------------------------------------------------------ as Store says it
+
+    @property
+    def session_id(self) -> str:
+        return self._session_id
+
+    @property
+    def path(self) -> Path | None:
+        return self._journal.path
+
+    @property
+    def problem(self) -> str | None:
+        return self._journal.problem
+
+    def record(self, event: Event) -> None:
+        if event.agent:
+            return
+        self._journal.retry_if_due(self._after_loss)
+        match event:
+            case MessageAppended(message=message):
+                self._record_message(message)
+            case BlockFinished():
+                self._record_block(event.message_id, event.api_id, event.model, event.block)
+            case ToolFinished():
+                self._record_result(event)
+            case ReplyTombstoned(message_id=message_id):
+                self._record_tombstone(message_id)
+            case RequestRepaired():
+                self._write("redaction", {"repair": event.repair, "through": event.through, "text": event.text})
+            case Result():
+                self._record_submission_end(event)
+            case _:
+                pass
+
+    def set_title(self, title: str) -> None:
+        self._title = title
+        # A new session gets its file with the first record worth keeping; a name alone is none.
+        if self._opening != "session":
+            self._write("custom-title", {"customTitle": title})
+
+    def set_system_context(self, text: str) -> None:
+        if text == self._system_context:
+            return
+        self._system_context = text
+        if self._opening != "session":
+            self._write("system-context", {"systemContext": text})
+
+    def results_dir(self) -> Path | None:
+        folder = self._journal.path.with_suffix("") / "tool-results"
+        try:
+            make_private_dir(folder)
+        except OSError:
+            return None
+        return folder
+
+    def sync(self) -> None:
+        self._journal.sync()
+
+    def take_notice(self) -> str | None:
+        return self._journal.take_notice()
+
+    def close(self) -> None:
+        self._journal.close(self._after_loss)
+
+    # ---------------------------------------------------------------------------------------------- event by event
+
+    def _record_message(self, message: Message) -> None:
+        self._message_count += 1
+        if message.role == "assistant" and message.origin is Origin.REPLY:
+            self._record_reply(message)
+            return
+        if message.role == "user" and message.origin is Origin.TOOL_RESULTS:
+            self._record_results(message)
+            return
+        kind: str = message.role
+        if message.origin.local:
+            kind = message.origin.value
+        else:
+            self._void_open_reply()
+        self._write(kind, whole_message_fields(message), uuid=message.id)
+        if not message.origin.local:
+            self._leaf = message.id
+
+    def _record_block(self, message_id: str, api_id: str, model: str, block: Block) -> _Part:
+        reply = self._open_reply(message_id)
+        body = {"id": api_id or message_id, "type": "message", "role": "assistant", "model": model}
+        fields = {"messageId": message_id, "message": {**body, "content": [block_to_dict(block)]}}
+        part = _Part(self._write("assistant", fields), block)
+        self._leaf = part.uuid
+        reply.parts.append(part)
+        if isinstance(block, ToolUseBlock):
+            self._call_lines[block.id] = part.uuid
+        return part
+
+    def _open_reply(self, message_id: str) -> _OpenReply:
+        if self._reply is None or self._reply.message_id != message_id:
+            self._void_open_reply()
+            self._reply = _OpenReply(message_id, self._leaf)
+        return self._reply
+
+    def _record_reply(self, message: Message) -> None:
+        def add(block: Block) -> _Part:
+            return self._record_block(message.id, message.api_id, message.model, block)
+
+        chosen = _choose(message.content, self._open_reply(message.id).parts, add)
+        self._reply = None
+        fields: Json = {"messageId": message.id, "parts": [part.uuid for part in chosen]}
+        if message.api_id:
+            fields["apiId"] = message.api_id
+        if message.model:
+            fields["model"] = message.model
+        if message.stop_reason is not None:
+            fields["stopReason"] = message.stop_reason
+        if message.usage is not None:
+            fields["usage"] = usage_to_dict(message.usage)
+        if message.meta:
+            fields["meta"] = dict(message.meta)
+        self._write("reply-end", fields)
+        if chosen:
+            self._leaf = chosen[-1].uuid
+
+    def _record_result(self, event: ToolFinished) -> None:
+        extra: Json = {"toolName": event.name, "durationMs": event.duration_ms}
+        if event.summary:
+            extra["summary"] = event.summary
+        if event.display:
+            extra["display"] = event.display
+        if event.structured is not None:
+            extra["toolUseResult"] = event.structured
+        self._results.append(self._result_part(event.result, event.tool_use_id, extra))
+
+    def _result_part(self, block: Block, tool_use_id: str = "", extra: Json | None = None) -> _Part:
+        body = {"role": "user", "content": [block_to_dict(block)]}
+        fields = {"origin": Origin.TOOL_RESULTS.value, "message": body, **(extra or {})}
+        return _Part(self._write("user", fields, parent=self._call_lines.get(tool_use_id)), block)
+
+    def _record_results(self, message: Message) -> None:
+        def add(block: Block) -> _Part:
+            return self._result_part(block, getattr(block, "tool_use_id", ""))
+
+        chosen = _choose(message.content, self._results, add)
+        fields: Json = {"messageId": message.id, "parts": [part.uuid for part in chosen]}
+        if message.meta:
+            fields["meta"] = dict(message.meta)
+        self._write("results-end", fields)
+        if chosen:
+            self._leaf = chosen[-1].uuid
+        self._results.clear()
+        self._call_lines.clear()
+
+    def _record_tombstone(self, message_id: str) -> None:
+        reply = self._reply
+        self._write("tombstone", {"messageId": message_id})
+        if reply is not None and reply.message_id == message_id:
+            self._reply = None
+            self._leaf = reply.leaf_before
+            void = {part.block.id for part in reply.parts if isinstance(part.block, ToolUseBlock)}
+            self._results = [part for part in self._results if getattr(part.block, "tool_use_id", "") not in void]
+
+    def _void_open_reply(self) -> None:
+        """The engine has gone on without it, so a reader must not take it for what a crash left."""
+        if self._reply is not None:
+            self._record_tombstone(self._reply.message_id)
+
+    def _record_submission_end(self, event: Result) -> None:
+        self._void_open_reply()
+        fields: Json = {
+            "terminal": event.terminal,
+            "subtype": event.subtype,
+            "isError": event.is_error,
+            "turns": event.turns,
+            "durationMs": event.duration_ms,
+            "costUsd": event.total_cost_usd,
+            "fullyPriced": event.fully_priced,
+            "usage": usage_to_dict(event.usage),
+            "modelUsage": event.model_usage,
+            "messages": self._message_count,
+        }
+        self._write("submission-end", fields)
+
+    # ------------------------------------------------------------------------------------------------------- lines
+
+    def _write(self, kind: str, fields: Json, *, uuid: str = "", parent: str | None = None) -> str:
+        """Write a record and give its uuid back."""
+        self._write_opening()
+        uuid = uuid or self._workplace.ids.new()
+        self._journal.append(encode_line(self._line(kind, uuid, parent or self._leaf, fields)))
+        return uuid
+
+    def _write_opening(self) -> None:
+        kind, self._opening = self._opening, None
+        if kind == "session":
+            self._journal.append(self._header())
+        elif kind == "resume":
+            self._write("resume", {"format": FORMAT})
+
+    def _line(self, kind: str, uuid: str, parent: str | None, fields: Json) -> Json:
+        return {
+            "type": kind,
+            "uuid": uuid,
+            "parentUuid": parent,
+            "sessionId": self._session_id,
+            "timestamp": self._workplace.clock.timestamp(),
+            "cwd": str(self._workplace.cwd),
+            "version": self._workplace.version,
+            "isSidechain": False,
+            **fields,
+        }
+
+    def _header(self) -> bytes:
+        """The first lines of a file: what it is, and its name if it has one by now."""
+        fields: Json = {"format": FORMAT}
+        if self._forked_from:
+            fields["forkedFrom"] = self._forked_from
+        if self._system_context is not None:
+            fields["systemContext"] = self._system_context
+        header = encode_line(self._line("session", self._workplace.ids.new(), None, fields))
+        if not self._title:
+            return header
+        title = self._line("custom-title", self._workplace.ids.new(), None, {"customTitle": self._title})
+        return header + encode_line(title)
+
+    def _after_loss(self, count: int) -> bytes:
+        """What was counted on as written is not there: later messages have to bring all their parts again."""
+        self._reply = None
+        self._results.clear()
+        self._call_lines.clear()
+        gap = self._line("gap", self._workplace.ids.new(), self._leaf, {"lost": count})
+        # The header may be among what was lost.
+        return self._header() + encode_line(gap)
+
+
+def _choose(content: Iterable[Block], pool: Iterable[_Part], add: Callable[[Block], _Part]) -> list[_Part]:
+    """For each block the line that has it already, or a new one."""
+    unused = list(pool)
+    chosen: list[_Part] = []
+    for block in content:
+        part = next((part for part in unused if _same(part.block, block)), None)
+        if part is None:
+            part = add(block)
+        else:
+            unused.remove(part)
+        chosen.append(part)
+    return chosen
+
+
+def _same(one: Block, other: Block) -> bool:
+    """Equal also as text: to Python 1, 1.0 and True are equal, to the prompt cache they are not."""
+    if one is other:
+        return True
+    return one == other and encode_line(block_to_dict(one)) == encode_line(block_to_dict(other))
