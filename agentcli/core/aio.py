@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -60,18 +60,18 @@ class Merge(Generic[T]):
         if self._items.empty() and not self._closed:
             self._items.put_nowait(None)
 
-    def __aiter__(self) -> AsyncIterator[T]:
-        return self._iterate()
+    def __aiter__(self) -> Merge[T]:
+        return self
 
-    async def _iterate(self) -> AsyncIterator[T]:
+    async def __anext__(self) -> T:
         while True:
             if self._error is not None:
                 raise self._error
             if self._items.empty() and not self._tasks:
-                return
+                raise StopAsyncIteration
             item = await self._items.get()
             if item is not None:
-                yield item
+                return item
 
     async def aclose(self) -> None:
         self._closed = True

@@ -1,8 +1,8 @@
 """Exceptions. There are few on purpose: failures of the model, the network, tools, permissions and limits are values.
 
-    AgentError                 text for people: what happened, then what to do
-    ├── UsageError             wrong flags, settings or arguments, found before any request (exit code 2)
-    └── CredentialError        no usable key or token (exit code 1)
+AgentError                 text for people: what happened, then what to do
+├── UsageError             wrong flags, settings or arguments, found before any request (exit code 2)
+└── CredentialError        no usable key or token (exit code 1)
 """
 
 from __future__ import annotations

@@ -56,13 +56,6 @@ class MessageAppended(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromptQueued(Event):
-    prompt_id: str
-    text: str
-    priority: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeRaised(Event):
     """A quiet line for the person: something worth knowing that needs no answer."""
 
@@ -249,6 +242,13 @@ class ToolResultAdded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryChanged(Event):
+    """From now on calls run in this folder."""
+
+    cwd: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolBatchSummarised(Event):
     tool_use_ids: list[str]
     text: str
@@ -342,6 +342,8 @@ class LoopEnded(Event):
     status: int | None = None
     stop_reason: str | None = None
     retryable: bool = False
+    final: Any = None
+    """The value with which a tool completed the submission (structured output)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

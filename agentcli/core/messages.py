@@ -257,6 +257,8 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
     )
 
 
-def user_message(content: str | Iterable[Block], id: str, origin: Origin, meta: Mapping[str, Any] | None = None) -> Message:
+def user_message(
+    content: str | Iterable[Block], id: str, origin: Origin, meta: Mapping[str, Any] | None = None
+) -> Message:
     blocks: tuple[Block, ...] = (TextBlock(clean_text(content)),) if isinstance(content, str) else tuple(content)
     return Message("user", blocks, id, origin, meta=meta or {})

@@ -211,7 +211,7 @@ def loose_segments(command: str) -> Iterator[str]:
 
     Seen twice: with quotes as blanks (`bash -c "rm x"`) and with quotes and backslashes deleted (`r\\m`, `r'm'`).
     """
-    joined = command.replace("\\\n", "")
+    joined = re.sub(r"\$\{(\w+)[^}]*\}", r"$\1", command.replace("\\\n", ""))
     seen: set[str] = set()
     for text in (re.sub(r"['\"]", " ", joined), re.sub(r"\$?['\"]|\\", "", joined)):
         for segment in _SEPARATORS.split(text):

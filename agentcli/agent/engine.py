@@ -1,0 +1,357 @@
+"""The conversation: one `Engine` owns the log, its persistence, totals, denials and budgets (SPEC 1, L1).
+
+`submit` drives the loop for one prompt. Every event is taken in (log, session file, totals) before a consumer sees it,
+so nothing is shown as done that a crash could lose; the last event is always exactly one `Result`. Answers, aborts and
+changes come in as method calls at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from agentcli.agent.account import Account
+from agentcli.agent.compaction import Compaction, CompactParts
+from agentcli.agent.loop import run_loop
+from agentcli.agent.parts import LoopParts
+from agentcli.agent.permission import LivePermissions
+from agentcli.agent.ports import Seams
+from agentcli.agent.profile import (
+    Bounds,
+    ConversationRequests,
+    Profile,
+    Tuning,
+    context_for,
+    limits_for,
+    price_of,
+)
+from agentcli.agent.prompts import Priority, Prompt, PromptQueue, QueuedPrompt, prompt_blocks
+from agentcli.agent.questions import Audience, Questions
+from agentcli.agent.state import LoopState, Terminal
+from agentcli.agent.summaries import Summaries
+from agentcli.agent.toolcall import ToolRunner
+from agentcli.agent.turn import TurnParts
+from agentcli.context.normalise import MISSING_RESULT
+from agentcli.context.view import View
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortController, AbortReason
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.ids import Clock, Ids
+from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.core.usage import Totals
+from agentcli.providers.base import Effort, Provider, Thinking
+from agentcli.providers.catalog import Catalog
+from agentcli.session.base import Store
+from agentcli.tools.base import ToolContext
+from agentcli.tools.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What an engine is made of. `assemble.build_engine` puts one together."""
+
+    provider: Provider
+    registry: Registry
+    store: Store
+    permissions: LivePermissions
+    profile: Profile
+    tool_context: ToolContext
+    catalog: Catalog
+    ids: Ids
+    clock: Clock
+    audience: Audience = Audience.NOBODY
+    bounds: Bounds = Bounds()
+    tuning: Tuning = Tuning()
+    seams: Seams = field(default_factory=Seams)
+    view: View = field(default_factory=View)
+    log: tuple[Message, ...] = ()
+    """Of a resumed session."""
+    api_key_source: str = ""
+    notices: tuple[ev.NoticeRaised, ...] = ()
+    """Shown once, with the first submission: settings problems, what resuming found."""
+    wants_structured: bool = False
+
+
+class Engine:
+    def __init__(self, conversation: Conversation) -> None:
+        self._parts = conversation
+        self._log: list[Message] = list(conversation.log)
+        self._profile = conversation.profile
+        self._tool_context = conversation.tool_context
+        self._totals = Totals()
+        self._queue = PromptQueue()
+        self._questions = Questions(conversation.audience)
+        self._requests = ConversationRequests(lambda: self._profile, conversation.registry.schemas())
+        self._price = price_of(conversation.catalog)
+        self._controller: AbortController | None = None
+        self._detached: set[asyncio.Task[None]] = set()
+        self._notices = list(conversation.notices)
+        self._denials: list[dict[str, Any]] = []
+
+    # ------------------------------------------------------------------------------------------------ what it knows
+
+    @property
+    def session_id(self) -> str:
+        return self._parts.store.session_id
+
+    @property
+    def running(self) -> bool:
+        return self._controller is not None
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(self._log)
+
+    @property
+    def totals(self) -> Totals:
+        return self._totals
+
+    @property
+    def denials(self) -> list[dict[str, Any]]:
+        return list(self._denials)
+
+    @property
+    def profile(self) -> Profile:
+        return self._profile
+
+    @property
+    def model(self) -> str:
+        return self._profile.model
+
+    @property
+    def permission_mode(self) -> PermissionMode:
+        return self._parts.permissions.mode
+
+    # ----------------------------------------------------------------------------------------------- what comes in
+
+    def answer(self, request_id: str, answer: Answer) -> bool:
+        """Answer a `PermissionRequested`; false when nobody waits for it any more."""
+        return self._questions.answer(request_id, answer)
+
+    def enqueue(self, prompt: Prompt, priority: Priority = "next") -> str:
+        """Hand in a prompt while a submission runs: `now` and `next` join it after the next tool results, what is left
+        at its end is for `take_queued`. Returns the prompt's id."""
+        queued = QueuedPrompt(self._parts.ids.new(), prompt_blocks(prompt), priority)
+        self._queue.add(queued)
+        return queued.id
+
+    def take_queued(self) -> tuple[QueuedPrompt, ...]:
+        """Take back all prompts that no submission has taken in yet."""
+        return self._queue.take()
+
+    def remove_queued(self, prompt_id: str) -> QueuedPrompt | None:
+        return self._queue.remove(prompt_id)
+
+    def abort(self, reason: AbortReason = AbortReason.USER_CANCEL) -> None:
+        """Stop the submission in flight; without one this does nothing."""
+        if self._controller is not None:
+            self._controller.abort(reason)
+
+    def set_model(self, model: str) -> None:
+        self._profile = replace(self._profile, model=self._parts.catalog.resolve(model))
+
+    def set_effort(self, effort: Effort | None) -> None:
+        self._profile = replace(self._profile, effort=effort)
+
+    def set_thinking(self, thinking: Thinking) -> None:
+        self._profile = replace(self._profile, thinking=thinking)
+
+    def set_mode(self, mode: PermissionMode) -> None:
+        self._parts.permissions.set_mode(mode)
+
+    async def warm(self) -> None:
+        """Do ahead of time what makes the first request slow."""
+        await self._parts.provider.warm()
+
+    # ---------------------------------------------------------------------------------------------------- the work
+
+    async def submit(self, prompt: Prompt) -> AsyncGenerator[ev.Event, None]:
+        """One prompt, to its end. Closing the generator aborts the work and leaves nothing behind."""
+        content = prompt_blocks(prompt)
+        message = Message("user", content, self._parts.ids.new(), Origin.PROMPT)
+        async with aclosing(self._submission(message)) as events:
+            async for event in events:
+                yield event
+
+    async def compact(self, focus: str = "") -> AsyncGenerator[ev.Event, None]:
+        """Shorten the conversation now (`/compact`). Also ends with one `Result`."""
+        async with aclosing(self._submission(None, focus)) as events:
+            async for event in events:
+                yield event
+
+    async def _submission(self, prompt: Message | None, focus: str = "") -> AsyncGenerator[ev.Event, None]:
+        if self._controller is not None:
+            raise RuntimeError("a submission is running; use enqueue() or abort() first")
+        controller = self._controller = AbortController()
+        clock = self._parts.clock
+        account = Account(clock, self._parts.wants_structured and prompt is not None, began=clock.monotonic())
+        try:
+            try:
+                work = self._work(prompt, focus, controller)
+                async with aclosing(work) as events:
+                    async for event in events:
+                        event = self._taken(event, account, controller)
+                        yield event
+            except Exception as error:
+                logging.getLogger("agentcli").exception("the submission failed")
+                text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
+                account.ended = ev.LoopEnded(terminal=Terminal.MODEL_ERROR.value, turns=0, text=text)
+        finally:
+            self._settle()
+            self._controller = None
+        result = account.result(self._totals, self._parts.catalog, self.session_id, self._parts.ids.new())
+        self._denials += account.denials
+        self._parts.store.record(result)
+        self._parts.store.sync()
+        yield result
+
+    async def _work(
+        self, prompt: Message | None, focus: str, controller: AbortController
+    ) -> AsyncGenerator[ev.Event, None]:
+        """Everything between the start of a submission and its Result."""
+        yield self._started()
+        notices, self._notices = self._notices, []
+        for notice in notices:
+            yield notice
+        if prompt is not None:
+            yield ev.MessageAppended(message=prompt)
+        if self._budget_spent():
+            controller.abort(AbortReason.BUDGET)
+        if prompt is None:
+            work = self._compaction(focus, controller)
+        else:
+            state = LoopState(tuple(self._log), self._tool_context)
+            work = run_loop(self._loop_parts(controller), state, controller.signal)
+        async with aclosing(work) as events:
+            async for event in events:
+                yield event
+                if (notice_text := self._parts.store.take_notice()) is not None:
+                    yield ev.NoticeRaised(text=notice_text, level="warning", code="session")
+
+    async def _compaction(self, focus: str, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
+        compaction = Compaction(self._loop_parts(controller).compact, "manual", focus)
+        problem = ""
+        async with aclosing(compaction.run(tuple(self._log), controller.signal)) as events:
+            async for event in events:
+                if isinstance(event, ev.CompactionFailed):
+                    problem = event.text
+                yield event
+        terminal = Terminal.COMPLETED
+        if not compaction.messages:
+            terminal = Terminal.ABORTED_STREAMING if controller.signal.aborted else Terminal.MODEL_ERROR
+        yield ev.LoopEnded(terminal=terminal.value, turns=0, text=problem)
+
+    def _started(self) -> ev.SessionStarted:
+        return ev.SessionStarted(
+            session_id=self.session_id,
+            cwd=str(self._tool_context.cwd),
+            model=self._parts.catalog.resolve(self._profile.model),
+            tools=list(self._parts.registry.names),
+            permission_mode=self.permission_mode.value,
+            api_key_source=self._parts.api_key_source,
+            effort=self._profile.effort or "",
+        )
+
+    def _taken(self, event: ev.Event, account: Account, controller: AbortController) -> ev.Event:
+        """Take an event in before anybody sees it: log, session file, totals, budget."""
+        if isinstance(event, ev.LoopEnded) and controller.signal.reason is AbortReason.BUDGET:
+            event = replace(event, terminal=Terminal.MAX_BUDGET_USD.value, text=self._budget_text())
+        account.take(event)
+        self._parts.store.record(event)
+        match event:
+            case ev.MessageAppended():
+                self._log.append(event.message)
+            case ev.UsageReported():
+                self._totals = self._totals.adding(event.model, event.usage, event.cost_usd)
+                if self._budget_spent():
+                    controller.abort(AbortReason.BUDGET)
+            case ev.DirectoryChanged():
+                self._tool_context = replace(self._tool_context, cwd=type(self._tool_context.cwd)(event.cwd))
+            case ev.LoopContinued():
+                self._parts.store.sync()
+        return event
+
+    def _settle(self) -> None:
+        """However a submission ended: every call in the log has a result (I1), also when the consumer went away."""
+        last = self._log[-1] if self._log else None
+        if last is None or not last.tool_uses:
+            return
+        blocks = tuple(ToolResultBlock(use.id, (TextBlock(MISSING_RESULT),), is_error=True) for use in last.tool_uses)
+        event = ev.MessageAppended(message=Message("user", blocks, self._parts.ids.new(), Origin.TOOL_RESULTS))
+        self._log.append(event.message)
+        self._parts.store.record(event)
+
+    # ------------------------------------------------------------------------------------------------------ budgets
+
+    def _budget_spent(self) -> bool:
+        cap = self._parts.bounds.max_budget_usd
+        return cap is not None and (self._totals.cost_usd >= cap or not self._totals.fully_priced)
+
+    def _budget_text(self) -> str:
+        cap = self._parts.bounds.max_budget_usd or 0.0
+        if not self._totals.fully_priced:
+            unpriced = ", ".join(name for name, used in self._totals.by_model.items() if used.unpriced_requests)
+            return (
+                f"The price of {unpriced} is not known, so the budget of ${cap:g} cannot be kept. "
+                'Set its price in the settings ("models") or leave the budget out.'
+            )
+        return f"Reached maximum budget (${cap:g})"
+
+    # ------------------------------------------------------------------------------------------------- plumbing
+
+    def _loop_parts(self, controller: AbortController) -> LoopParts:
+        own = self._parts
+        overhead = self._requests.overhead_tokens()
+        runner = ToolRunner(
+            registry=own.registry,
+            permissions=own.permissions,
+            questions=self._questions,
+            hooks=own.seams.hooks,
+            ids=own.ids,
+            clock=own.clock,
+            on_interrupting_denial=controller.abort,
+        )
+        turn = TurnParts(
+            provider=own.provider,
+            runner=runner,
+            price=self._price,
+            ids=own.ids,
+            clock=own.clock,
+            executor=own.tuning.executor,
+            concurrency=own.tuning.concurrency,
+        )
+        compact = CompactParts(own.provider, self._requests, own.view, own.seams.hooks, self._price, own.ids, overhead)
+        summaries = Summaries(own.provider, self._requests, self._price) if own.tuning.tool_summaries else None
+        return LoopParts(
+            turn=turn,
+            compact=compact,
+            context=context_for(self._profile, own.tuning, own.catalog, overhead),
+            limits=limits_for(self._profile, own.bounds, own.tuning, own.catalog),
+            seams=own.seams,
+            queue=self._queue,
+            summaries=summaries,
+            detach=self._detach,
+        )
+
+    def _detach(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._detached.add(task)
+        task.add_done_callback(self._detached.discard)
+
+    async def aclose(self) -> None:
+        """End what runs beside submissions, close connections and the session file."""
+        self.abort(AbortReason.SHUTDOWN)
+        await cancel_and_wait(list(self._detached))
+        await self._parts.provider.aclose()
+        self._parts.store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.aclose()

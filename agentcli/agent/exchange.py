@@ -1,0 +1,54 @@
+"""The call of one iteration (SPEC 2.3): a turn, and once more with a repair if the API refused a piece of history."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from agentcli.agent.parts import LoopParts
+from agentcli.agent.state import LoopState
+from agentcli.agent.turn import Turn, TurnPlan
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortSignal
+from agentcli.providers.base import FailureKind
+
+_REPAIRS = {
+    FailureKind.THINKING_REFUSED: "strip_thinking",
+    FailureKind.IMAGE: "drop_images",
+    FailureKind.PAIRING: "flatten_tools",
+}
+
+
+class Exchange:
+    """`run()` yields events; then `turn` is the one that counts."""
+
+    def __init__(self, parts: LoopParts, state: LoopState, estimate: int, signal: AbortSignal) -> None:
+        self._parts = parts
+        self._state = state
+        self._estimate = estimate
+        self._signal = signal
+        self.turn = self._new_turn()
+
+    async def run(self) -> AsyncGenerator[ev.Event, None]:
+        view = self._parts.compact.view
+        through = self._state.messages[-1].id
+        while True:
+            async with aclosing(self.turn.run()) as events:
+                async for event in events:
+                    yield event
+            failure = self.turn.outcome.failure
+            repair = _REPAIRS.get(failure.kind) if failure is not None else None
+            if failure is None or repair is None or self._signal.aborted or view.has_repair(repair, through):
+                return
+            view.repair(repair, through)
+            yield ev.RequestRepaired(repair=repair, through=through, text=failure.message)
+            yield ev.PrefixBroken(reason=f"{repair}: {failure.message}")
+            self.turn = self._new_turn()
+
+    def _new_turn(self) -> Turn:
+        parts, state = self._parts, self._state
+        cap = state.max_output_override or parts.limits.output_cap
+        request = parts.compact.requests.build(parts.compact.view.wire(state.messages), cap, "turn", state.tokens.used)
+        may_escalate = state.max_output_override is None and parts.limits.raised_output_cap > parts.limits.output_cap
+        plan = TurnPlan(request, state.turn_count, may_escalate, self._estimate)
+        return Turn(parts.turn, plan, state.tool_context, self._signal)

@@ -1,0 +1,100 @@
+"""The loop: prepare → call → stream → dispatch tools → collect → decide → attach (SPEC 1, 2).
+
+`run_loop` is a literal `while True` without a bound of its own. It ends only by yielding `LoopEnded`, once, last, and
+never raises for anything the model, the network, a tool, a hook or the user did. What varies between iterations is in
+one immutable `LoopState`; each stage is an object or a function of its own; the decision is pure (`decide.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+
+from agentcli.agent.decide import Find, TurnOutcome, decide
+from agentcli.agent.exchange import Exchange
+from agentcli.agent.parts import LoopParts
+from agentcli.agent.prepare import Preparation
+from agentcli.agent.recover import Finding, attached_messages, refused_prompt, way_on_messages, way_out_messages
+from agentcli.agent.state import LoopState, Stop, Terminal, Transition, next_state
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortSignal
+
+
+async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
+    """Drive one submission from its prompt (the last of `state.messages`) to its terminal."""
+    ids = parts.turn.ids
+    try:
+        while True:
+            preparation = Preparation(parts, state)
+            async with aclosing(preparation.run(signal)) as events:
+                async for event in events:
+                    yield event
+            state = preparation.state
+            if preparation.blocked is not None:
+                blocked = Stop(Terminal.BLOCKING_LIMIT, preparation.blocked)
+                for event in await _ending(parts, state, blocked, TurnOutcome()):
+                    yield event
+                return
+
+            exchange = Exchange(parts, state, preparation.estimate, signal)
+            async with aclosing(exchange.run()) as events:
+                async for event in events:
+                    yield event
+                    for late in parts.late_events():
+                        yield late
+            turn = exchange.turn
+            state = replace(state.adding(*turn.added), tool_context=turn.context)
+            outcome = replace(turn.outcome, staged_collapses=parts.seams.collapser.staged())
+
+            decision = decide(state, outcome, parts.limits)
+            while isinstance(decision, Find):
+                finding = Finding(parts, state, outcome)
+                async with aclosing(finding.run(decision, signal)) as events:
+                    async for event in events:
+                        yield event
+                state, outcome = finding.state, finding.outcome
+                decision = decide(state, outcome, parts.limits)
+
+            if isinstance(decision, Stop):
+                for event in await _ending(parts, state, decision, outcome, turn.final):
+                    yield event
+                return
+            added = way_on_messages(decision, ids)
+            if decision.transition is Transition.NEXT_TURN and outcome.tool_results:
+                parts.summarise(turn.added, signal)
+                added += await attached_messages(parts, state)
+            for message in added:
+                yield ev.MessageAppended(message=message)
+            state = next_state(state.adding(*added), decision, outcome.output_tokens)
+            yield ev.LoopContinued(
+                transition=decision.transition.value, turn=state.turn_count, data=dict(decision.data)
+            )
+    finally:
+        await parts.aclose()
+
+
+async def _ending(
+    parts: LoopParts, state: LoopState, stop: Stop, outcome: TurnOutcome, final: object = None
+) -> list[ev.Event]:
+    """The messages that a terminal leaves, what background work still had to say, and `LoopEnded`."""
+    events: list[ev.Event] = []
+    prompt = refused_prompt(state) if outcome.refused is not None else None
+    if prompt is not None:
+        parts.compact.view.repair("leave_out_prompt", prompt)
+        events.append(ev.RequestRepaired(repair="leave_out_prompt", through=prompt, text=stop.text))
+    if stop.terminal is Terminal.PROMPT_TOO_LONG:
+        parts.detach(parts.seams.hooks.after_failure(stop.text))
+    events += [ev.MessageAppended(message=m) for m in way_out_messages(stop, outcome, parts.turn.ids)]
+    await parts.aclose()
+    failure = outcome.failure
+    ended = ev.LoopEnded(
+        terminal=stop.terminal.value,
+        turns=state.turn_count,
+        text=stop.text,
+        status=failure.status if failure else None,
+        stop_reason=outcome.stop_reason,
+        retryable=bool(failure and failure.retryable),
+        final=final,
+    )
+    return [*events, *parts.late_events(), ended]

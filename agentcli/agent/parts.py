@@ -1,0 +1,44 @@
+"""Everything one submission's loop works with. Built by the engine, anew for each submission; see `Engine`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentcli.agent.compaction import CompactParts
+from agentcli.agent.ports import ContextLimits, Seams
+from agentcli.agent.prompts import PromptQueue
+from agentcli.agent.state import Limits
+from agentcli.agent.summaries import Summaries
+from agentcli.agent.turn import TurnParts
+from agentcli.core.abort import AbortSignal
+from agentcli.core.events import Event
+from agentcli.core.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class LoopParts:
+    turn: TurnParts
+    compact: CompactParts
+    context: ContextLimits
+    limits: Limits
+    seams: Seams
+    queue: PromptQueue
+    summaries: Summaries | None
+    detach: Callable[[Coroutine[Any, Any, None]], None]
+    """Run something beside the submission that nobody waits for (StopFailure hooks); the engine owns it."""
+
+    def summarise(self, added: Sequence[Message], signal: AbortSignal) -> None:
+        """Begin a background summary of a finished batch of tools, if such are wanted; returns at once."""
+        if self.summaries is not None:
+            self.summaries.start(added, signal)
+
+    def late_events(self) -> Sequence[Event]:
+        """What background work has to say by now."""
+        return self.summaries.take_ready() if self.summaries is not None else ()
+
+    async def aclose(self) -> None:
+        """End the background work of this submission."""
+        if self.summaries is not None:
+            await self.summaries.aclose()

@@ -1,0 +1,33 @@
+"""The policy in force, which a person may change while the agent works."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentcli.core.messages import Json
+from agentcli.core.permission import Decision, Need, PermissionMode
+from agentcli.permissions.policy import Policy
+from agentcli.tools.base import ToolContext
+
+
+class LivePermissions:
+    """Implements `Permissions` on an immutable policy that is replaced, never changed."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+    @property
+    def mode(self) -> PermissionMode:
+        return self.policy.mode
+
+    def set_mode(self, mode: PermissionMode) -> None:
+        self.policy = self.policy.with_mode(mode)
+
+    def decide(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> Decision:
+        return self.policy.decide(name, input, needs, context.cwd, context.working_dirs)
+
+    def suggest(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
+        return self.policy.suggestions(name, input, needs)
+
+    def learn(self, rules: Sequence[str]) -> None:
+        self.policy = self.policy.with_allowed(rules, "an answer in this session")

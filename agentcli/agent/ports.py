@@ -1,0 +1,153 @@
+"""The seams of the loop: what it needs from others, as protocols, and the parts that do nothing.
+
+The loop takes policy as arguments. Whoever implements one of these must not raise for what happens in the world;
+an exception that gets through is a bug and ends the submission with `model_error`, never the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from agentcli.agent.decide import StopVerdict
+from agentcli.agent.state import LoopState
+from agentcli.core.messages import Json, Message, ToolResultBlock, ToolUseBlock
+from agentcli.core.permission import Decision, Need
+from agentcli.core.usage import Usage
+from agentcli.providers.base import Request
+from agentcli.tools.base import ToolContext
+
+
+@dataclass(frozen=True, slots=True)
+class PreToolVerdict:
+    """A hook's word before a call. `allow` never overrides a deny or ask rule."""
+
+    decision: Literal["none", "allow", "ask", "deny"] = "none"
+    reason: str = ""
+    updated_input: Json | None = None
+    context: tuple[str, ...] = ()
+    """Text for the model, added after the results."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostToolVerdict:
+    stop: str | None = None
+    """Not None: the submission ends after this batch, for this reason."""
+    context: tuple[str, ...] = ()
+
+
+class Hooks(Protocol):
+    async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict: ...
+
+    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict: ...
+
+    async def before_stop(self, state: LoopState) -> StopVerdict: ...
+
+    async def after_failure(self, text: str) -> None:
+        """StopFailure: runs beside, nobody waits for it."""
+        ...
+
+    async def before_compact(self, trigger: str, focus: str) -> str:
+        """Returns the focus to use."""
+        ...
+
+    async def after_compact(self, trigger: str) -> None: ...
+
+
+class NoHooks:
+    async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
+        return PreToolVerdict()
+
+    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
+        return PostToolVerdict()
+
+    async def before_stop(self, state: LoopState) -> StopVerdict:
+        return StopVerdict()
+
+    async def after_failure(self, text: str) -> None:
+        return None
+
+    async def before_compact(self, trigger: str, focus: str) -> str:
+        return focus
+
+    async def after_compact(self, trigger: str) -> None:
+        return None
+
+
+class Permissions(Protocol):
+    def decide(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> Decision: ...
+
+    def suggest(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]: ...
+
+    def learn(self, rules: Sequence[str]) -> None:
+        """Allow rules that a person gave with an answer; they hold for this conversation."""
+        ...
+
+
+class Collapser(Protocol):
+    """Old spans, summarised in the background and staged until they are needed (SPEC 2.1 step 5)."""
+
+    def staged(self) -> int: ...
+
+    def drain(self) -> int:
+        """Commit all staged spans to the view; returns how many."""
+        ...
+
+
+class NoCollapser:
+    def staged(self) -> int:
+        return 0
+
+    def drain(self) -> int:
+        return 0
+
+
+class Attachments(Protocol):
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        """What to tell the model before the next request (SPEC 2.6), each thing at most once per change."""
+        ...
+
+
+class NoAttachments:
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        return ()
+
+
+class Requests(Protocol):
+    """Makes requests for the conversation as it is set up now: model, system prompt, tools, effort."""
+
+    def build(self, messages: tuple[Json, ...], max_tokens: int, purpose: str, tokens_used: int) -> Request: ...
+
+    def small(self, system: str, prompt: str) -> Request:
+        """A side request to the small model, without tools and thinking."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLimits:
+    """The room there is. Estimates are compared with `usable`."""
+
+    window: int = 200_000
+    reserved: int = 8_192
+    overhead: int = 0
+    """System prompt and tools, estimated; for when no response has told the truth yet."""
+    auto_compact: bool = True
+    auto_threshold: float = 0.9
+    max_auto_failures: int = 3
+
+    @property
+    def usable(self) -> int:
+        return max(self.window - self.reserved, 1)
+
+
+PriceOf = Callable[[str, Usage], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Seams:
+    """The parts of a loop that policy decides, each with a default that does nothing."""
+
+    hooks: Hooks = field(default_factory=NoHooks)
+    collapser: Collapser = field(default_factory=NoCollapser)
+    attachments: Attachments = field(default_factory=NoAttachments)

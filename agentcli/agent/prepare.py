@@ -1,0 +1,60 @@
+"""Before the call: make room if the context is nearly full, or refuse to send (SPEC 2.1 step 7, 2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+
+from agentcli.agent import words
+from agentcli.agent.compaction import Compaction
+from agentcli.agent.parts import LoopParts
+from agentcli.agent.state import CompactTracking, LoopState
+from agentcli.context.estimate import context_tokens
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortSignal
+
+
+class Preparation:
+    """`run()` yields what happened; then `state` is the one to go on with, and `blocked` says why not to."""
+
+    def __init__(self, parts: LoopParts, state: LoopState) -> None:
+        self._parts = parts
+        self.state = state
+        self.blocked: str | None = None
+        self.estimate = self._estimated()
+
+    async def run(self, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
+        if self._wants_compaction() and not signal.aborted:
+            compaction = Compaction(self._parts.compact, "auto")
+            async with aclosing(compaction.run(self.state.messages, signal)) as events:
+                async for event in events:
+                    yield event
+            self.state = self.state.adding(*compaction.messages)
+            self.estimate = self._estimated()
+            if not signal.aborted:
+                self.state = replace(self.state, compact=self._tracked(worked=bool(compaction.messages)))
+        if self._is_full() and not signal.aborted:
+            self.blocked = words.blocking_limit(self.estimate, self._parts.context.usable)
+
+    def _estimated(self) -> int:
+        return context_tokens(self._parts.compact.view.messages(self.state.messages), self._parts.context.overhead)
+
+    def _wants_compaction(self) -> bool:
+        context = self._parts.context
+        return (
+            context.auto_compact
+            and self.state.compact.failures_in_a_row < context.max_auto_failures
+            and self.estimate >= context.usable * context.auto_threshold
+        )
+
+    def _tracked(self, *, worked: bool) -> CompactTracking:
+        """A compaction that leaves the context over the threshold has not helped; it counts as a failure."""
+        if worked and not self._wants_compaction():
+            return CompactTracking(turn_of_last=self.state.turn_count)
+        return replace(self.state.compact, failures_in_a_row=self.state.compact.failures_in_a_row + 1)
+
+    def _is_full(self) -> bool:
+        reactive = self._parts.limits.reactive_compact and not self.state.reactive_compact_attempted
+        way_out = self._parts.context.auto_compact or reactive or self._parts.seams.collapser.staged()
+        return not way_out and self.estimate >= self._parts.context.usable

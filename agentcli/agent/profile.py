@@ -1,0 +1,124 @@
+"""How a conversation is set up: model, effort, prompts, bounds; and the requests that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agentcli.agent.executor import Executor, StreamingExecutor
+from agentcli.agent.ports import ContextLimits
+from agentcli.agent.state import Limits
+from agentcli.core.messages import Json
+from agentcli.core.usage import Usage
+from agentcli.providers.base import Effort, Request, Thinking
+from agentcli.providers.catalog import Catalog
+
+CHARACTERS_PER_TOKEN = 3.5
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Immutable; the engine replaces it when the person changes model, effort or thinking."""
+
+    model: str
+    small_model: str
+    fallback_models: tuple[str, ...] = ()
+    effort: Effort | None = None
+    """None: the model's own default ("auto")."""
+    thinking: Thinking = Thinking()
+    system: tuple[str, ...] = ()
+    output_cap: int = 8_192
+    context_window: int | None = None
+    """None: the catalogue's."""
+    task_budget: int | None = None
+    raw_events: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    max_turns: int | None = None
+    max_budget_usd: float | None = None
+    token_target: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    executor: type[Executor] = StreamingExecutor
+    concurrency: int = 10
+    tool_summaries: bool = False
+    auto_compact: bool = True
+    auto_threshold: float = 0.9
+    reactive_compact: bool = True
+    raised_output_cap: int = 64_000
+
+
+class ConversationRequests:
+    """Implements `Requests` for the profile in force at the moment of each request."""
+
+    def __init__(self, profile: Callable[[], Profile], tools: tuple[Json, ...]) -> None:
+        self._profile = profile
+        self._tools = tools
+
+    def build(self, messages: tuple[Json, ...], max_tokens: int, purpose: str, tokens_used: int) -> Request:
+        profile = self._profile()
+        total = profile.task_budget
+        return Request(
+            model=profile.model,
+            messages=messages,
+            system=profile.system,
+            tools=self._tools,
+            max_tokens=max_tokens,
+            thinking=profile.thinking,
+            effort=profile.effort,
+            task_budget_total=total,
+            task_budget_remaining=None if total is None else max(total - tokens_used, 0),
+            fallback_models=profile.fallback_models,
+            forbid_tools=purpose == "compact",
+            purpose=purpose,
+            raw_events=profile.raw_events and purpose == "turn",
+        )
+
+    def small(self, system: str, prompt: str) -> Request:
+        return Request(
+            model=self._profile().small_model,
+            messages=({"role": "user", "content": [{"type": "text", "text": prompt or "(nothing)"}]},),
+            system=(system,),
+            max_tokens=256,
+            thinking=Thinking("disabled"),
+            purpose="summary",
+        )
+
+    def overhead_tokens(self) -> int:
+        """An estimate of what every request carries besides the messages."""
+        size = sum(map(len, self._profile().system)) + sum(len(str(tool)) for tool in self._tools)
+        return int(size / CHARACTERS_PER_TOKEN)
+
+
+def limits_for(profile: Profile, bounds: Bounds, tuning: Tuning, catalog: Catalog) -> Limits:
+    model_cap = catalog.get(profile.model).max_output
+    cap = min(profile.output_cap, model_cap)
+    return Limits(
+        max_turns=bounds.max_turns,
+        output_cap=cap,
+        raised_output_cap=max(cap, min(tuning.raised_output_cap, model_cap)),
+        reactive_compact=tuning.reactive_compact,
+        token_target=bounds.token_target,
+    )
+
+
+def context_for(profile: Profile, tuning: Tuning, catalog: Catalog, overhead: int) -> ContextLimits:
+    return ContextLimits(
+        window=profile.context_window or catalog.get(profile.model).context_window,
+        reserved=profile.output_cap,
+        overhead=overhead,
+        auto_compact=tuning.auto_compact,
+        auto_threshold=tuning.auto_threshold,
+    )
+
+
+def price_of(catalog: Catalog) -> Callable[[str, Usage], float | None]:
+    def price(model: str, usage: Usage) -> float | None:
+        found = catalog.get(model).price
+        return None if found is None else found.cost(usage)
+
+    return price

@@ -1,0 +1,53 @@
+"""Prompts that the user sent while the agent worked, until the loop takes them in (SPEC 2.6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agentcli.core.messages import Block, TextBlock, clean_text
+
+Priority = Literal["now", "next", "later"]
+_RANK: dict[Priority, int] = {"now": 0, "next": 1, "later": 2}
+
+Prompt = str | tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedPrompt:
+    id: str
+    content: tuple[Block, ...]
+    priority: Priority
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+
+def prompt_blocks(prompt: Prompt) -> tuple[Block, ...]:
+    return (TextBlock(clean_text(prompt)),) if isinstance(prompt, str) else tuple(prompt)
+
+
+class PromptQueue:
+    def __init__(self) -> None:
+        self._waiting: list[QueuedPrompt] = []
+
+    def add(self, prompt: QueuedPrompt) -> None:
+        self._waiting.append(prompt)
+
+    def take(self, most: Priority = "later") -> tuple[QueuedPrompt, ...]:
+        """All prompts up to a priority, `now` first, in the order they came within one priority."""
+        taken = sorted(
+            (p for p in self._waiting if _RANK[p.priority] <= _RANK[most]), key=lambda prompt: _RANK[prompt.priority]
+        )
+        self._waiting = [p for p in self._waiting if p not in taken]
+        return tuple(taken)
+
+    def remove(self, prompt_id: str) -> QueuedPrompt | None:
+        found = next((prompt for prompt in self._waiting if prompt.id == prompt_id), None)
+        if found is not None:
+            self._waiting.remove(found)
+        return found
+
+    def __len__(self) -> int:
+        return len(self._waiting)

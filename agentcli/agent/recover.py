@@ -1,0 +1,93 @@
+"""The I/O behind the decision: facts that `decide` asks for, and the messages that each way on or out leaves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+
+from agentcli.agent import words
+from agentcli.agent.compaction import Compaction
+from agentcli.agent.decide import Find, TurnOutcome
+from agentcli.agent.parts import LoopParts
+from agentcli.agent.state import Continue, LoopState, Stop, Terminal, Transition
+from agentcli.core import events as ev
+from agentcli.core.abort import Aborted, AbortReason, AbortSignal
+from agentcli.core.ids import Ids
+from agentcli.core.messages import Message, Origin, user_message
+
+
+class Finding:
+    """Find out one fact. `run()` yields what happened; then `state` and `outcome` know it."""
+
+    def __init__(self, parts: LoopParts, state: LoopState, outcome: TurnOutcome) -> None:
+        self._parts = parts
+        self.state = state
+        self.outcome = outcome
+
+    async def run(self, find: Find, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
+        if find.fact == "collapse_drain":
+            committed = self._parts.seams.collapser.drain()
+            self.outcome = replace(self.outcome, collapses_committed=committed)
+            yield ev.PrefixBroken(reason=f"{committed} collapsed spans were committed")
+        elif find.fact == "reactive_compact":
+            compaction = Compaction(self._parts.compact, "reactive")
+            async with aclosing(compaction.run(self.state.messages, signal)) as events:
+                async for event in events:
+                    yield event
+            self.state = replace(self.state.adding(*compaction.messages), reactive_compact_attempted=True)
+            self.outcome = replace(self.outcome, compacted=bool(compaction.messages), aborted=signal.reason)
+        else:
+            try:
+                verdict = await signal.run(self._parts.seams.hooks.before_stop(self.state))
+                self.outcome = replace(self.outcome, stop_hooks=verdict)
+            except Aborted as abort:
+                self.outcome = replace(self.outcome, aborted=abort.reason)
+
+
+def way_on_messages(way: Continue, ids: Ids) -> tuple[Message, ...]:
+    """Our own words to the model that a transition needs, if any."""
+    match way.transition:
+        case Transition.MAX_OUTPUT_TOKENS_RECOVERY:
+            text = words.OUTPUT_RECOVERY
+        case Transition.TOKEN_BUDGET_CONTINUATION:
+            text = words.token_budget(way.data["remaining"])
+        case Transition.STOP_HOOK_BLOCKING:
+            return (user_message(words.stop_hook(way.data["errors"]), ids.new(), Origin.HOOK),)
+        case Transition.NEXT_TURN if way.data.get("reason") == "empty_reply":
+            text = words.EMPTY_REPLY
+        case _:
+            return ()
+    return (user_message(text, ids.new(), Origin.RECOVERY),)
+
+
+def way_out_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Message, ...]:
+    """What a terminal leaves in the log (the last column of SPEC 2.7's table)."""
+    match stop.terminal:
+        case Terminal.COMPLETED | Terminal.MAX_BUDGET_USD:
+            return ()
+        case Terminal.ABORTED_STREAMING | Terminal.ABORTED_TOOLS:
+            if outcome.aborted in (AbortReason.INTERRUPT, AbortReason.BUDGET):
+                return ()
+            in_tools = stop.terminal is Terminal.ABORTED_TOOLS
+            text = words.INTERRUPTED_TOOLS if in_tools else words.INTERRUPTED
+            return (user_message(text, ids.new(), Origin.INTERRUPTION),)
+        case Terminal.MAX_TURNS:
+            return (user_message(f"[{stop.text}]", ids.new(), Origin.ATTACHMENT),)
+        case _:
+            meta = {"terminal": stop.terminal.value}
+            return (user_message(stop.text, ids.new(), Origin.ERROR, meta),)
+
+
+async def attached_messages(parts: LoopParts, state: LoopState) -> tuple[Message, ...]:
+    """What the model is told before the next request (SPEC 2.6): queued prompts first, then the attachments."""
+    queued = tuple(
+        Message("user", prompt.content, prompt.id, Origin.QUEUED) for prompt in parts.queue.take(most="next")
+    )
+    return (*queued, *await parts.seams.attachments.collect(state))
+
+
+def refused_prompt(state: LoopState) -> str | None:
+    """The id of the prompt that the model declined, so that it is not sent again unchanged."""
+    prompts = (m for m in reversed(state.messages) if m.origin in (Origin.PROMPT, Origin.QUEUED))
+    return next((message.id for message in prompts), None)

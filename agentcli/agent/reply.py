@@ -1,0 +1,71 @@
+"""A reply while it comes in: what is complete, what is half, and what of it may be kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolUseBlock, is_thinking
+from agentcli.core.usage import Usage
+
+
+@dataclass(slots=True)
+class Reply:
+    """Mutable on purpose and private to one `Turn`; `message` makes the immutable value of it."""
+
+    message_id: str
+    api_id: str
+    model: str
+    usage: Usage
+    blocks: dict[int, Block] = field(default_factory=dict)
+    """Complete ones, by index."""
+    open_text: dict[int, list[str]] = field(default_factory=dict)
+    """Text of blocks that still stream; kept when the user interrupts."""
+    held: tuple[int, ToolUseBlock] | None = None
+    """A tool call that the output cap may have cut; it is not run before the next block or the end proves otherwise."""
+
+    def add_text(self, index: int, text: str) -> None:
+        self.open_text.setdefault(index, []).append(text)
+
+    def close_block(self, index: int, block: Block) -> None:
+        self.open_text.pop(index, None)
+        self.blocks[index] = block
+
+    def drop_after(self, call: ToolUseBlock | None) -> None:
+        """Keep the blocks up to and including a call; for a reply that broke off later."""
+        last = next((index for index, block in self.blocks.items() if block is call), -1)
+        self.blocks = {index: block for index, block in self.blocks.items() if index <= last}
+        self.open_text.clear()
+
+    def keep_partial_text(self) -> None:
+        for index, parts in self.open_text.items():
+            text = "".join(parts)
+            if text.strip():
+                self.blocks[index] = TextBlock(text)
+        self.open_text.clear()
+
+    @property
+    def content(self) -> tuple[Block, ...]:
+        return tuple(self.blocks[index] for index in sorted(self.blocks))
+
+    @property
+    def tool_uses(self) -> tuple[ToolUseBlock, ...]:
+        return tuple(block for block in self.content if isinstance(block, ToolUseBlock))
+
+    @property
+    def says_nothing(self) -> bool:
+        """No text, no call: nothing but thinking and white space. Such a reply is never stored."""
+        return all(
+            is_thinking(block) or (isinstance(block, TextBlock) and not block.text.strip()) for block in self.content
+        )
+
+    def message(self, stop_reason: str | None) -> Message:
+        return Message(
+            role="assistant",
+            content=self.content,
+            id=self.message_id,
+            origin=Origin.REPLY,
+            api_id=self.api_id,
+            model=self.model,
+            stop_reason=stop_reason,
+            usage=self.usage,
+        )

@@ -1,0 +1,175 @@
+"""The state of the loop between two iterations, and the names of its ways on and out (SPEC L4, 2.7).
+
+`LoopState` is immutable. Every way on builds a whole new one with `next_state`, so no stale value leaks from one
+recovery path into another: a field that a transition does not mention is reset or carried on here, visibly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from agentcli.core.messages import Message
+from agentcli.tools.base import ToolContext
+
+
+class Transition(StrEnum):
+    NEXT_TURN = "next_turn"
+    COLLAPSE_DRAIN_RETRY = "collapse_drain_retry"
+    REACTIVE_COMPACT_RETRY = "reactive_compact_retry"
+    MAX_OUTPUT_TOKENS_ESCALATE = "max_output_tokens_escalate"
+    MAX_OUTPUT_TOKENS_RECOVERY = "max_output_tokens_recovery"
+    STOP_HOOK_BLOCKING = "stop_hook_blocking"
+    TOKEN_BUDGET_CONTINUATION = "token_budget_continuation"  # noqa: S105
+
+
+class Terminal(StrEnum):
+    COMPLETED = "completed"
+    MAX_TURNS = "max_turns"
+    MAX_BUDGET_USD = "max_budget_usd"
+    ABORTED_STREAMING = "aborted_streaming"
+    ABORTED_TOOLS = "aborted_tools"
+    BLOCKING_LIMIT = "blocking_limit"
+    STOP_HOOK_PREVENTED = "stop_hook_prevented"
+    HOOK_STOPPED = "hook_stopped"
+    PROMPT_TOO_LONG = "prompt_too_long"
+    MODEL_ERROR = "model_error"
+    IMAGE_ERROR = "image_error"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactTracking:
+    """Auto-compaction's memory: when it last worked, and how often it failed since."""
+
+    turn_of_last: int | None = None
+    failures_in_a_row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenProgress:
+    """Where a submission stands against its token target."""
+
+    used: int = 0
+    continuations: int = 0
+    last_gain: int = 0
+    gain_before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoopState:
+    messages: tuple[Message, ...]
+    tool_context: ToolContext
+    compact: CompactTracking = CompactTracking()
+    output_recoveries: int = 0
+    reactive_compact_attempted: bool = False
+    max_output_override: int | None = None
+    stop_hook_active: bool = False
+    stop_hook_blocks: int = 0
+    turn_count: int = 1
+    transition: Transition | None = None
+    """Why this iteration exists; None for the first."""
+    tokens: TokenProgress = TokenProgress()
+    pauses: int = 0
+    nudged: bool = False
+    """Whether the model was already told that its reply was empty."""
+
+    def adding(self, *messages: Message) -> LoopState:
+        return replace(self, messages=self.messages + messages)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds a submission. All of it is known before the first request."""
+
+    max_turns: int | None = None
+    output_cap: int = 8_192
+    raised_output_cap: int = 64_000
+    """Already cut to what the model can do."""
+    max_output_recoveries: int = 3
+    max_pauses: int = 10
+    max_stop_hook_blocks: int = 20
+    """A stop hook that always blocks would otherwise spend money for ever."""
+    reactive_compact: bool = True
+    token_target: int | None = None
+    small_gain: int = 500
+    """Two continuations in a row below this many tokens are diminishing returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    transition: Transition
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    terminal: Terminal
+    text: str = ""
+
+
+def next_state(state: LoopState, way: Continue, gained_tokens: int) -> LoopState:
+    """The state of the next iteration. `state.messages` already has what this iteration added.
+
+    Recoveries repeat a turn, so they keep the turn count; all else is a new turn. A raised output cap and the
+    count of overruns last until a turn goes through; the reactive-compact breaker lasts for the submission.
+    """
+    tokens = replace(state.tokens, used=state.tokens.used + gained_tokens)
+    same = LoopState(
+        messages=state.messages,
+        tool_context=state.tool_context,
+        compact=state.compact,
+        output_recoveries=state.output_recoveries,
+        reactive_compact_attempted=state.reactive_compact_attempted,
+        max_output_override=state.max_output_override,
+        stop_hook_active=state.stop_hook_active,
+        stop_hook_blocks=state.stop_hook_blocks,
+        turn_count=state.turn_count,
+        transition=way.transition,
+        tokens=tokens,
+        pauses=state.pauses,
+        nudged=state.nudged,
+    )
+    match way.transition:
+        case Transition.NEXT_TURN:
+            reason = way.data.get("reason")
+            if reason == "pause_turn":
+                return replace(same, pauses=state.pauses + 1)
+            if reason == "empty_reply":
+                return replace(same, nudged=True)
+            return replace(
+                same,
+                turn_count=state.turn_count + 1,
+                output_recoveries=0,
+                max_output_override=None,
+                pauses=0,
+                nudged=False,
+            )
+        case Transition.COLLAPSE_DRAIN_RETRY:
+            return same
+        case Transition.REACTIVE_COMPACT_RETRY:
+            return replace(same, reactive_compact_attempted=True)
+        case Transition.MAX_OUTPUT_TOKENS_ESCALATE:
+            return replace(same, max_output_override=way.data["cap"])
+        case Transition.MAX_OUTPUT_TOKENS_RECOVERY:
+            return replace(same, output_recoveries=state.output_recoveries + 1)
+        case Transition.STOP_HOOK_BLOCKING:
+            return replace(
+                same,
+                turn_count=state.turn_count + 1,
+                stop_hook_active=True,
+                stop_hook_blocks=state.stop_hook_blocks + 1,
+                output_recoveries=0,
+                max_output_override=None,
+            )
+        case Transition.TOKEN_BUDGET_CONTINUATION:
+            progress = TokenProgress(
+                used=tokens.used,
+                continuations=tokens.continuations + 1,
+                last_gain=gained_tokens,
+                gain_before=tokens.last_gain,
+            )
+            return replace(
+                same, turn_count=state.turn_count + 1, tokens=progress, output_recoveries=0, max_output_override=None
+            )

@@ -1,0 +1,262 @@
+"""One tool call from its block to its result (SPEC T4).
+
+Find the tool, parse the input, the tool's own check, hooks, permission, run, hooks, normalise. Whatever fails on the
+way becomes an error result, never an exception. What goes back to the API is the model's own input; hooks and
+answers may change a copy that the tool runs with (T9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from agentcli.agent.ports import Hooks, Permissions, PreToolVerdict
+from agentcli.agent.questions import Audience, Questions
+from agentcli.core.abort import AbortController, Aborted, AbortSignal
+from agentcli.core.events import (
+    Event,
+    PermissionDenied,
+    PermissionRequested,
+    PermissionResolved,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+)
+from agentcli.core.ids import Clock, Ids
+from agentcli.core.messages import Json, TextBlock, ToolResultBlock, ToolUseBlock, clean_text
+from agentcli.core.permission import Answer, Decision, Need
+from agentcli.tools.base import Output, Progress, Tool, ToolContext
+from agentcli.tools.registry import Registry
+from agentcli.tools.schema import coerce, problems
+
+Emit = Callable[[Event], Awaitable[None]]
+INVALID_JSON_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    call: ToolUseBlock
+    block: ToolResultBlock
+    output: Output
+    hook_stop: str | None = None
+    hook_context: tuple[str, ...] = ()
+
+
+def failed(call: ToolUseBlock, text: str, summary: str = "") -> CallResult:
+    """An error result for a call that did not get to run, or not to its end."""
+    wrapped = f"<tool_use_error>{clean_text(text)}</tool_use_error>"
+    output = Output(wrapped, is_error=True, summary=summary or text.partition("\n")[0][:200])
+    return CallResult(call, ToolResultBlock(call.id, (TextBlock(wrapped),), is_error=True), output)
+
+
+class _Refused(Exception):
+    """Ends the way of a call early, inside this module only."""
+
+    def __init__(self, text: str, summary: str = "") -> None:
+        super().__init__(text)
+        self.summary = summary
+
+
+@dataclass(frozen=True, slots=True)
+class _Approved:
+    tool: Tool
+    input: Json
+    context: tuple[str, ...] = ()
+
+
+class StartedCallback(Protocol):
+    def __call__(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRunner:
+    registry: Registry
+    permissions: Permissions
+    questions: Questions
+    hooks: Hooks
+    ids: Ids
+    clock: Clock
+    on_interrupting_denial: Callable[[], None] = field(default=lambda: None)
+    """Called when a denial also asks for the end of the submission."""
+
+    def is_safe(self, call: ToolUseBlock) -> bool:
+        """Whether a call may run beside others and be thrown away: decided by its input (T3). Errors are safe."""
+        tool = self.registry.get(call.name)
+        if tool is None or call.invalid_json is not None:
+            return True
+        try:
+            input = coerce(tool.input_schema, call.input)
+            return bool(problems(tool.input_schema, input)) or tool.is_safe(input)
+        except Exception:  # noqa: BLE001 - a tool's bug must not start it beside others
+            return False
+
+    async def run(
+        self, call: ToolUseBlock, context: ToolContext, signal: AbortSignal, emit: Emit, on_start: StartedCallback
+    ) -> CallResult:
+        """Never raises but for cancellation. `on_start` is called right before the tool itself begins to work."""
+        began = self.clock.monotonic()
+        try:
+            approved = await self._approve(call, context, signal, emit)
+            on_start()
+            await emit(
+                ToolStarted(
+                    tool_use_id=call.id, name=call.name, input=approved.input, title=approved.tool.title(approved.input)
+                )
+            )
+            began = self.clock.monotonic()
+            result = await self._run_tool(call, approved, context, signal, emit)
+        except _Refused as refusal:
+            result = failed(call, str(refusal), refusal.summary)
+        except Aborted:
+            result = failed(call, "The user interrupted before this call ran.", "interrupted")
+        except Exception as error:  # noqa: BLE001 - SPEC T4: a crash is a result, too
+            result = failed(call, f"{call.name} failed unexpectedly: {type(error).__name__}: {error}")
+        await emit(
+            ToolFinished(
+                tool_use_id=call.id,
+                name=call.name,
+                result=result.block,
+                summary=result.output.summary,
+                display=result.output.display,
+                structured=result.output.structured,
+                duration_ms=int((self.clock.monotonic() - began) * 1000),
+            )
+        )
+        return result
+
+    async def _approve(self, call: ToolUseBlock, context: ToolContext, signal: AbortSignal, emit: Emit) -> _Approved:
+        tool = self._find(call)
+        input = self._parse(tool, call.input, context)
+        verdict = await signal.run(self.hooks.before_tool(call, input))
+        if verdict.decision == "deny":
+            await emit(PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=verdict.reason))
+            raise _Refused(verdict.reason or "A hook denied this call.", "denied by a hook")
+        if verdict.updated_input is not None:
+            input = self._parse(tool, verdict.updated_input, context)
+        needs = tool.needs(input, context)
+        decision = self._decide(tool, input, needs, context, verdict)
+        if decision.behavior == "ask":
+            input = await self._ask(call, tool, input, needs, decision, context, signal, emit)
+        elif decision.behavior == "deny":
+            await self._deny(call, input, decision.reason, emit)
+        if signal.reason is not None:
+            raise Aborted(signal.reason)
+        return _Approved(tool, input, verdict.context)
+
+    def _find(self, call: ToolUseBlock) -> Tool:
+        tool = self.registry.get(call.name)
+        if tool is None:
+            near = self.registry.near(call.name)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise _Refused(f"There is no tool called {call.name[:100]!r}.{hint}", "unknown tool")
+        if call.invalid_json is not None:
+            shown = call.invalid_json.encode("utf-8", "replace")[:INVALID_JSON_SHOWN].decode("utf-8", "replace")
+            raise _Refused(f"The input is not a JSON object. It begins with: {shown}", "invalid input")
+        return tool
+
+    def _parse(self, tool: Tool, given: Json, context: ToolContext) -> Json:
+        input = coerce(tool.input_schema, given)
+        wrong = problems(tool.input_schema, input)
+        if wrong:
+            raise _Refused(f"The input of {tool.name} is not right: " + "; ".join(wrong), "invalid input")
+        refused = tool.check(input, context)
+        if refused is not None:
+            raise _Refused(refused)
+        return input
+
+    def _decide(
+        self, tool: Tool, input: Json, needs: tuple[Need, ...], context: ToolContext, verdict: PreToolVerdict
+    ) -> Decision:
+        decision = self.permissions.decide(tool.name, input, needs, context)
+        if verdict.decision == "ask" and decision.behavior == "allow":
+            return Decision("ask", verdict.reason or "A hook wants to have this asked.", source="hook")
+        if verdict.decision == "allow" and decision.behavior == "ask" and not decision.rule:
+            return Decision("allow", verdict.reason or "A hook allowed this.", source="hook")
+        return decision
+
+    async def _ask(
+        self,
+        call: ToolUseBlock,
+        tool: Tool,
+        input: Json,
+        needs: tuple[Need, ...],
+        decision: Decision,
+        context: ToolContext,
+        signal: AbortSignal,
+        emit: Emit,
+    ) -> Json:
+        """The input to run with, after a yes; raises on a no. An abort withdraws the question."""
+        if self.questions.audience is Audience.NOBODY:
+            rules = self.permissions.suggest(tool.name, input, needs, context)
+            hint = f" It can be allowed beforehand with --allowedTools '{rules[0]}'." if rules else ""
+            await self._deny(call, input, f"{decision.reason} Nobody is there to ask.{hint}", emit)
+        request_id = self.ids.new()
+        future = self.questions.ask(request_id)
+        try:
+            await emit(
+                PermissionRequested(
+                    request_id=request_id,
+                    tool_use_id=call.id,
+                    name=tool.name,
+                    input=input,
+                    title=tool.title(input),
+                    reason=decision.reason,
+                    suggestions=self.permissions.suggest(tool.name, input, needs, context),
+                )
+            )
+            answer = await signal.run(_answered(future))
+        except Aborted:
+            await emit(PermissionResolved(request_id=request_id, tool_use_id=call.id, behavior="withdrawn"))
+            raise
+        finally:
+            self.questions.withdraw(request_id)
+        await emit(PermissionResolved(request_id=request_id, tool_use_id=call.id, behavior=answer.behavior))
+        if answer.behavior == "deny":
+            if answer.interrupt:
+                self.on_interrupting_denial()
+            await self._deny(call, input, answer.message or "The user said no to this call.", emit)
+        if answer.rules:
+            self.permissions.learn(answer.rules)
+        if answer.updated_input is not None and answer.updated_input != input:
+            return self._parse(tool, answer.updated_input, context)
+        return input
+
+    async def _deny(self, call: ToolUseBlock, input: Json, reason: str, emit: Emit) -> None:
+        await emit(PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=reason))
+        raise _Refused(reason, "denied")
+
+    async def _run_tool(
+        self, call: ToolUseBlock, approved: _Approved, context: ToolContext, signal: AbortSignal, emit: Emit
+    ) -> CallResult:
+        output: Output | None = None
+        with AbortController(parent=signal) as controller:
+            async with aclosing(approved.tool.run(approved.input, context, controller.signal)) as items:
+                async for item in items:
+                    if isinstance(item, Progress):
+                        await emit(ToolProgressed(tool_use_id=call.id, text=item.text, data=item.data))
+                    else:
+                        output = item
+        if output is None:
+            return failed(call, f"{call.name} ended without a result.")
+        block = result_block(call, output)
+        if signal.aborted:
+            return CallResult(call, block, output, hook_context=approved.context)
+        post = await self.hooks.after_tool(call, approved.input, block)
+        return CallResult(call, block, output, post.stop, (*approved.context, *post.context))
+
+
+async def _answered(future: Awaitable[Answer]) -> Answer:
+    return await future
+
+
+def result_block(call: ToolUseBlock, output: Output) -> ToolResultBlock:
+    """The result as it goes into the log: text cleaned of what cannot be sent, never without content."""
+    if isinstance(output.content, str):
+        parts: tuple[TextBlock, ...] = (TextBlock(clean_text(output.content)),) if output.content.strip() else ()
+        return ToolResultBlock(call.id, parts or (TextBlock("(no output)"),), output.is_error)
+    content = tuple(
+        replace(part, text=clean_text(part.text)) if isinstance(part, TextBlock) else part for part in output.content
+    )
+    return ToolResultBlock(call.id, content or (TextBlock("(no output)"),), output.is_error)

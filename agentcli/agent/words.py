@@ -1,0 +1,32 @@
+"""What the loop itself says, to the model and to the person. Kept in one place so that it can be read as one voice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+INTERRUPTED = "[Request interrupted by user]"
+INTERRUPTED_TOOLS = "[Request interrupted by user for tool use]"
+
+OUTPUT_RECOVERY = (
+    "Your reply was cut off because it was too long. Go straight on from where it stopped: no apology, no recap. "
+    "Do the rest in smaller pieces."
+)
+EMPTY_REPLY = "Your reply was empty. Go on with the task, or say in a sentence that it is done."
+
+
+def token_budget(remaining: int) -> str:
+    return (
+        f"There are about {remaining:,} tokens of work left in what the user asked you to spend. Go on: deepen, check "
+        "and complete what you have done. If nothing useful is left, say so in a sentence."
+    )
+
+
+def stop_hook(errors: Sequence[str]) -> str:
+    return "A stop hook wants more work before you end:\n" + "\n".join(errors)
+
+
+def blocking_limit(estimate: int, usable: int) -> str:
+    return (
+        f"The conversation is about {estimate:,} tokens long and the model takes {usable:,}. Nothing was sent. "
+        "Shorten it with /compact, start anew with /clear, or switch compaction on in the settings (autoCompact)."
+    )

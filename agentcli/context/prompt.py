@@ -1,0 +1,56 @@
+"""The system prompt in its layers (SPEC 3.1), from the most stable to the least.
+
+1. the default prompt, or the user's own in its place; 2. what was appended; 3. the system context: platform, date,
+folders, branch. Built once per session and then held constant: a resumed session takes the recorded system context,
+so that the request's prefix stays the same byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def default_prompt() -> str:
+    return (Path(__file__).parent / "system.md").read_text(encoding="utf-8").strip()
+
+
+def system_parts(custom: str | None, appended: str | None, system_context: str) -> tuple[str, ...]:
+    """The parts in order, without empty ones. A custom prompt of "" means: no prompt, and no context either."""
+    if custom == "" and not appended:
+        return ()
+    stable = default_prompt() if custom is None else custom
+    parts = ("\n\n".join(part for part in (stable, appended or "") if part.strip()), system_context)
+    return tuple(part for part in parts if part.strip())
+
+
+def system_context(cwd: Path, working_dirs: Sequence[Path], platform: str, date: str) -> str:
+    lines = [
+        "# Where you are",
+        f"Working directory: {cwd}",
+        *(f"Further directory: {path}" for path in working_dirs if path != cwd),
+        f"Platform: {platform}",
+        f"Date when the session began: {date}",
+    ]
+    branch = git_branch(cwd)
+    lines.append(f"Git branch when the session began: {branch}" if branch else "Not in a git repository.")
+    return "\n".join(lines)
+
+
+def git_branch(cwd: Path) -> str | None:
+    """The branch, read from `.git/HEAD`. Git itself is not run: in a folder that nobody has trusted yet its
+    configuration could make it start programs (S1)."""
+    for folder in (cwd, *cwd.parents):
+        dot_git = folder / ".git"
+        try:
+            if dot_git.is_file():
+                pointer = dot_git.read_text(encoding="utf-8", errors="replace")[:4096]
+                dot_git = folder / pointer.removeprefix("gitdir:").strip()
+            elif not dot_git.is_dir():
+                continue
+            head = (dot_git / "HEAD").read_text(encoding="utf-8", errors="replace")[:1024].strip()
+        except OSError:
+            return None
+        name = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else f"detached at {head[:12]}"
+        return "".join(ch for ch in name if ch.isprintable())[:200]
+    return None

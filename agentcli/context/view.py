@@ -1,0 +1,127 @@
+"""What of the log the next request shows (SPEC 2.1). The log itself is never rewritten.
+
+A view is a projection: what follows the last compact boundary, with repairs laid over it (pieces the API has
+refused), and the user context in front. A repair is sticky: it is recorded as an event, so that a resumed
+session builds the same bytes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from agentcli.context.normalise import Cache, check_pairing, normalise
+from agentcli.core.messages import (
+    Block,
+    ImageBlock,
+    Json,
+    Message,
+    Origin,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    is_thinking,
+)
+
+IMAGE_LEFT_OUT = "[An image stood here. The API did not accept it.]"
+PROMPT_LEFT_OUT = "[A prompt stood here that the model declined to answer.]"
+
+Repair = Callable[[Message], Message]
+
+
+class View:
+    """One per conversation, owned by the engine."""
+
+    def __init__(self, user_context: str = "") -> None:
+        self._user_context = user_context
+        self._repairs: list[tuple[str, str]] = []
+        self._cache: Cache = {}
+        self._repaired: dict[tuple[int, str], tuple[Message, Message]] = {}
+
+    def repair(self, kind: str, through: str) -> None:
+        """From now on apply a repair of `REPAIRS` to all messages up to the one with the id `through`."""
+        self._repairs.append((kind, through))
+
+    def has_repair(self, kind: str, through: str) -> bool:
+        return (kind, through) in self._repairs
+
+    def messages(self, log: Sequence[Message]) -> tuple[Message, ...]:
+        """The part of the log that is in force, repaired, before normalising."""
+        shown = self._repair_all(since_boundary(log))
+        if self._user_context:
+            shown = (Message("user", (TextBlock(self._user_context),), "user-context", Origin.ATTACHMENT), *shown)
+        return shown
+
+    def wire(self, log: Sequence[Message]) -> tuple[Json, ...]:
+        """The messages of a request. Equal prefixes of the log give the same objects, not only equal ones."""
+        wire = normalise(self.messages(log), self._cache)
+        check_pairing(wire)
+        return wire
+
+    def _repair_all(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        for kind, through in self._repairs:
+            last = next((i for i, message in enumerate(messages) if message.id == through), -1)
+            first = last if kind == "leave_out_prompt" else 0
+            messages = tuple(
+                self._repair_one(kind, message) if first <= i <= last else message for i, message in enumerate(messages)
+            )
+        return messages
+
+    def _repair_one(self, kind: str, message: Message) -> Message:
+        key = (id(message), kind)
+        if key not in self._repaired:
+            self._repaired[key] = (message, REPAIRS[kind](message))
+        return self._repaired[key][1]
+
+
+def since_boundary(log: Sequence[Message]) -> tuple[Message, ...]:
+    """Only what follows the last compact boundary."""
+    for index in range(len(log) - 1, -1, -1):
+        if log[index].origin is Origin.BOUNDARY:
+            return tuple(log[index + 1 :])
+    return tuple(log)
+
+
+def _with(message: Message, content: Sequence[Block]) -> Message:
+    return replace(message, content=tuple(content)) if list(content) != list(message.content) else message
+
+
+def _strip_thinking(message: Message) -> Message:
+    return _with(message, [block for block in message.content if not is_thinking(block)])
+
+
+def _drop_images(message: Message) -> Message:
+    def shown(block: Block) -> Block:
+        if isinstance(block, ImageBlock):
+            return TextBlock(IMAGE_LEFT_OUT)
+        if isinstance(block, ToolResultBlock):
+            parts = tuple(TextBlock(IMAGE_LEFT_OUT) if isinstance(p, ImageBlock) else p for p in block.content)
+            return replace(block, content=parts)
+        return block
+
+    return _with(message, [shown(block) for block in message.content])
+
+
+def _flatten_tools(message: Message) -> Message:
+    """Calls and results as text: the last resort when the API refuses how they are paired."""
+
+    def shown(block: Block) -> Block | None:
+        if isinstance(block, ToolUseBlock):
+            return TextBlock(f"[Called {block.name} with {block.input}]")
+        if isinstance(block, ToolResultBlock):
+            return TextBlock(f"[Result of an earlier call]\n{block.text}")
+        return None if is_thinking(block) else block
+
+    return _with(message, [block for block in map(shown, message.content) if block is not None])
+
+
+def _leave_out_prompt(message: Message) -> Message:
+    return _with(message, [TextBlock(PROMPT_LEFT_OUT)])
+
+
+REPAIRS: Mapping[str, Repair] = {
+    "strip_thinking": _strip_thinking,
+    "drop_images": _drop_images,
+    "flatten_tools": _flatten_tools,
+    "leave_out_prompt": _leave_out_prompt,
+}

@@ -1,0 +1,165 @@
+"""Tools, permissions and an engine for loop tests: real loop, real provider machinery, scripted model, virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentcli.agent.engine import Conversation, Engine
+from agentcli.agent.permission import LivePermissions
+from agentcli.agent.profile import Profile
+from agentcli.agent.questions import Audience
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortSignal
+from agentcli.core.ids import SequentialIds
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need, PermissionMode
+from agentcli.permissions.policy import Policy
+from agentcli.providers.catalog import Catalog
+from agentcli.providers.scripted import ScriptedTransport
+from agentcli.session.null import NullStore
+from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.registry import Registry
+from tests.support.scripts import provider_on, transport_for
+from tests.support.validate import problems
+
+MODEL = "claude-sonnet-5-5"
+
+
+class LoopClock:
+    """The event loop's own time, so that durations are virtual where the loop is."""
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def timestamp(self) -> str:
+        return "2026-01-01T00:00:00.000Z"
+
+
+@dataclass
+class FakeTool:
+    """Does what it is told: takes `seconds`, reports `steps` of progress, then answers. Records what happened to it."""
+
+    name: str = "Look"
+    safe: bool = True
+    seconds: float = 0.0
+    steps: int = 0
+    output: Output | Callable[[Json], Output] = field(default_factory=lambda: Output("looked"))
+    need: str = "none"
+    crash: Exception | None = None
+    ignores_abort: bool = False
+    runs: list[Json] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    description: str = "A tool for tests."
+
+    @property
+    def input_schema(self) -> Json:
+        return {
+            "type": "object",
+            "properties": {"what": {"type": "string"}, "seconds": {"type": "number"}},
+            "additionalProperties": False,
+        }
+
+    def title(self, input: Json) -> str:
+        return f"{self.name} {input.get('what', '')}".strip()
+
+    def is_safe(self, input: Json) -> bool:
+        return self.safe
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return (Need(self.need, str(context.cwd / "x")),)  # type: ignore[arg-type]
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        return "That is forbidden." if input.get("what") == "forbidden" else None
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        self.runs.append(input)
+        try:
+            if self.crash is not None:
+                raise self.crash
+            for step in range(self.steps):
+                yield Progress(f"step {step}")
+            seconds = float(input.get("seconds", self.seconds))
+            if self.ignores_abort:
+                await asyncio.sleep(seconds)
+            elif not await signal.sleep(seconds):
+                self.ended.append("aborted")
+                yield Output("stopped half way", is_error=True)
+                return
+            self.ended.append("done")
+            yield self.output(input) if callable(self.output) else self.output
+        except asyncio.CancelledError:
+            self.ended.append("cancelled")
+            raise
+
+
+@dataclass
+class Bench:
+    """An engine and what it talks to."""
+
+    engine: Engine
+    transport: ScriptedTransport
+    store: NullStore
+
+    @property
+    def requests(self) -> list[Json]:
+        return self.transport.requests
+
+    async def run(self, prompt: str = "go") -> list[ev.Event]:
+        return await collect(self.engine.submit(prompt))
+
+
+async def collect(events: AsyncGenerator[ev.Event, None]) -> list[ev.Event]:
+    async with aclosing(events) as stream:
+        return [event async for event in stream]
+
+
+def bench(*replies: Json | str, tools: Sequence[Any] = (), **rest: Any) -> Bench:
+    """An engine on a script. Every request is checked against what the API refuses."""
+
+    def check(body: Json) -> None:
+        wrong = problems(body)
+        assert not wrong, f"the API would refuse this request: {wrong}"
+
+    transport = rest.pop("transport", None) or transport_for(*replies, on_request=check)
+    mode = rest.pop("mode", PermissionMode.BYPASS)
+    cwd = Path("/work")
+    catalog = rest.pop("catalog", Catalog())
+    profile = rest.pop("profile", Profile(model=MODEL, small_model="claude-haiku-5-5", system=("Be good.",)))
+    store = rest.pop("store", None) or NullStore("session")
+    conversation = Conversation(
+        provider=provider_on(transport, rest.pop("policy", None), rest.pop("patience", None), catalog),
+        registry=Registry(tools),
+        store=store,
+        permissions=LivePermissions(Policy(mode=mode)),
+        profile=profile,
+        tool_context=ToolContext(cwd=cwd, working_dirs=(cwd,)),
+        catalog=catalog,
+        ids=SequentialIds(1000),
+        clock=LoopClock(),
+        audience=rest.pop("audience", Audience.NOBODY),
+        **rest,
+    )
+    return Bench(Engine(conversation), transport, store)
+
+
+def kinds(events: Sequence[ev.Event]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def only(events: Sequence[ev.Event], kind: type[Any]) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def result_of(events: Sequence[ev.Event]) -> ev.Result:
+    """The one Result, which must be last."""
+    results = only(events, ev.Result)
+    assert len(results) == 1
+    assert events[-1] is results[0]
+    return results[0]
