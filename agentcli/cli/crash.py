@@ -1,0 +1,59 @@
+"""A traceback into a file under the state folder, and the sentence that says where.
+
+Also where log records of errors end up: the package logs only what is a bug, and a person never sees a traceback.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from agentcli import __version__
+from agentcli.config.paths import Paths
+
+
+def write_report(error: BaseException, environ: Mapping[str, str]) -> str:
+    """The sentence for the person. Never raises: a crash that cannot be written is still told."""
+    what = f"agentcli failed because of a mistake of its own ({type(error).__name__}: {error})."
+    text = f"agentcli {__version__}\n\n{''.join(traceback.format_exception(error))}"
+    for folder in _folders(environ):
+        try:
+            return f"{what} Details are in {_write(folder, text)}; please report it with that file."
+        except OSError:
+            continue
+    return f"{what} No report could be written."
+
+
+class ReportingHandler(logging.Handler):
+    """On the root logger: an error with an exception becomes a report, all else is dropped.
+
+    Without it the standard library would print tracebacks of any thread or forgotten task on standard error.
+    """
+
+    def __init__(self, environ: Mapping[str, str], tell: Callable[[str], object]) -> None:
+        super().__init__(logging.ERROR)
+        self._environ = environ
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            self._tell(write_report(error, self._environ))
+
+
+def _folders(environ: Mapping[str, str]) -> list[Path]:
+    state = Paths.from_environ(environ).state_dir
+    temporary = Path(tempfile.gettempdir())
+    return [temporary] if state is None else [state / "crashes", temporary]
+
+
+def _write(folder: Path, text: str) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix="agentcli-crash-", suffix=".txt", dir=folder)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+    return Path(name)

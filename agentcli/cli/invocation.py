@@ -1,0 +1,190 @@
+"""What the parsed flags mean: `Options` for the engine and settings for the front end.
+
+Checks everything that can be known before the first request and says in one sentence what is wrong. Reads the
+files that flags name; writes nothing, starts nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentcli.assemble import Options
+from agentcli.cli.parse import Parsed
+from agentcli.core.errors import UsageError
+from agentcli.core.messages import Json
+from agentcli.core.permission import PermissionMode
+from agentcli.headless.settings import HeadlessSettings
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    options: Options
+    headless: HeadlessSettings
+
+
+def is_headless(parsed: Parsed) -> bool:
+    """-p, or JSON lines both ways: programs that drive agentcli on pipes do not pass -p."""
+    streams = parsed.get("input_format") == "stream-json" and parsed.get("output_format") == "stream-json"
+    return bool(parsed.get("print")) or streams
+
+
+def build_invocation(parsed: Parsed, cwd: Path) -> Invocation:
+    """Raises `UsageError`."""
+    _check_session_flags(parsed)
+    _check_formats(parsed)
+    return Invocation(_options(parsed, cwd), _headless_settings(parsed, cwd))
+
+
+def _options(parsed: Parsed, cwd: Path) -> Options:
+    return Options(
+        cwd=cwd,
+        interactive=not is_headless(parsed),
+        model=_not_empty(parsed, "model", "--model"),
+        fallback_models=parsed.get("fallback_model", ()),
+        effort=parsed.get("effort"),
+        thinking=parsed.get("thinking"),
+        max_thinking_tokens=parsed.get("max_thinking_tokens"),
+        max_turns=parsed.get("max_turns"),
+        max_budget_usd=parsed.get("max_budget_usd"),
+        token_budget=parsed.get("token_budget"),
+        task_budget=parsed.get("task_budget"),
+        system_prompt=_text_or_file(parsed, "system_prompt", cwd),
+        append_system_prompt=_text_or_file(parsed, "append_system_prompt", cwd),
+        json_schema=_json_schema(parsed.get("json_schema"), cwd),
+        tools=_tools(parsed.get("tools")),
+        allowed_tools=parsed.get("allowed_tools", ()),
+        disallowed_tools=parsed.get("disallowed_tools", ()),
+        permission_mode=_permission_mode(parsed),
+        trust=parsed.get("trust", False),
+        add_dirs=tuple(_folder(text, cwd) for text in parsed.get("add_dir", ())),
+        settings=parsed.get("settings"),
+        setting_sources=parsed.get("setting_sources"),
+        continue_latest=parsed.get("continue", False),
+        resume=parsed.get("resume"),
+        fork_session=parsed.get("fork_session", False),
+        session_id=_session_id(parsed.get("session_id")),
+        name=_not_empty(parsed, "name", "--name"),
+        persist=not parsed.get("no_session_persistence", False),
+        raw_events=parsed.get("include_partial_messages", False),
+    )
+
+
+def _headless_settings(parsed: Parsed, cwd: Path) -> HeadlessSettings:
+    debug_file = _not_empty(parsed, "debug_file", "--debug-file")
+    return HeadlessSettings(
+        prompt=parsed.prompt,
+        output_format=parsed.get("output_format", "text"),
+        input_format=parsed.get("input_format", "text"),
+        verbose=parsed.get("verbose", False),
+        replay_user_messages=parsed.get("replay_user_messages", False),
+        debug_filter=parsed.get("debug"),
+        debug_file=cwd / debug_file if debug_file else None,
+    )
+
+
+def _check_session_flags(parsed: Parsed) -> None:
+    goes_on = "continue" in parsed.values or "resume" in parsed.values
+    if "continue" in parsed.values and "resume" in parsed.values:
+        raise UsageError("--continue and --resume exclude each other. Give one of them.")
+    if "resume" in parsed.values and not parsed.get("resume") and is_headless(parsed):
+        raise UsageError("--resume needs a session with -p: --resume ID. agentcli sessions list shows them.")
+    if parsed.get("fork_session") and not goes_on:
+        raise UsageError("--fork-session copies a session: add --continue or --resume ID.")
+    if parsed.get("session_id") and goes_on and not parsed.get("fork_session"):
+        raise UsageError("--session-id is for a new session. Add --fork-session, or leave it out.")
+
+
+def _check_formats(parsed: Parsed) -> None:
+    streams_out = parsed.get("output_format") == "stream-json"
+    streams_in = parsed.get("input_format") == "stream-json"
+    if streams_in and not streams_out:
+        raise UsageError("--input-format stream-json needs --output-format stream-json too.")
+    if streams_in and parsed.prompt is not None:
+        raise UsageError(
+            "With --input-format stream-json prompts come from standard input. Leave out the prompt argument."
+        )
+    if parsed.get("include_partial_messages") and not streams_out:
+        raise UsageError("--include-partial-messages needs --output-format stream-json.")
+    if parsed.get("replay_user_messages") and not streams_in:
+        raise UsageError("--replay-user-messages needs --input-format stream-json.")
+
+
+def _not_empty(parsed: Parsed, key: str, name: str) -> str | None:
+    value: str | None = parsed.get(key)
+    if value is not None and not value.strip():
+        raise UsageError(f"{name} is empty. Give a value or leave it out.")
+    return value
+
+
+def _text_or_file(parsed: Parsed, key: str, cwd: Path) -> str | None:
+    flag = "--" + key.replace("_", "-")
+    text: str | None = parsed.get(key)
+    file: str | None = parsed.get(f"{key}_file")
+    if text is not None and file is not None:
+        raise UsageError(f"{flag} and {flag}-file exclude each other. Give one of them.")
+    return text if file is None else _read(file, cwd, f"{flag}-file")
+
+
+def _read(name: str, cwd: Path, flag: str) -> str:
+    path = cwd / Path(name).expanduser()
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{flag}: {path} cannot be read ({error.strerror}). Check the path.") from None
+    except ValueError:
+        raise UsageError(f"{flag}: {path} is not UTF-8 text. Save it as UTF-8.") from None
+
+
+def _json_schema(given: str | None, cwd: Path) -> Json | None:
+    if given is None:
+        return None
+    flag = "--json-schema"
+    text = given if given.lstrip().startswith(("{", "[")) else _read(given, cwd, flag)
+    try:
+        schema: Any = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{flag} is not valid JSON: {error}.") from None
+    if not isinstance(schema, dict) or schema.get("type", "object") != "object":
+        raise UsageError(f'{flag} must describe an object: {{"type": "object", "properties": …}}.')
+    # Costs a tenth of a second, and only those who use the flag.
+    from jsonschema import SchemaError
+    from jsonschema.validators import validator_for
+
+    try:
+        validator_for(schema).check_schema(schema)
+    except SchemaError as error:
+        where = "/".join(str(part) for part in error.absolute_path) or "the top level"
+        raise UsageError(f"{flag} is not a valid JSON schema: at {where}, {error.message}.") from None
+    return schema
+
+
+def _tools(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return None if names is None or "default" in names else names
+
+
+def _permission_mode(parsed: Parsed) -> PermissionMode | None:
+    mode: str | None = parsed.get("permission_mode")
+    if parsed.get("dangerously_skip_permissions"):
+        if mode not in (None, PermissionMode.BYPASS.value):
+            raise UsageError(f"--dangerously-skip-permissions and --permission-mode {mode} exclude each other.")
+        return PermissionMode.BYPASS
+    return None if mode is None else PermissionMode(mode)
+
+
+def _folder(text: str, cwd: Path) -> Path:
+    path = cwd / Path(text).expanduser()
+    if not path.is_dir():
+        raise UsageError(f"--add-dir: {path} is not a folder. Check the path.")
+    return path.resolve()
+
+
+def _session_id(text: str | None) -> str | None:
+    if text is not None and not _UUID.fullmatch(text):
+        raise UsageError(f"--session-id must be a UUID, not {text!r}.")
+    return None if text is None else text.lower()

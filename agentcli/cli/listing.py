@@ -1,0 +1,58 @@
+"""What `agentcli config` and `agentcli sessions list` print. Reads settings and session files; changes nothing.
+
+Everything printed may come from a repository or a model, so it passes through `plain_line`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from agentcli.config.paths import Paths
+from agentcli.config.settings import Settings
+from agentcli.core.messages import Json
+from agentcli.core.plaintext import plain_line
+from agentcli.session.find import SessionInfo, list_sessions
+
+_VALUE_WIDTH = 400
+
+
+def find_sessions(paths: Paths, cwd: Path | None) -> list[SessionInfo]:
+    """Newest first; of all folders when `cwd` is None."""
+    return [] if paths.state_dir is None else list_sessions(paths.state_dir, cwd)
+
+
+def session_lines(sessions: list[SessionInfo]) -> Iterator[str]:
+    for session in sessions:
+        changed = datetime.fromtimestamp(session.modified).strftime("%Y-%m-%d %H:%M")
+        count = "?" if session.message_count is None else str(session.message_count)
+        yield f"{session.session_id}  {changed}  {count:>5} messages  {plain_line(session.label, 80)}"
+
+
+def session_records(sessions: list[SessionInfo]) -> list[Json]:
+    return [
+        {
+            "session_id": session.session_id,
+            "title": session.title,
+            "first_prompt": session.first_prompt,
+            "cwd": session.cwd,
+            "modified": session.modified,
+            "messages": session.message_count,
+            "path": str(session.path),
+        }
+        for session in sessions
+    ]
+
+
+def setting_lines(settings: Settings) -> Iterator[str]:
+    """`key = value  # where it came from`, only what is set first, then the defaults."""
+    rows = settings.describe()
+    for row in sorted(rows, key=lambda row: row.source == "default"):
+        value = json.dumps(row.value, ensure_ascii=False, default=str)
+        yield f"{row.key} = {plain_line(value, _VALUE_WIDTH)}  # {plain_line(row.source)}"
+
+
+def setting_records(settings: Settings) -> list[Json]:
+    return [{"key": row.key, "value": row.value, "source": row.source} for row in settings.describe()]

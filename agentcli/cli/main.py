@@ -1,0 +1,109 @@
+"""The command line's entry: parse, then import and start exactly one front end.
+
+Everything that can go wrong ends here in one sentence and an exit code; a traceback goes into a file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from agentcli.cli.flags import COMPLETE_VARIABLE
+from agentcli.cli.parse import Parsed, parse
+from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.plaintext import plain_text
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+    """The exit code. Never raises for anything but a bug in its own error handling."""
+    stdin_open = _open_missing_streams()
+    try:
+        return _dispatch(argv, environ, stdin_open)
+    except UsageError as error:
+        return _complain(str(error), 2)
+    except AgentError as error:
+        return _complain(str(error), 1)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 141
+    except Exception as error:  # noqa: BLE001 -- the last line of defence: the person gets a sentence, the file the rest
+        from agentcli.cli.crash import write_report
+
+        return _complain(write_report(error, environ), 1)
+
+
+def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool) -> int:
+    if COMPLETE_VARIABLE in environ:
+        return _typer([])
+    parsed = parse(argv)
+    if parsed.command:
+        return _typer(parsed.command)
+    if parsed.get("help"):
+        return _typer(["--help"])
+    if parsed.get("version"):
+        from agentcli.__main__ import print_version
+
+        return print_version()
+    return _start(parsed, environ, stdin_open)
+
+
+def _typer(arguments: Sequence[str]) -> int:
+    from agentcli.cli.app import run_app
+
+    return run_app(arguments)
+
+
+def _start(parsed: Parsed, environ: Mapping[str, str], stdin_open: bool) -> int:
+    from agentcli.cli.invocation import build_invocation, is_headless
+
+    if not is_headless(parsed):
+        raise UsageError(
+            "The interactive app is not part of this version. Use agentcli -p 'PROMPT'; agentcli --help says more."
+        )
+    invocation = build_invocation(parsed, _current_folder())
+    from agentcli.headless.run import run
+    from agentcli.headless.streams import Streams
+
+    _keep_tracebacks_off_the_screen(environ)
+    return run(invocation.options, invocation.headless, Streams(stdin=0 if stdin_open else None))
+
+
+def _keep_tracebacks_off_the_screen(environ: Mapping[str, str]) -> None:
+    import logging
+
+    from agentcli.cli.crash import ReportingHandler
+
+    logging.getLogger().addHandler(ReportingHandler(environ, lambda text: _complain(text, 1)))
+
+
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:
+        raise UsageError("The current folder does not exist any more. Change to another one.") from None
+
+
+def _open_missing_streams() -> bool:
+    """Put /dev/null where a standard stream is closed; false if standard input was.
+
+    Otherwise the next file or socket opened would take its number and be read or written as if it were the stream.
+    """
+    stdin_open = True
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            stdin_open = stdin_open and descriptor != 0
+            os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+    return stdin_open
+
+
+def _complain(message: str, code: int) -> int:
+    try:
+        os.write(2, f"agentcli: {plain_text(message)}\n".encode(errors="replace"))
+    except OSError:
+        return code
+    return code

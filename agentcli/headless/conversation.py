@@ -1,0 +1,118 @@
+"""One engine, driven: prompts in, every event to the output, the last result kept.
+
+Owns who submits when: a prompt that comes while a submission runs is queued into it, one that comes between starts
+the next. Nobody can answer a question here, so every permission question is answered with a denial.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from agentcli.core.abort import AbortReason
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.events import Event, PermissionRequested, Result
+from agentcli.core.messages import Json
+from agentcli.core.permission import Answer
+from agentcli.headless.debug import DebugLog
+from agentcli.headless.input import BadLine, ControlLine, Prompt, UserLine, parse_line
+from agentcli.headless.output import Notices, Output, StreamJsonOutput
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+
+_NOBODY_TO_ASK = (
+    "This needs permission and nobody can be asked in a headless run. "
+    "It can be allowed with --allowedTools or --permission-mode."
+)
+
+
+class Conversation:
+    def __init__(self, engine: Engine, output: Output, debug: DebugLog | None = None) -> None:
+        self._engine = engine
+        self._output = output
+        self._debug = debug
+        self._stop: AbortReason | None = None
+        self._prompts: asyncio.Queue[Prompt | None] = asyncio.Queue()
+        self.submitting = False
+        self.result: Result | None = None
+        """Of the last submission that ended."""
+
+    def stop(self, reason: AbortReason) -> None:
+        """End the submission in flight, or the one that is about to start."""
+        self._stop = reason
+        self._engine.abort(reason)
+
+    async def submit(self, prompt: Prompt) -> None:
+        """Raises `OutputLost`; the submission is ended then too."""
+        self.submitting, self.result = True, None
+        try:
+            async with aclosing(self._engine.submit(prompt)) as events:
+                async for event in events:
+                    await self._show(event)
+        finally:
+            self.submitting = False
+
+    async def _show(self, event: Event) -> None:
+        if self._debug is not None:
+            self._debug.show(event)
+        if self._stop is not None:
+            # A signal may come before the engine has anything to abort; the first reason stays in any case.
+            self._engine.abort(self._stop)
+        if isinstance(event, PermissionRequested):
+            self._engine.answer(event.request_id, Answer("deny", message=_NOBODY_TO_ASK))
+        if isinstance(event, Result):
+            self.result = event
+        await self._output.show(event)
+
+    async def follow(self, source: AsyncIterator[bytes | None], output: StreamJsonOutput, notices: Notices) -> None:
+        """Answer user lines until the source ends and all is answered. Raises `OutputLost`."""
+        reader = asyncio.get_running_loop().create_task(self._read(source, output, notices), name="stdin")
+        try:
+            while self._stop is None and (prompt := await self._prompts.get()) is not None:
+                await self._submit_with_leftovers(prompt)
+        finally:
+            await cancel_and_wait([reader])
+        if not reader.cancelled():
+            reader.result()
+
+    async def _submit_with_leftovers(self, prompt: Prompt) -> None:
+        """One prompt, then those that came meanwhile and found no tool results to follow."""
+        waiting = deque([prompt])
+        while waiting and self._stop is None:
+            await self.submit(waiting.popleft())
+            waiting.extend(queued.content for queued in self._engine.take_queued())
+
+    async def _read(self, source: AsyncIterator[bytes | None], output: StreamJsonOutput, notices: Notices) -> None:
+        try:
+            async for raw in source:
+                match parse_line(raw):
+                    case UserLine(prompt=prompt):
+                        self._take(prompt)
+                    case ControlLine() as request:
+                        await output.send(self._control(request))
+                    case BadLine(message=message):
+                        notices.say(message)
+                    case None:
+                        pass
+        finally:
+            self._prompts.put_nowait(None)
+
+    def _take(self, prompt: Prompt) -> None:
+        if self.submitting and self._prompts.empty() and self._engine.running:
+            self._engine.enqueue(prompt)
+        else:
+            self._prompts.put_nowait(prompt)
+
+    def _control(self, request: ControlLine) -> Json:
+        response: Json = {"request_id": request.request_id}
+        if request.subtype == "interrupt":
+            self._engine.abort(AbortReason.USER_CANCEL)
+            response |= {"subtype": "success", "response": {"still_queued": []}}
+        else:
+            text = f"agentcli does not know the control request {request.subtype!r}."
+            response |= {"subtype": "error", "error": text}
+        return {"type": "control_response", "response": response}

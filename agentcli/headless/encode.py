@@ -1,0 +1,72 @@
+"""A frame as one line of JSON: valid UTF-8, no raw line or control characters, at most one mebibyte.
+
+Readers of stream-json give up on longer lines, so what is too long is cut here, visibly, and never anywhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from agentcli.core.messages import Json
+
+LINE_LIMIT = 1024 * 1024 - 1024
+"""Bytes; a little under the limit that readers have."""
+
+_UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_FIRST_CUT = 256 * 1024
+_SMALLEST_CUT = 64
+
+
+def encode_line(frame: Json) -> bytes:
+    line = encode_whole(frame)
+    if len(line) <= LINE_LIMIT:
+        return line
+    shorter = dict(frame)
+    # What the tool reports for programs repeats what its result says, so it goes first.
+    if "tool_use_result" in shorter:
+        shorter["tool_use_result"] = {"truncated": True, "note": "left out: the line would be longer than 1 MiB"}
+    shorter["truncated"] = True
+    limit = _FIRST_CUT
+    while len(line := encode_whole(shorter)) > LINE_LIMIT and limit >= _SMALLEST_CUT:
+        shorter = _cut(shorter, limit)
+        limit //= 4
+    return (
+        line
+        if len(line) <= LINE_LIMIT
+        else encode_whole({key: frame.get(key) for key in _ESSENTIAL} | {"truncated": True})
+    )
+
+
+_ESSENTIAL = ("type", "subtype", "uuid", "session_id", "is_error", "num_turns", "duration_ms", "duration_api_ms")
+
+
+def encode_whole(frame: Json) -> bytes:
+    """On one line, however long."""
+    text = json.dumps(frame, ensure_ascii=False, separators=(",", ":"), default=str)
+    if _UNSAFE.search(text):
+        text = _UNSAFE.sub(_escape, text)
+    return f"{text}\n".encode()
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match.group()
+    # A lone surrogate has no UTF-8 form, and its escape is refused by many parsers.
+    return "\ufffd" if "\ud800" <= character <= "\udfff" else f"\\u{ord(character):04x}"
+
+
+def _cut(value: Any, limit: int) -> Any:
+    """The value with no string longer than `limit` and no list longer than a sixteenth of that."""
+    if isinstance(value, str) and len(value) > limit:
+        return f"{value[:limit]}… [{len(value) - limit} characters left out: the line would be longer than 1 MiB]"
+    if isinstance(value, dict):
+        if value.get("type") == "image":
+            return {"type": "text", "text": "[an image, left out: the line would be longer than 1 MiB]"}
+        return {key: _cut(part, limit) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        most = max(8, limit // 16)
+        left_out = len(value) - most
+        parts = [_cut(part, limit) for part in value[:most]]
+        return [*parts, f"… {left_out} more"] if left_out > 0 else parts
+    return value

@@ -1,0 +1,174 @@
+"""Standard input: piped text that joins the prompt, or JSON lines that are prompts and control requests.
+
+Owns reading and the form of lines; what is done with them is `run.py`'s. Reading never blocks the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any
+
+from agentcli.core.errors import UsageError
+from agentcli.core.messages import Block, Json, TextBlock, ToolResultBlock, ToolUseBlock, block_from_wire, clean_text
+
+TEXT_LIMIT = 10 * 1024 * 1024
+LINE_LIMIT = 64 * 1024 * 1024
+"""A line may carry images; one longer than this is a mistake and would only fill the memory."""
+PATIENCE_SECONDS = 3.0
+"""How long a prompt waits for the first byte of an inherited pipe that nobody writes to or closes."""
+_CHUNK = 1 << 16
+
+Prompt = str | tuple[Block, ...]
+
+
+# ------------------------------------------------------------------------------------------------------- reading
+
+
+async def chunks(descriptor: int) -> AsyncGenerator[bytes, None]:
+    """What arrives, until the end. A descriptor that cannot be read any more has ended."""
+    waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+    while True:
+        if waits:
+            waits = await _readable(descriptor)
+        try:
+            # A regular file (or a device that cannot be waited for, like /dev/null) answers at once.
+            data = os.read(descriptor, _CHUNK)
+        except BlockingIOError:
+            continue
+        except OSError:
+            return
+        if not data:
+            return
+        yield data
+        if not waits:
+            await asyncio.sleep(0)
+
+
+async def _readable(descriptor: int) -> bool:
+    """Wait until there is something to read; false if this kind of descriptor cannot be waited for."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(descriptor, ready.set)
+    except PermissionError:
+        return False
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    return True
+
+
+async def piped_text(descriptor: int, patience: float | None) -> str | None:
+    """All of a pipe as text; None if `patience` seconds pass without a first byte. Raises `UsageError` if too long."""
+    source = chunks(descriptor)
+    try:
+        try:
+            first = await asyncio.wait_for(anext(source, b""), patience)
+        except TimeoutError:
+            return None
+        parts, size = [first], len(first)
+        async for data in source:
+            size += len(data)
+            if size > TEXT_LIMIT:
+                raise UsageError(
+                    "Standard input is longer than 10 MiB. Put it into a file and name that in the prompt."
+                )
+            parts.append(data)
+    finally:
+        await source.aclose()
+    return b"".join(parts).decode("utf-8-sig", errors="replace")
+
+
+async def lines(descriptor: int) -> AsyncGenerator[bytes | None, None]:
+    """Line by line, without the line end, also a last one that has none. None stands for a line that is too long."""
+    pending: list[bytes] = []
+    size, skipping = 0, False
+    source = chunks(descriptor)
+    try:
+        async for data in source:
+            *whole, rest = data.split(b"\n")
+            for piece in whole:
+                line = b"".join([*pending, piece])
+                pending, size = [], 0
+                if skipping:
+                    skipping = False
+                else:
+                    yield line
+            if skipping or not rest:
+                continue
+            pending.append(rest)
+            size += len(rest)
+            if size > LINE_LIMIT:
+                pending, size, skipping = [], 0, True
+                yield None
+        if pending:
+            yield b"".join(pending)
+    finally:
+        await source.aclose()
+
+
+# --------------------------------------------------------------------------------------------------------- lines
+
+
+@dataclass(frozen=True, slots=True)
+class UserLine:
+    prompt: Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class ControlLine:
+    request_id: str
+    subtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    message: str
+
+
+Line = UserLine | ControlLine | BadLine
+
+
+def parse_line(raw: bytes | None) -> Line | None:
+    """None for what is ignored on purpose: empty lines and unknown types (PROTOCOLS 1.2). Never raises."""
+    if raw is None:
+        return BadLine(f"A line of standard input is longer than {LINE_LIMIT >> 20} MiB and was skipped.")
+    text = raw.decode("utf-8-sig", errors="replace").strip()
+    if not text:
+        return None
+    try:
+        data: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return BadLine(f"A line of standard input is not JSON and was skipped ({error}): {text[:80]}")
+    if not isinstance(data, dict):
+        return BadLine(f"A line of standard input is not a JSON object and was skipped: {text[:80]}")
+    if data.get("type") == "user":
+        return _user_line(data)
+    if data.get("type") == "control_request":
+        request = data.get("request")
+        subtype = request.get("subtype") if isinstance(request, dict) else None
+        return ControlLine(str(data.get("request_id", "")), str(subtype or ""))
+    return None
+
+
+def _user_line(data: Json) -> Line:
+    message = data.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str) and content.strip():
+        return UserLine(clean_text(content))
+    if isinstance(content, list) and content and all(isinstance(part, dict) for part in content):
+        blocks = tuple(_clean(block_from_wire(part)) for part in content)
+        blocks = tuple(block for block in blocks if not isinstance(block, TextBlock) or block.text.strip())
+        if blocks and not any(isinstance(block, ToolUseBlock | ToolResultBlock) for block in blocks):
+            return UserLine(blocks)
+    return BadLine('A user line has no prompt and was skipped. Its form: {"type":"user","message":{"content":"text"}}.')
+
+
+def _clean(block: Block) -> Block:
+    return TextBlock(clean_text(block.text), block.citations) if isinstance(block, TextBlock) else block

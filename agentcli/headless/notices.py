@@ -1,0 +1,48 @@
+"""Events as single lines for the person at standard error. Pure; owns the wording and how important each is."""
+
+from __future__ import annotations
+
+from agentcli.core.events import (
+    CompactionFailed,
+    ContextCompacted,
+    Event,
+    FeatureDropped,
+    ModelFellBack,
+    NoticeRaised,
+    PermissionDenied,
+    RequestRepaired,
+    RetryScheduled,
+    StreamWentQuiet,
+)
+from agentcli.core.plaintext import plain_line
+
+ALWAYS, WATCHED, VERBOSE = 3, 2, 1
+"""Shown always; when somebody watches (standard error is a terminal); with --verbose only."""
+
+
+def notice(event: Event) -> tuple[int, str] | None:
+    """How important, and the line; None for what is not worth one."""
+    match event:
+        case NoticeRaised(text=text, level=level):
+            return (VERBOSE if level == "info" else ALWAYS), _line(text)
+        case RetryScheduled():
+            return WATCHED, _line(
+                f"{event.text} Attempt {event.attempt} of {event.max_attempts} in {event.wait_seconds:.0f} s; "
+                "Ctrl+C stops."
+            )
+        case StreamWentQuiet(seconds=seconds):
+            return WATCHED, f"No data for {seconds:.0f} s; still waiting. Ctrl+C stops."
+        case ModelFellBack(from_model=old, to_model=new, reason=reason):
+            return WATCHED, _line(f"Going on with {new} instead of {old}: {reason}")
+        case FeatureDropped(text=text) | RequestRepaired(text=text) | CompactionFailed(text=text):
+            return VERBOSE, _line(text)
+        case PermissionDenied(name=name, reason=reason):
+            return VERBOSE, _line(f"{name} was not allowed: {reason}")
+        case ContextCompacted(tokens_before=before, tokens_after=after):
+            return VERBOSE, f"The conversation was summarised: {before} tokens became {after}."
+        case _:
+            return None
+
+
+def _line(text: str) -> str:
+    return plain_line(text, 600)

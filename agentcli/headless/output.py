@@ -1,0 +1,66 @@
+"""What every output format does: take events, and say why a run did not come about.
+
+The three formats are `text.py`, `json_output.py` and `StreamJsonOutput` here. Standard output gets the answer and
+nothing else; notices go to standard error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from agentcli.core.events import Event
+from agentcli.core.ids import Ids
+from agentcli.core.messages import Json
+from agentcli.headless.encode import encode_line
+from agentcli.headless.notices import ALWAYS, VERBOSE, WATCHED, notice
+from agentcli.headless.result_frame import failure_frame
+from agentcli.headless.stream_json import Frames
+from agentcli.headless.streams import Writer, complain, is_terminal
+
+
+class Output(Protocol):
+    async def show(self, event: Event) -> None:
+        """Raises `OutputLost`."""
+        ...
+
+    async def fail(self, message: str) -> None:
+        """The run ends outside any submission. The caller has told the person already. Raises `OutputLost`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """Lines for the person at standard error."""
+
+    stderr: int
+    verbose: bool = False
+
+    def show(self, event: Event) -> None:
+        found = notice(event)
+        if found is None:
+            return
+        importance, line = found
+        threshold = VERBOSE if self.verbose else WATCHED if is_terminal(self.stderr) else ALWAYS
+        if importance >= threshold:
+            self.say(line)
+
+    def say(self, line: str) -> None:
+        complain(self.stderr, f"agentcli: {line}")
+
+
+class StreamJsonOutput:
+    def __init__(self, writer: Writer, ids: Ids, replay: bool = False) -> None:
+        self._writer = writer
+        self._ids = ids
+        self._frames = Frames(ids, replay)
+
+    async def show(self, event: Event) -> None:
+        for frame in self._frames.frames(event):
+            await self.send(frame)
+
+    async def send(self, frame: Json) -> None:
+        await self._writer.write(encode_line(frame))
+
+    async def fail(self, message: str) -> None:
+        await self.send(failure_frame(message, self._frames.session_id, self._ids.new()))

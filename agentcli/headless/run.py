@@ -1,0 +1,163 @@
+"""A headless run from `Options` to the exit code.
+
+Exit codes: 0 success; 1 the run ended in an error; 2 wrong usage; 75 a failure that is worth trying again later;
+130, 143 and 129 for SIGINT, SIGTERM and SIGHUP; 141 when the reader of our output left, as if SIGPIPE had ended us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from agentcli.core.abort import AbortReason
+from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.events import Result
+from agentcli.core.ids import RandomIds, SystemClock
+from agentcli.headless.conversation import Conversation
+from agentcli.headless.debug import open_debug_log
+from agentcli.headless.input import PATIENCE_SECONDS, lines, piped_text
+from agentcli.headless.output import Notices, Output, StreamJsonOutput
+from agentcli.headless.settings import HeadlessSettings
+from agentcli.headless.signals import StopSignals
+from agentcli.headless.streams import OutputLost, Streams, Writer, is_terminal
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+    from agentcli.assemble import Options
+
+SUCCESS, FAILURE, USAGE, TRY_AGAIN, READER_LEFT = 0, 1, 2, 75, 141
+
+
+def run(
+    options: Options,
+    settings: HeadlessSettings,
+    streams: Streams | None = None,
+    build: Callable[[Options], Engine] | None = None,
+) -> int:
+    """Everything the run started has ended when this returns. Raises only for bugs, after telling the output."""
+    if build is None:
+        from agentcli.assemble import build_engine
+
+        build = build_engine
+    with asyncio.Runner() as runner:
+        return runner.run(Run(settings, streams or Streams(), build).execute(options))
+
+
+class Run:
+    def __init__(self, settings: HeadlessSettings, streams: Streams, build: Callable[[Options], Engine]) -> None:
+        self._settings = settings
+        self._streams = streams
+        self._build = build
+        self._notices = Notices(streams.stderr, settings.verbose)
+        self._signals = StopSignals(self._stop, self._leave_at_once)
+        self._conversation: Conversation | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._stopped_idle = False
+        self._ending = False
+
+    async def execute(self, options: Options) -> int:
+        self._task = asyncio.current_task()
+        self._signals.install()
+        try:
+            return await self._guarded(options)
+        except asyncio.CancelledError:
+            if not self._stopped_idle or self._signals.exit_code is None:
+                raise
+            return self._signals.exit_code
+        except OutputLost as lost:
+            if lost.quiet:
+                return READER_LEFT
+            self._notices.say(str(lost))
+            return FAILURE
+        finally:
+            self._signals.remove()
+
+    async def _guarded(self, options: Options) -> int:
+        output = self._open_output()
+        try:
+            return await self._converse(options, output)
+        except AgentError as error:
+            self._notices.say(str(error))
+            await output.fail(str(error))
+            return USAGE if isinstance(error, UsageError) else FAILURE
+        except (OutputLost, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            await output.fail(f"agentcli failed because of a mistake of its own: {error!r}")
+            raise
+
+    async def _converse(self, options: Options, output: Output) -> int:
+        settings = self._settings
+        debug = open_debug_log(settings.debug_filter, settings.debug_file, self._streams.stderr, SystemClock())
+        frames = output if settings.input_format == "stream-json" and isinstance(output, StreamJsonOutput) else None
+        prompt = "" if frames else await self._prompt()
+        async with self._build(options) as engine:
+            conversation = self._conversation = Conversation(engine, output, debug)
+            try:
+                if frames:
+                    await self._follow(conversation, frames)
+                else:
+                    await conversation.submit(prompt)
+            finally:
+                self._ending = True
+        if self._signals.exit_code is not None:
+            return self._signals.exit_code
+        return exit_code(conversation.result)
+
+    async def _follow(self, conversation: Conversation, output: StreamJsonOutput) -> None:
+        if self._streams.stdin is None:
+            raise UsageError("Standard input is closed, but --input-format stream-json reads prompts from it.")
+        async with aclosing(lines(self._streams.stdin)) as source:
+            await conversation.follow(source, output, self._notices)
+
+    async def _prompt(self) -> str:
+        """The prompt argument and what is piped in. Raises `UsageError` when there is neither."""
+        prompt, stdin = self._settings.prompt, self._streams.stdin
+        piped: str | None = ""
+        if stdin is not None and not is_terminal(stdin):
+            piped = await piped_text(stdin, PATIENCE_SECONDS if prompt else None)
+            if piped is None:
+                self._notices.say("Nothing came from standard input, going on without it. Redirect it: < /dev/null.")
+        parts = [part for part in (prompt, piped) if part and part.strip()]
+        if not parts:
+            raise UsageError("There is no prompt. Give one: agentcli -p 'PROMPT', or pipe it into standard input.")
+        return "\n\n".join(parts)
+
+    def _open_output(self) -> Output:
+        writer, ids = Writer(self._streams.stdout), RandomIds()
+        match self._settings.output_format:
+            case "stream-json":
+                return StreamJsonOutput(writer, ids, self._settings.replay_user_messages)
+            case "json":
+                from agentcli.headless.json_output import JsonOutput
+
+                return JsonOutput(writer, self._notices, ids)
+            case "text":
+                from agentcli.headless.text import TextOutput
+
+                return TextOutput(writer, self._notices, is_terminal(self._streams.stdout))
+
+    def _stop(self, reason: AbortReason) -> None:
+        conversation = self._conversation
+        if conversation is not None and conversation.submitting:
+            conversation.stop(reason)
+        elif self._task is not None and not self._ending:
+            # Nothing runs that could end in a result: reading a pipe, or waiting for the next line.
+            self._stopped_idle = True
+            self._task.cancel()
+
+    def _leave_at_once(self, code: int) -> None:
+        from agentcli.headless.descendants import kill_descendants
+
+        kill_descendants()
+        os._exit(code)
+
+
+def exit_code(result: Result | None) -> int:
+    """For a run that no signal ended. Without any submission (no line came) nothing failed."""
+    if result is None or not result.is_error:
+        return SUCCESS
+    return TRY_AGAIN if result.retryable else FAILURE

@@ -1,0 +1,22 @@
+"""What a headless run is told besides the engine's `Options`: how to read and how to write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+OutputFormat = Literal["text", "json", "stream-json"]
+InputFormat = Literal["text", "stream-json"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadlessSettings:
+    prompt: str | None = None
+    output_format: OutputFormat = "text"
+    input_format: InputFormat = "text"
+    verbose: bool = False
+    replay_user_messages: bool = False
+    debug_filter: str | None = None
+    """None: no debugging unless there is a `debug_file`; an empty string: every event."""
+    debug_file: Path | None = None

@@ -1,0 +1,250 @@
+"""Events as stream-json frames (SURFACE 2, PROTOCOLS 1.5). Pure but for what it remembers of the reply in progress.
+
+Owns the form of every frame but `result`; never writes, never talks to the engine. A frame per finished block and
+per tool result, as each is ready; whatever reaches the log by another way (a partial answer kept on an abort, a
+synthetic result) is caught up with when its message is appended, so that a reader misses nothing and sees nothing
+twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from agentcli import __version__
+from agentcli.core.events import (
+    BlockFinished,
+    CompactionFailed,
+    CompactionStarted,
+    ContextCompacted,
+    Event,
+    FeatureDropped,
+    MessageAppended,
+    ModelFellBack,
+    NoticeRaised,
+    PermissionDenied,
+    RawStreamed,
+    ReplyStarted,
+    ReplyTombstoned,
+    RequestRepaired,
+    RequestStarted,
+    Result,
+    RetryScheduled,
+    SessionStarted,
+    StreamWentQuiet,
+    ToolBatchSummarised,
+    ToolResultAdded,
+)
+from agentcli.core.ids import Ids
+from agentcli.core.messages import Block, Json, Message, Origin, ToolResultBlock, block_to_wire
+from agentcli.headless.result_frame import result_frame
+
+PROTOCOL_VERSION = "2.1.325"
+"""The release of the stdio protocol that these frames follow, under the name that its clients look for."""
+
+_SYNTHETIC = (Origin.INTERRUPTION, Origin.RECOVERY, Origin.HOOK, Origin.ATTACHMENT, Origin.SUMMARY)
+
+_ERROR_NAMES = {
+    "authentication": "authentication_failed",
+    "permission": "authentication_failed",
+    "billing": "billing_error",
+    "rate_limit": "rate_limit",
+    "invalid_request": "invalid_request",
+    "prompt_too_long": "invalid_request",
+    "image": "invalid_request",
+    "overloaded": "server_error",
+    "server_error": "server_error",
+}
+
+
+class Frames:
+    """One per run. `replay` echoes prompts once they are part of the conversation."""
+
+    def __init__(self, ids: Ids, replay: bool = False) -> None:
+        self._ids = ids
+        self._replay = replay
+        self.session_id = ""
+        self._shown_blocks: dict[str, list[Block]] = {}
+        self._shown_results: set[str] = set()
+        self._api_ids: dict[str, str] = {}
+
+    def frames(self, event: Event) -> Iterator[Json]:
+        match event:
+            case SessionStarted():
+                self.session_id = event.session_id
+                self._shown_blocks.clear()
+                self._shown_results.clear()
+                self._api_ids.clear()
+                yield self._system("init", event, **_init_fields(event))
+            case ReplyStarted(message_id=message_id, api_id=api_id):
+                self._api_ids[message_id] = api_id
+            case RawStreamed(data=data):
+                yield self._frame("stream_event", event, event=data)
+            case BlockFinished():
+                self._shown_blocks.setdefault(event.message_id, []).append(event.block)
+                yield self._assistant(event, event.api_id or event.message_id, event.model, event.block)
+            case ToolResultAdded():
+                self._shown_results.add(event.tool_use_id)
+                yield self._tool_result(event, event.result, event.structured)
+            case MessageAppended(message=message):
+                yield from self._appended(event, message)
+            case Result():
+                self.session_id = event.session_id or self.session_id
+                yield result_frame(event)
+            case _:
+                if (fields := _system_fields(event)) is not None:
+                    yield self._system(fields.pop("subtype"), event, **fields)
+                if isinstance(event, ReplyTombstoned):
+                    yield self._tombstone(event)
+                if isinstance(event, ContextCompacted):
+                    yield self._system("status", event, status=None)
+                if isinstance(event, ToolBatchSummarised):
+                    ids = event.tool_use_ids
+                    yield self._frame("tool_use_summary", event, summary=event.text, preceding_tool_use_ids=ids)
+
+    def _appended(self, event: Event, message: Message) -> Iterator[Json]:
+        if message.origin is Origin.REPLY:
+            shown = self._shown_blocks.pop(message.id, [])
+            for block in message.content:
+                if block not in shown:
+                    frame = self._assistant(event, message.api_id or message.id, message.model, block)
+                    yield frame | {"aborted": True}
+        elif message.origin is Origin.TOOL_RESULTS:
+            for result in message.tool_results:
+                if result.tool_use_id not in self._shown_results:
+                    yield self._tool_result(event, result, None)
+            self._shown_results.clear()
+        elif message.origin is Origin.ERROR:
+            frame = self._assistant(event, message.id, "<synthetic>", *message.content)
+            yield frame | {"error": _ERROR_NAMES.get(str(message.meta.get("kind", "")), "unknown")}
+        elif message.origin in _SYNTHETIC:
+            yield self._user(event, message) | {"isSynthetic": True}
+        elif message.origin in (Origin.PROMPT, Origin.QUEUED) and self._replay:
+            yield self._user(event, message) | {"isReplay": True}
+
+    def _tombstone(self, event: ReplyTombstoned) -> Json:
+        self._shown_blocks.pop(event.message_id, None)
+        api_id = self._api_ids.get(event.message_id) or event.message_id
+        return self._system("tombstone", event, message_id=api_id, reason=event.reason)
+
+    def _assistant(self, event: Event, message_id: str, model: str, *blocks: Block) -> Json:
+        message = {
+            "id": message_id,
+            "type": "message",
+            "role": "assistant",
+            "model": model,
+            "content": [block_to_wire(block) for block in blocks],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": None,
+        }
+        return self._frame("assistant", event, message=message)
+
+    def _user(self, event: Event, message: Message) -> Json:
+        content = [block_to_wire(block) for block in message.content]
+        frame = self._frame("user", event, message={"role": "user", "content": content})
+        return frame | {"uuid": message.id}
+
+    def _tool_result(self, event: Event, result: ToolResultBlock, structured: Any) -> Json:
+        content = [block_to_wire(result) | {"is_error": result.is_error}]
+        message = {"role": "user", "content": content}
+        return self._frame("user", event, message=message, tool_use_result=structured)
+
+    def _system(self, subtype: str, about: Event, /, **fields: Any) -> Json:
+        return {
+            "type": "system",
+            "subtype": subtype,
+            **fields,
+            "session_id": self.session_id,
+            "uuid": self._ids.new(),
+            **({"agent_id": about.agent} if about.agent else {}),
+        }
+
+    def _frame(self, kind: str, about: Event, /, **fields: Any) -> Json:
+        return {
+            "type": kind,
+            **fields,
+            "parent_tool_use_id": about.agent or None,
+            "session_id": self.session_id,
+            "uuid": self._ids.new(),
+        }
+
+
+def _init_fields(event: SessionStarted) -> Json:
+    return {
+        "cwd": event.cwd,
+        "tools": event.tools,
+        "mcp_servers": [],
+        "model": event.model,
+        "permissionMode": event.permission_mode,
+        "slash_commands": event.commands,
+        "apiKeySource": event.api_key_source,
+        "effort": event.effort,
+        "version": __version__,
+        "claude_code_version": PROTOCOL_VERSION,
+        "output_style": "default",
+        "agents": [],
+        "skills": [],
+        "plugins": [],
+    }
+
+
+def _system_fields(event: Event) -> Json | None:
+    """What a `system` frame says of an event; None for events that have none."""
+    build = _SYSTEM_FIELDS.get(type(event))
+    return None if build is None else build(event)
+
+
+def _request_status(event: RequestStarted) -> Json | None:
+    return {"subtype": "status", "status": "requesting"} if event.purpose == "turn" else None
+
+
+def _retry(event: RetryScheduled) -> Json:
+    return {
+        "subtype": "api_retry",
+        "attempt": event.attempt,
+        "max_retries": event.max_attempts,
+        "retry_delay_ms": round(event.wait_seconds * 1000),
+        "error_status": event.status,
+        "error": event.kind,
+        "text": event.text,
+    }
+
+
+def _boundary(event: ContextCompacted) -> Json:
+    metadata = {"trigger": event.trigger, "pre_tokens": event.tokens_before, "post_tokens": event.tokens_after}
+    return {"subtype": "compact_boundary", "compact_metadata": metadata}
+
+
+def _denied(event: PermissionDenied) -> Json:
+    return {
+        "subtype": "permission_denied",
+        "tool_name": event.name,
+        "tool_use_id": event.tool_use_id,
+        "tool_input": event.input,
+        "reason": event.reason,
+    }
+
+
+def _notice(text: str, level: str = "info", code: str = "") -> Json:
+    return {"subtype": "notice", "level": level, "text": text, "code": code}
+
+
+_SYSTEM_FIELDS: Mapping[type[Event], Callable[[Any], Json | None]] = {
+    RequestStarted: _request_status,
+    CompactionStarted: lambda event: {"subtype": "status", "status": "compacting", "trigger": event.trigger},
+    ContextCompacted: _boundary,
+    CompactionFailed: lambda event: _notice(event.text, "warning", "compaction_failed"),
+    RetryScheduled: _retry,
+    ModelFellBack: lambda event: {
+        "subtype": "model_fallback",
+        "from_model": event.from_model,
+        "to_model": event.to_model,
+        "reason": event.reason,
+    },
+    PermissionDenied: _denied,
+    NoticeRaised: lambda event: _notice(event.text, event.level, event.code),
+    FeatureDropped: lambda event: _notice(event.text, "warning", "feature_dropped"),
+    RequestRepaired: lambda event: _notice(event.text, "warning", event.repair),
+    StreamWentQuiet: lambda event: _notice(f"No data for {event.seconds:.0f} s.", "info", "stream_quiet"),
+}

@@ -1,0 +1,94 @@
+"""The three standard streams as file descriptors, and writing to them without ever blocking the event loop.
+
+A reader of our output may be slow, or gone. Slow: the write waits, and with it the loop (back-pressure), while
+signals and standard input are still served. Gone: `OutputLost`, and the run ends. Descriptors are never put into
+non-blocking mode: they are shared with whoever started us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import select
+import stat
+from dataclasses import dataclass
+
+from agentcli.core.plaintext import plain_text
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    stdin: int | None = 0
+    """None: there is none to read, because it is closed."""
+    stdout: int = 1
+    stderr: int = 2
+
+
+class OutputLost(Exception):
+    """Standard output does not take any more. `quiet` when its reader just left, which is no error of anybody."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"Standard output cannot be written: {error.strerror}.")
+        self.quiet = error.errno in (errno.EPIPE, errno.ECONNRESET)
+
+
+def is_terminal(descriptor: int | None) -> bool:
+    try:
+        return descriptor is not None and os.isatty(descriptor)
+    except OSError:
+        return False
+
+
+def complain(descriptor: int, text: str) -> None:
+    """One message for people on standard error; if that cannot be written there is nobody left to tell."""
+    data = f"{plain_text(text)}\n".encode(errors="replace")
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+    except OSError:
+        return
+
+
+class Writer:
+    """Whole pieces, one after the other, also when several tasks write."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._turn = asyncio.Lock()
+        try:
+            self._blocks = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+        except OSError as error:
+            raise OutputLost(error) from None
+
+    async def write(self, data: bytes) -> None:
+        """Raises `OutputLost`."""
+        async with self._turn:
+            rest = memoryview(data)
+            while rest:
+                if self._blocks and not self._ready():
+                    await self._wait()
+                # A descriptor that is ready takes this much without blocking; more might block.
+                piece = rest[: select.PIPE_BUF] if self._blocks else rest
+                try:
+                    rest = rest[os.write(self._descriptor, piece) :]
+                except BlockingIOError:
+                    await self._wait()
+                except OSError as error:
+                    raise OutputLost(error) from None
+
+    def _ready(self) -> bool:
+        return bool(select.select([], [self._descriptor], [], 0)[1])
+
+    async def _wait(self) -> None:
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        try:
+            loop.add_writer(self._descriptor, ready.set)
+        except PermissionError:
+            # Some devices cannot be waited for; they do not block either.
+            return
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_writer(self._descriptor)

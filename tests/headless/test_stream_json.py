@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentcli.core import events
+from agentcli.core.events import (
+    BlockFinished,
+    ContextCompacted,
+    MessageAppended,
+    ModelFellBack,
+    PermissionDenied,
+    RawStreamed,
+    ReplyStarted,
+    ReplyTombstoned,
+    RequestStarted,
+    RetryScheduled,
+    ToolResultAdded,
+)
+from agentcli.core.ids import SequentialIds
+from agentcli.core.messages import (
+    ImageBlock,
+    Message,
+    Origin,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    user_message,
+)
+from agentcli.headless.result_frame import result_frame
+from agentcli.headless.stream_json import Frames
+from tests.headless.fake_engine import SESSION, failed, result, started
+
+
+def frames(*given: events.Event, replay: bool = False) -> list[dict[str, Any]]:
+    mapping = Frames(SequentialIds(), replay)
+    return [frame for event in (started(), *given) for frame in mapping.frames(event)][1:]
+
+
+def block(block: Any, index: int = 0, message_id: str = "m1") -> BlockFinished:
+    return BlockFinished(message_id=message_id, api_id="msg_1", model="claude-x", index=index, block=block)
+
+
+def reply(*content: Any, message_id: str = "m1") -> MessageAppended:
+    return MessageAppended(message=Message("assistant", content, message_id, Origin.REPLY, "msg_1", "claude-x"))
+
+
+def test_every_submission_begins_with_init() -> None:
+    [frame] = Frames(SequentialIds()).frames(started(commands=["compact"], effort="high"))
+    assert frame["type"] == "system"
+    assert frame["subtype"] == "init"
+    assert {key: frame[key] for key in ("cwd", "session_id", "tools", "model", "permissionMode", "apiKeySource")} == {
+        "cwd": "/w",
+        "session_id": SESSION,
+        "tools": ["Read"],
+        "model": "claude-x",
+        "permissionMode": "default",
+        "apiKeySource": "env",
+    }
+    assert (frame["slash_commands"], frame["mcp_servers"], frame["agents"], frame["skills"]) == (
+        ["compact"],
+        [],
+        [],
+        [],
+    )
+    assert frame["version"]
+    assert frame["uuid"]
+
+
+def test_a_frame_per_block_with_one_message_id() -> None:
+    blocks = [ThinkingBlock("hm", "sig"), TextBlock("hi"), ToolUseBlock("t1", "Read", {"file_path": "a"})]
+    found = frames(*(block(one, index) for index, one in enumerate(blocks)), reply(*blocks))
+    assert [frame["message"]["content"] for frame in found] == [
+        [{"type": "thinking", "thinking": "hm", "signature": "sig"}],
+        [{"type": "text", "text": "hi"}],
+        [{"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "a"}}],
+    ]
+    assert {frame["message"]["id"] for frame in found} == {"msg_1"}
+    assert all(frame["parent_tool_use_id"] is None and frame["session_id"] == SESSION for frame in found)
+
+
+def test_text_kept_on_an_abort_is_shown_as_aborted() -> None:
+    found = frames(block(TextBlock("whole")), reply(TextBlock("whole"), TextBlock("hal")))
+    assert [(frame["message"]["content"][0]["text"], frame.get("aborted")) for frame in found] == [
+        ("whole", None),
+        ("hal", True),
+    ]
+
+
+def test_two_equal_blocks_are_two_frames_and_no_more() -> None:
+    assert len(frames(block(TextBlock("x")), block(TextBlock("x"), 1), reply(TextBlock("x"), TextBlock("x")))) == 2
+
+
+def test_each_tool_result_is_one_user_frame_with_what_programs_read() -> None:
+    added = ToolResultBlock("t1", (TextBlock("data"),))
+    missing = ToolResultBlock("t2", (TextBlock("stopped"),), is_error=True)
+    message = MessageAppended(message=user_message((added, missing), "u1", Origin.TOOL_RESULTS))
+    one, two = frames(ToolResultAdded(tool_use_id="t1", name="Read", result=added, structured={"lines": 3}), message)
+    assert one["type"] == "user"
+    assert one["message"]["content"] == [
+        {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "data"}], "is_error": False}
+    ]
+    assert one["tool_use_result"] == {"lines": 3}
+    assert two["message"]["content"][0]["tool_use_id"] == "t2"
+    assert two["message"]["content"][0]["is_error"] is True
+
+
+def test_what_happens_around_the_reply_becomes_system_frames() -> None:
+    found = frames(
+        RequestStarted(model="m", turn=1),
+        RequestStarted(model="m", turn=1, purpose="summary"),
+        RetryScheduled(attempt=1, max_attempts=10, wait_seconds=0.529, kind="overloaded", text="Busy.", status=529),
+        ModelFellBack(from_model="a", to_model="b", reason="overloaded"),
+        PermissionDenied(tool_use_id="t", name="Bash", input={"command": "x"}, reason="no"),
+        ContextCompacted(trigger="auto", tokens_before=9, tokens_after=2),
+        RawStreamed(data={"type": "ping"}),
+    )
+    assert [(frame["type"], frame.get("subtype")) for frame in found] == [
+        ("system", "status"),
+        ("system", "api_retry"),
+        ("system", "model_fallback"),
+        ("system", "permission_denied"),
+        ("system", "compact_boundary"),
+        ("system", "status"),
+        ("stream_event", None),
+    ]
+    retry = found[1]
+    assert (retry["attempt"], retry["max_retries"], retry["retry_delay_ms"]) == (1, 10, 529)
+    assert (retry["error_status"], retry["error"]) == (529, "overloaded")
+    assert found[4]["compact_metadata"] == {"trigger": "auto", "pre_tokens": 9, "post_tokens": 2}
+    assert found[6]["event"] == {"type": "ping"}
+
+
+def test_a_void_reply_is_taken_back_under_the_id_it_was_shown_with() -> None:
+    mapping = Frames(SequentialIds())
+    given = [
+        ReplyStarted(message_id="m1", api_id="msg_1", model="m"),
+        block(TextBlock("x")),
+        ReplyTombstoned(message_id="m1", reason="broken"),
+    ]
+    found = [frame for event in given for frame in mapping.frames(event)]
+    assert (found[1]["subtype"], found[1]["message_id"]) == ("tombstone", "msg_1")
+
+
+def test_prompts_are_echoed_only_when_asked_for() -> None:
+    prompt = MessageAppended(message=user_message("hi", "u1", Origin.PROMPT))
+    assert frames(prompt) == []
+    [echo] = frames(prompt, replay=True)
+    assert (echo["uuid"], echo["isReplay"], echo["message"]["content"]) == (
+        "u1",
+        True,
+        [{"type": "text", "text": "hi"}],
+    )
+
+
+def test_an_interruption_is_a_user_frame_and_an_error_an_assistant_frame() -> None:
+    stopped, error = frames(
+        MessageAppended(message=user_message("[stopped]", "u1", Origin.INTERRUPTION)),
+        MessageAppended(
+            message=Message("assistant", (TextBlock("Wrong key."),), "e", Origin.ERROR, meta={"kind": "authentication"})
+        ),
+    )
+    assert (stopped["type"], stopped["isSynthetic"]) == ("user", True)
+    assert (error["type"], error["message"]["model"], error["error"]) == (
+        "assistant",
+        "<synthetic>",
+        "authentication_failed",
+    )
+
+
+def test_an_image_result_is_passed_on() -> None:
+    image = ToolResultBlock("t", (ImageBlock({"type": "base64", "media_type": "image/png", "data": "AA"}),))
+    [frame] = frames(ToolResultAdded(tool_use_id="t", name="Read", result=image))
+    assert frame["message"]["content"][0]["content"][0]["type"] == "image"
+
+
+def test_success_has_a_result_and_what_scripts_must_find() -> None:
+    frame = result_frame(result(structured_output={"n": 1}))
+    assert (frame["subtype"], frame["is_error"], frame["result"], frame["num_turns"]) == (
+        "success",
+        False,
+        "the answer",
+        1,
+    )
+    assert (frame["duration_ms"], frame["duration_api_ms"], frame["session_id"]) == (5, 3, SESSION)
+    assert (frame["terminal_reason"], frame["stop_reason"]) == ("completed", "end_turn")
+    assert (frame["usage"]["input_tokens"], frame["modelUsage"]) == (2, {"claude-x": {"inputTokens": 2}})
+    assert frame["structured_output"] == {"n": 1}
+
+
+def test_a_failure_of_the_api_never_says_success() -> None:
+    frame = result_frame(failed("API error 400: no.", api_error_status=400))
+    assert (frame["subtype"], frame["is_error"]) == ("error_during_execution", True)
+    assert frame["errors"] == ["API error 400: no."]
+    assert frame["result"] == "API error 400: no."
+    assert (frame["api_error_status"], frame["terminal_reason"]) == (400, "model_error")
+
+
+def test_a_limit_has_errors_and_no_result() -> None:
+    frame = result_frame(failed("Too many turns.", subtype="error_max_turns", terminal="max_turns", text="so far"))
+    assert (frame["subtype"], frame["errors"]) == ("error_max_turns", ["Too many turns."])
+    assert "result" not in frame
+
+
+SILENT = {
+    "PromptQueued",
+    "DirectoryChanged",
+    "BlockStarted",
+    "TextStreamed",
+    "ThinkingStreamed",
+    "ToolInputStreamed",
+    "UsageReported",
+    "ToolStarted",
+    "ToolProgressed",
+    "ToolFinished",
+    "PermissionRequested",
+    "PermissionResolved",
+    "HookRan",
+    "PrefixBroken",
+    "LoopContinued",
+    "LoopEnded",
+}
+"""Events without a frame: partial text is in `stream_event`, the rest is the loop's own or belongs to a later part."""
+
+
+@pytest.mark.parametrize("name", sorted(events.EVENT_TYPES))
+def test_an_event_is_either_mapped_or_known_to_be_silent(name: str) -> None:
+    import inspect
+
+    from agentcli.headless import stream_json
+
+    mapped = name in inspect.getsource(stream_json).split("class Frames", 1)[1]
+    assert mapped != (name in SILENT)
