@@ -83,15 +83,15 @@ def _connections() -> set[str]:
     """Network sockets only: event loops keep a pair of local ones for themselves."""
     found: set[str] = set()
     try:
-        entries = os.listdir("/proc/self/fd")
+        entries = list(Path("/proc/self/fd").iterdir())
     except OSError:
         return found
     for entry in entries:
         try:
-            name = os.readlink(f"/proc/self/fd/{entry}")
+            name = str(entry.readlink())
             if not name.startswith("socket:"):
                 continue
-            with socket.socket(fileno=os.dup(int(entry))) as copy:
+            with socket.socket(fileno=os.dup(int(entry.name))) as copy:
                 if copy.family in (socket.AF_INET, socket.AF_INET6):
                     found.add(f"{name} {copy.getsockname()}")
         except OSError:

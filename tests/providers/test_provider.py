@@ -340,7 +340,7 @@ def test_a_lower_output_cap_is_learned_from_the_refusal() -> None:
 def test_what_the_loop_repairs_is_named_and_not_retried() -> None:
     said = {
         "prompt is too long: 210000 tokens > 200000 maximum": FailureKind.PROMPT_TOO_LONG,
-        "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: t1.": FailureKind.PAIRING,
+        "messages.1: `tool_use` ids were found without `tool_result` blocks after: t1.": FailureKind.PAIRING,
         "messages.1.content.0: Invalid `signature` in `thinking` block": FailureKind.THINKING_REFUSED,
         "messages.0.content.0.image.source.base64: image exceeds 5 MB maximum": FailureKind.IMAGE,
         "Your credit balance is too low to access the API.": FailureKind.BILLING,

@@ -1,0 +1,147 @@
+"""Which endpoint, which key, and where each came from.
+
+A key is never in a `repr`, a log line or a message: those name its source. A key helper is a command from the
+user's own settings (S3: a repository's settings never reach this module); it runs when the first request needs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from agentcli.core.errors import CredentialError, UsageError
+
+PUBLIC_BASE_URL = "https://api.anthropic.com"
+_RUN_IT_YOURSELF = "Run the command of the `apiKeyHelper` setting yourself to see why."
+_SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+
+
+class KeyHelper:
+    """A command that prints a key. Its output is kept in memory until it is refused."""
+
+    def __init__(self, command: str, environ: Mapping[str, str], timeout_seconds: float = 30.0) -> None:
+        self._command = command
+        self._environ = {name: value for name, value in environ.items() if name not in _SECRETS}
+        self._timeout = timeout_seconds
+        self._key = ""
+        self._running = asyncio.Lock()
+
+    async def read(self, *, fresh: bool = False) -> str:
+        """The key. Raises `CredentialError` with what to do; the command's output is never part of it."""
+        async with self._running:
+            if fresh or not self._key:
+                self._key = await self._run()
+            return self._key
+
+    async def _run(self) -> str:
+        try:
+            process = await asyncio.create_subprocess_shell(
+                self._command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=self._environ,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CredentialError(f"The key helper cannot be started: {error}. Check `apiKeyHelper`.") from None
+        output = b""
+        try:
+            async with asyncio.timeout(self._timeout):
+                output, _nothing = await process.communicate()
+        except TimeoutError:
+            span = f"{self._timeout:.0f} seconds"
+            raise CredentialError(f"The key helper gave no key within {span}. {_RUN_IT_YOURSELF}") from None
+        finally:
+            await _end(process)
+        if process.returncode:
+            raise CredentialError(f"The key helper failed (exit {process.returncode}). {_RUN_IT_YOURSELF}")
+        key = output.decode("utf-8", "replace").strip()
+        if not key or any(character.isspace() or not character.isprintable() for character in key):
+            raise CredentialError("The key helper printed no key. It must print the key and nothing else.")
+        return key
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    base_url: str = PUBLIC_BASE_URL
+    """Without a trailing slash and without `/v1`."""
+    api_key: str = field(default="", repr=False)
+    auth_token: str = field(default="", repr=False)
+    source: str = "none"
+    """Where the key or token came from, for people: `ANTHROPIC_API_KEY`, `apiKeyHelper`, or `none`."""
+    base_url_source: str = "default"
+    helper: KeyHelper | None = field(default=None, repr=False)
+
+    @property
+    def host(self) -> str:
+        parts = urlsplit(self.base_url)
+        return parts.netloc.rpartition("@")[2] or self.base_url
+
+    async def headers(self) -> dict[str, str]:
+        """Raises `CredentialError` if a key helper fails."""
+        if self.auth_token:
+            return {"authorization": f"Bearer {self.auth_token}"}
+        key = await self.helper.read() if self.helper is not None else self.api_key
+        if not key:
+            return {}
+        # The API takes the key as a bearer token since its version 2026-10-21; servers that speak an older one
+        # look for x-api-key, and those in between for either.
+        headers = {"authorization": f"Bearer {key}"}
+        return headers if self.base_url == PUBLIC_BASE_URL else {**headers, "x-api-key": key}
+
+    async def renew(self) -> bool:
+        """The key was refused: read it anew. True if another one came. Raises `CredentialError`."""
+        if self.helper is None:
+            return False
+        old = await self.helper.read()
+        return await self.helper.read(fresh=True) != old
+
+
+def resolve_credentials(
+    environ: Mapping[str, str], api_key_helper: str | None = None, base_url: str | None = None
+) -> Credentials:
+    """From the environment and the user's settings (`apiKeyHelper`, `baseUrl`); the environment wins.
+
+    A server other than the public one may need no key. Raises `CredentialError` or `UsageError`. Runs nothing.
+    """
+    from_environ = environ.get("ANTHROPIC_BASE_URL", "").strip()
+    url = normal_base_url(from_environ or (base_url or "").strip() or PUBLIC_BASE_URL)
+    url_source = "ANTHROPIC_BASE_URL" if from_environ else "settings" if base_url else "default"
+    key, token = (environ.get(name, "").strip() for name in _SECRETS)
+    for name, value in zip(_SECRETS, (key, token), strict=True):
+        if not value.isascii() or any(character.isspace() for character in value):
+            raise CredentialError(f"{name} has characters that no key has. Set it again, without quotes and line ends.")
+    if token:
+        return Credentials(url, auth_token=token, source="ANTHROPIC_AUTH_TOKEN", base_url_source=url_source)
+    if key:
+        return Credentials(url, api_key=key, source="ANTHROPIC_API_KEY", base_url_source=url_source)
+    if api_key_helper:
+        helper = KeyHelper(api_key_helper, environ)
+        return Credentials(url, source="apiKeyHelper", base_url_source=url_source, helper=helper)
+    if url == PUBLIC_BASE_URL:
+        raise CredentialError(
+            "There is no API key. Set ANTHROPIC_API_KEY, "
+            "or ANTHROPIC_BASE_URL to a server of your own that speaks the Messages API."
+        )
+    return Credentials(url, base_url_source=url_source)
+
+
+def normal_base_url(url: str) -> str:
+    """The base without trailing slashes and without `/v1`, which some servers' instructions include."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"The base URL {url!r} is not one. It must look like http://localhost:8080 or https://host.")
+    return url.rstrip("/").removesuffix("/v1").rstrip("/")

@@ -1,0 +1,51 @@
+"""The bytes of a request body. The messages of a long conversation are encoded once, not once a turn."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from agentcli.core.messages import Json
+
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class BodyEncoder:
+    """Keeps the encoded form of message dictionaries by identity: they are never changed once made.
+
+    Holding on to the dictionary itself keeps its identity from being given to another one.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Json, bytes]] = {}
+
+    def encode(self, body: Json) -> bytes:
+        parts: list[bytes] = []
+        for key, value in body.items():
+            encoded = self._messages(value) if key == "messages" else to_bytes(value)
+            parts.append(to_bytes(key) + b":" + encoded)
+        return b"{" + b",".join(parts) + b"}"
+
+    def _messages(self, messages: list[Json]) -> bytes:
+        encoded: list[bytes] = []
+        for message in messages:
+            entry = self._known.get(id(message))
+            if entry is None or entry[0] is not message:
+                entry = self._known[id(message)] = (message, to_bytes(message))
+            encoded.append(entry[1])
+        if len(self._known) > 2 * len(messages) + 64:
+            self._known = {id(message): self._known[id(message)] for message in messages}
+        return b"[" + b",".join(encoded) + b"]"
+
+
+def to_bytes(value: Any) -> bytes:
+    """Compact JSON in UTF-8. NUL and lone surrogates, which the API refuses, become U+FFFD (S8)."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if "\\u0000" in text:
+        text = _NUL.sub("\\1\ufffd", text)
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text).encode("utf-8")

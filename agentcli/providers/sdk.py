@@ -1,0 +1,223 @@
+"""The Messages API through the anthropic package: the interactive default, and the way to Bedrock, Vertex and Foundry.
+
+The package takes over a second to import, so it is loaded in a thread, by `warm` or by the first request. Its own
+retries and tracing are off. Requests go through its `post`, which is `messages.create` without the rewriting of
+every message on every turn; replies are read as raw events where the platform speaks SSE (all but Bedrock).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncGenerator, Callable
+from importlib.util import find_spec
+from typing import Any, Literal, TypeVar
+
+from agentcli.core.errors import CredentialError, UsageError
+from agentcli.core.ids import Clock, SystemClock
+from agentcli.core.messages import Json
+from agentcli.providers.base import Failure, FailureKind
+from agentcli.providers.credentials import Credentials
+from agentcli.providers.encode import BodyEncoder
+from agentcli.providers.failures import Answer, Where, from_answer, from_error_event, from_exception, header_names
+from agentcli.providers.transport import TransportFailure
+from agentcli.providers.wire import CONNECT_SECONDS, WRITE_SECONDS, decoded, ready_headers
+
+T = TypeVar("T")
+Platform = Literal["anthropic", "bedrock", "vertex", "foundry"]
+_NEEDS = {"bedrock": "botocore", "vertex": "google.auth"}
+
+
+class SdkTransport:
+    name = "sdk"
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        platform: Platform = "anthropic",
+        user_agent: str = "agentcli",
+        clock: Clock | None = None,
+    ) -> None:
+        self._credentials = credentials
+        self._platform = platform
+        self._user_agent = user_agent
+        self._clock = clock or SystemClock()
+        self._encoder = BodyEncoder()
+        self._client: Any = None
+        self._loading = asyncio.Lock()
+
+    async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
+        client = await self._ready_client()
+        import anthropic
+        import httpx2
+
+        where = Where(self._host(client), self._source(), str(body.get("model", "")))
+        network: tuple[type[BaseException], ...] = (httpx2.HTTPError, httpx2.StreamError, OSError)
+        try:
+            stream = await self._send(client, body, betas)
+        except anthropic.APIStatusError as error:
+            raise TransportFailure(self._refused(error, where)) from error
+        except anthropic.APIConnectionError as error:
+            raise TransportFailure(from_exception(error, where)) from error
+        except network as error:
+            raise TransportFailure(from_exception(error, where)) from error
+        except anthropic.AnthropicError as error:
+            raise TransportFailure(_unusable(error)) from error
+        try:
+            if self._platform == "bedrock":
+                source = _bedrock_events(stream, where, network)
+            else:
+                source = decoded(stream.response.aiter_bytes(), where, network)
+            async with contextlib.aclosing(source) as events:
+                async for event in events:
+                    yield event
+        finally:
+            await stream.close()
+
+    async def renew(self) -> bool:
+        try:
+            return await self._credentials.renew()
+        except CredentialError:
+            return False
+
+    async def warm(self) -> None:
+        # A failure here will be met again, and told, by the first request.
+        with contextlib.suppress(TransportFailure):
+            await self._ready_client()
+
+    async def aclose(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    # ------------------------------------------------------------------------------------------------- the client
+
+    async def _ready_client(self) -> Any:
+        async with self._loading:
+            if self._client is None:
+                try:
+                    base_url = self._credentials.base_url
+                    self._client = await in_daemon_thread(lambda: make_client(self._platform, base_url))
+                except UsageError as error:
+                    raise TransportFailure(Failure(FailureKind.INVALID_REQUEST, str(error))) from error
+            return self._client
+
+    async def _send(self, client: Any, body: Json, betas: tuple[str, ...]) -> Any:
+        import anthropic
+
+        headers: dict[str, Any] = {"User-Agent": self._user_agent, "Accept": "text/event-stream"}
+        if betas:
+            headers["anthropic-beta"] = ",".join(betas)
+        payload: dict[str, Any] = {"body": body}
+        if self._platform == "anthropic":
+            own = await ready_headers(self._credentials)
+            headers |= own
+            if not own:
+                headers["Authorization"] = anthropic.Omit()
+            headers["Content-Type"] = "application/json"
+            payload = {"content": self._encoder.encode(body)}
+        return await client.post(
+            "/v1/messages",
+            **payload,
+            options={"headers": headers},
+            cast_to=object,
+            stream=True,
+            stream_cls=anthropic.AsyncStream[object],
+        )
+
+    def _refused(self, error: Any, where: Where) -> Failure:
+        response = error.response
+        answer = Answer(
+            response.status_code, header_names(response.headers.items()), response.text, self._clock.timestamp()
+        )
+        return from_answer(answer, where)
+
+    def _host(self, client: Any) -> str:
+        return self._credentials.host if self._platform == "anthropic" else str(client.base_url.host)
+
+    def _source(self) -> str:
+        return self._credentials.source if self._platform == "anthropic" else f"the settings of {self._platform}"
+
+
+async def _bedrock_events(
+    stream: Any, where: Where, network: tuple[type[BaseException], ...]
+) -> AsyncGenerator[Json, None]:
+    """Bedrock frames its events in its own way, so here the package decodes (and leaves the pings out)."""
+    import anthropic
+
+    try:
+        async for event in stream:
+            yield event
+    except anthropic.APIStatusError as error:
+        body = error.body if isinstance(error.body, dict) else {}
+        raise TransportFailure(from_error_event(body, where)) from error
+    except network as error:
+        raise TransportFailure(from_exception(error, where)) from error
+
+
+def make_client(platform: Platform, base_url: str) -> Any:
+    """Import the package and make its client; slow, run it in a thread. Raises `UsageError` with what to do."""
+    library = _NEEDS.get(platform)
+    if library is not None and not _installed(library):
+        raise UsageError(
+            f"{platform.capitalize()} needs a package that is not installed. Run: pip install 'agentcli[{platform}]'"
+        )
+    import anthropic
+    import httpx2
+
+    common: dict[str, Any] = {
+        "max_retries": 0,
+        "open_telemetry": False,
+        "timeout": httpx2.Timeout(None, connect=CONNECT_SECONDS, write=WRITE_SECONDS),
+    }
+    try:
+        match platform:
+            case "bedrock":
+                return anthropic.AsyncAnthropicBedrock(**common)
+            case "vertex":
+                return anthropic.AsyncAnthropicVertex(**common)
+            case "foundry":
+                return anthropic.AsyncAnthropicFoundry(**common)
+        # Any key here keeps the package from looking for credentials of its own; the true one goes with each request.
+        return anthropic.AsyncAnthropic(api_key="per-request", base_url=base_url, **common)
+    except (anthropic.AnthropicError, ValueError) as error:
+        raise UsageError(f"{platform.capitalize()} is not set up: {' '.join(str(error).split())}") from error
+
+
+def _installed(library: str) -> bool:
+    try:
+        return find_spec(library) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _unusable(error: Exception) -> Failure:
+    said = " ".join(str(error).split())
+    return Failure(FailureKind.AUTHENTICATION, f"The credentials cannot be used: {said}", detail=type(error).__name__)
+
+
+async def in_daemon_thread(work: Callable[[], T]) -> T:
+    """Like `asyncio.to_thread`, but a program that ends meanwhile does not wait for it."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: Exception | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        result, failure = None, None
+        try:
+            result = work()
+        except Exception as error:  # noqa: BLE001 - handed over to whoever waits
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    threading.Thread(target=run, name="import anthropic", daemon=True).start()
+    return await future

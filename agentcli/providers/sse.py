@@ -1,0 +1,103 @@
+"""Server-sent events: bytes in, events of the API out.
+
+Legal and accepted: any of the three line endings, comments, characters cut in two by packets, several data lines,
+a last event without its empty line. Everything else is `GarbageError`: a stream in which one line makes no sense
+cannot be trusted to have brought the others whole.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from agentcli.core.messages import Json
+
+MAX_EVENT_BYTES = 64 * 1024 * 1024
+_FIELDS = (b"event", b"data", b"id", b"retry")
+
+
+class GarbageError(Exception):
+    """The text of the exception is the offending line, shortened."""
+
+
+class EventDecoder:
+    """Feed it the chunks as they come."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._skip_newline = False
+        self._name = b""
+        self._data: list[bytes] = []
+        self._size = 0
+        self._first = True
+
+    def feed(self, chunk: bytes) -> list[Json]:
+        """The events that are complete with this chunk. Raises `GarbageError`."""
+        if self._skip_newline and chunk:
+            # The chunk before ended between the two characters of a CRLF.
+            chunk = chunk.removeprefix(b"\n")
+            self._skip_newline = False
+        if self._first and len(self._rest) + len(chunk) >= 3:
+            self._first = False
+            self._rest, chunk = b"", (self._rest + chunk).removeprefix(b"\xef\xbb\xbf")
+        if not chunk:
+            return []
+        lines = (self._rest + chunk if self._rest else chunk).splitlines(keepends=True)
+        self._rest = b"" if lines[-1].endswith((b"\n", b"\r")) else lines.pop()
+        self._skip_newline = chunk.endswith(b"\r")
+        if len(self._rest) > MAX_EVENT_BYTES:
+            raise GarbageError("a line without end")
+        events: list[Json] = []
+        for line in lines:
+            event = self._line(line.rstrip(b"\r\n"))
+            if event is not None:
+                events.append(event)
+        return events
+
+    def finish(self) -> list[Json]:
+        """The body has ended: what is complete but for its empty line is still an event, the rest is dropped."""
+        try:
+            event = (self._line(self._rest) if self._rest else None) or self._dispatch()
+        except GarbageError:
+            return []
+        return [event] if event is not None else []
+
+    def _line(self, line: bytes) -> Json | None:
+        if not line:
+            return self._dispatch()
+        if line.startswith(b":"):
+            return None
+        name, _colon, value = line.partition(b":")
+        if name not in _FIELDS:
+            raise GarbageError(_shortened(line))
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+            self._size += len(value)
+            if self._size > MAX_EVENT_BYTES:
+                raise GarbageError("an event without end")
+        elif name == b"event":
+            self._name = value
+        return None
+
+    def _dispatch(self) -> Json | None:
+        name, data = self._name, self._data
+        self._name, self._data, self._size = b"", [], 0
+        if not data:
+            return None
+        text = data[0] if len(data) == 1 else b"\n".join(data)
+        if text == b"[DONE]":
+            return None  # what other APIs end with; some gateways add it
+        try:
+            value: Any = json.loads(text)
+        except (ValueError, RecursionError):
+            raise GarbageError(_shortened(text)) from None
+        if not isinstance(value, dict):
+            raise GarbageError(_shortened(text))
+        if "type" not in value and name:
+            value["type"] = name.decode("utf-8", "replace")
+        return value
+
+
+def _shortened(line: bytes) -> str:
+    return line[:200].decode("utf-8", "replace")

@@ -1,0 +1,171 @@
+"""The Messages API on httpx2: the transport that starts fast (no SDK import), for headless runs and local servers.
+
+httpx2 is imported by the first request or by `warm`, never with this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from agentcli.core.errors import CredentialError
+from agentcli.core.ids import Clock, SystemClock
+from agentcli.core.messages import Json
+from agentcli.providers.base import Failure, FailureKind
+from agentcli.providers.credentials import Credentials
+from agentcli.providers.encode import BodyEncoder
+from agentcli.providers.failures import (
+    Answer,
+    Where,
+    broken,
+    from_answer,
+    from_error_event,
+    from_exception,
+    header_names,
+)
+from agentcli.providers.sse import EventDecoder, GarbageError
+from agentcli.providers.transport import ALIVE, TransportFailure
+
+if TYPE_CHECKING:
+    import httpx2
+
+API_VERSION = "2026-10-21"
+CONNECT_SECONDS = 10.0
+WRITE_SECONDS = 60.0
+MAX_ERROR_BYTES = 256 * 1024
+
+
+class WireTransport:
+    name = "wire"
+
+    def __init__(self, credentials: Credentials, user_agent: str = "agentcli", clock: Clock | None = None) -> None:
+        self._credentials = credentials
+        self._user_agent = user_agent
+        self._clock = clock or SystemClock()
+        self._encoder = BodyEncoder()
+        self._client: httpx2.AsyncClient | None = None
+
+    async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
+        where = Where(self._credentials.host, self._credentials.source, str(body.get("model", "")))
+        headers = await self._headers(betas)
+        content = self._encoder.encode(body)
+        client = self._ready_client()
+        errors = _network_errors()
+        try:
+            request = client.build_request(
+                "POST", f"{self._credentials.base_url}/v1/messages", content=content, headers=headers
+            )
+            response = await client.send(request, stream=True)
+        except errors as error:
+            raise TransportFailure(from_exception(error, where)) from error
+        try:
+            if response.status_code != 200:
+                raise TransportFailure(await self._refused(response, where))
+            async with aclosing(decoded(response.aiter_bytes(), where, errors)) as source:
+                async for event in source:
+                    yield event
+        finally:
+            await response.aclose()
+
+    async def renew(self) -> bool:
+        try:
+            return await self._credentials.renew()
+        except CredentialError:
+            return False
+
+    async def warm(self) -> None:
+        await asyncio.to_thread(importlib.import_module, "httpx2")
+        self._ready_client()
+
+    async def aclose(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def _headers(self, betas: tuple[str, ...]) -> dict[str, str]:
+        headers = {
+            "anthropic-version": API_VERSION,
+            "content-type": "application/json",
+            "accept": "text/event-stream",
+            # A compressed stream arrives in the compressor's portions, not in the model's.
+            "accept-encoding": "identity",
+            "user-agent": self._user_agent,
+            **await ready_headers(self._credentials),
+        }
+        if betas:
+            headers["anthropic-beta"] = ",".join(betas)
+        return headers
+
+    def _ready_client(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            self._client = make_client(self._credentials.base_url)
+        return self._client
+
+    async def _refused(self, response: httpx2.Response, where: Where) -> Failure:
+        text = bytearray()
+        try:
+            async for chunk in response.aiter_bytes():
+                text += chunk
+                if len(text) > MAX_ERROR_BYTES:
+                    break
+        except _network_errors():
+            pass  # the status says enough
+        headers = header_names(response.headers.items())
+        answer = Answer(response.status_code, headers, text.decode("utf-8", "replace"), self._clock.timestamp())
+        return from_answer(answer, where)
+
+
+def make_client(base_url: str) -> httpx2.AsyncClient:
+    """A client without timeouts on reading: silence is the watchdog's business, which counts pings as well."""
+    import httpx2
+
+    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS, write=WRITE_SECONDS)
+    verify: Any = True
+    if base_url.startswith("http://"):
+        import ssl
+
+        # Loading the certificate store costs 25 ms. A proxy on https would still be verified against nothing,
+        # hence the empty store: it refuses rather than trusts.
+        verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return httpx2.AsyncClient(verify=verify, timeout=timeout, follow_redirects=False)
+
+
+async def ready_headers(credentials: Credentials) -> dict[str, str]:
+    """The credentials' headers; a failing key helper is an authentication failure."""
+    try:
+        return await credentials.headers()
+    except CredentialError as error:
+        raise TransportFailure(Failure(FailureKind.AUTHENTICATION, str(error))) from error
+
+
+async def decoded(
+    chunks: AsyncIterator[bytes], where: Where, errors: tuple[type[BaseException], ...]
+) -> AsyncGenerator[Json, None]:
+    """The events in a response's body. `errors` are what its reading may raise."""
+    decoder = EventDecoder()
+    try:
+        async for chunk in chunks:
+            events = decoder.feed(chunk)
+            for event in events:
+                if event.get("type") == "error":
+                    raise TransportFailure(from_error_event(event, where))
+                yield event
+            if not events:
+                yield ALIVE
+        for event in decoder.finish():
+            if event.get("type") == "error":
+                raise TransportFailure(from_error_event(event, where))
+            yield event
+    except GarbageError as error:
+        raise TransportFailure(broken("the server sent something that is not an event", str(error))) from error
+    except errors as error:
+        raise TransportFailure(from_exception(error, where)) from error
+
+
+def _network_errors() -> tuple[type[BaseException], ...]:
+    import httpx2
+
+    return (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError)
