@@ -1,0 +1,1 @@
+"""Layer 1: settings with where each came from, and the user's folders."""

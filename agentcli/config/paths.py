@@ -1,0 +1,59 @@
+"""Where the user's files live. Computes paths and touches no file; making folders is for whoever writes there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+MANAGED_SETTINGS = Path("/etc/agentcli/settings.json")
+PROJECT_FOLDER = ".agentcli"
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """None: there is no home and no variable that names the folder, so nothing is read or kept there."""
+
+    config_dir: Path | None
+    state_dir: Path | None
+    cache_dir: Path | None
+    managed_settings: Path = MANAGED_SETTINGS
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str], home: Path | None = None) -> Paths:
+        """`home` None: what HOME says. Relative values are ignored, as the XDG rules ask for."""
+        home = home or _absolute(environ.get("HOME"))
+
+        def folder(own: str, common: str, below_home: str) -> Path | None:
+            if (named := _absolute(environ.get(own))) is not None:
+                return named
+            base = _absolute(environ.get(common)) or (home / below_home if home else None)
+            return base / "agentcli" if base else None
+
+        return cls(
+            config_dir=folder("AGENTCLI_CONFIG_DIR", "XDG_CONFIG_HOME", ".config"),
+            state_dir=folder("AGENTCLI_STATE_DIR", "XDG_STATE_HOME", ".local/state"),
+            cache_dir=folder("AGENTCLI_CACHE_DIR", "XDG_CACHE_HOME", ".cache"),
+        )
+
+    @property
+    def user_settings(self) -> Path | None:
+        return self.config_dir / "settings.json" if self.config_dir else None
+
+
+def project_folder(cwd: Path) -> Path:
+    """The `.agentcli` folder in force: the nearest one from `cwd` up to the repository's root, else the one in `cwd`.
+
+    Never looked for above the root of a repository, nor above `cwd` outside of one: a folder that somebody else
+    put into a shared parent (/tmp, /home) must not configure us.
+    """
+    candidates = []
+    for folder in (cwd, *cwd.parents):
+        candidates.append(folder / PROJECT_FOLDER)
+        if (folder / ".git").exists():
+            return next((candidate for candidate in candidates if candidate.is_dir()), cwd / PROJECT_FOLDER)
+    return cwd / PROJECT_FOLDER
+
+
+def _absolute(text: str | None) -> Path | None:
+    return Path(text) if text and text.startswith("/") else None

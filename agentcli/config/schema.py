@@ -1,0 +1,236 @@
+"""Every setting: its type, its default, how layers combine, and who may set it. The one table that all else reads.
+
+`repository` says what the files inside a project may do with a key, once the folder is trusted: a repository is
+written by others, so it can never raise rights or spending, nor say where requests and keys go (S3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["text", "integer", "number", "boolean", "texts", "object", "text map"]
+Repository = Literal["yes", "no", "stricter"]
+
+PERMISSION_MODES = ("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions")
+"""From the strictest to the freest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    name: str
+    """A dot leads into an object: `permissions.allow` is `allow` inside `permissions`."""
+    kind: Kind
+    doc: str
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    merge: bool = False
+    """Lists add up, strongest layer first; objects combine key by key. False: the strongest layer alone counts."""
+    repository: Repository = "yes"
+    """`stricter`: only a value that allows no more than the user's own setting, or the default, does."""
+    environment: tuple[str, ...] = ()
+    """Variables that set it, the first that is there wins."""
+    aliases: tuple[str, ...] = ()
+
+    def strictness(self, value: Any) -> float:
+        """Smaller is stricter; for keys with `repository="stricter"`."""
+        return self.choices.index(value) if self.choices else float(value)
+
+
+KEYS: tuple[Key, ...] = (
+    Key("model", "text", "The model that answers.", environment=("AGENTCLI_MODEL", "ANTHROPIC_MODEL")),
+    Key(
+        "smallModel",
+        "text",
+        "The model for side jobs such as summaries.",
+        environment=("AGENTCLI_SMALL_MODEL", "ANTHROPIC_SMALL_FAST_MODEL"),
+    ),
+    Key(
+        "fallbackModels",
+        "texts",
+        "Models to go on with when the first is overloaded, in this order.",
+        default=(),
+        environment=("AGENTCLI_FALLBACK_MODEL",),
+        aliases=("fallbackModel",),
+    ),
+    Key(
+        "effort",
+        "text",
+        "How much work the model puts into an answer.",
+        choices=("low", "medium", "high", "xhigh", "max", "auto"),
+        environment=("AGENTCLI_EFFORT",),
+    ),
+    Key(
+        "thinking",
+        "text",
+        "Whether the model thinks before it answers.",
+        choices=("adaptive", "enabled", "disabled"),
+        environment=("AGENTCLI_THINKING",),
+    ),
+    Key(
+        "maxThinkingTokens",
+        "integer",
+        "The budget for thinking, where it is `enabled`.",
+        minimum=0,
+        environment=("AGENTCLI_MAX_THINKING_TOKENS", "MAX_THINKING_TOKENS"),
+    ),
+    Key(
+        "maxOutputTokens",
+        "integer",
+        "The largest answer asked for at first; it is raised when an answer needs more.",
+        minimum=1,
+        environment=("AGENTCLI_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"),
+    ),
+    Key(
+        "provider",
+        "text",
+        "How requests are made; `auto` takes what fits the way agentcli was started.",
+        default="auto",
+        choices=("auto", "sdk", "wire", "scripted"),
+        repository="no",
+        environment=("AGENTCLI_PROVIDER",),
+    ),
+    Key(
+        "platform",
+        "text",
+        "Whose servers answer.",
+        default="anthropic",
+        choices=("anthropic", "bedrock", "vertex", "foundry"),
+        repository="no",
+        environment=("AGENTCLI_PLATFORM",),
+    ),
+    Key(
+        "baseUrl",
+        "text",
+        "The address of a server that speaks the Messages API.",
+        repository="no",
+        environment=("ANTHROPIC_BASE_URL",),
+    ),
+    Key("apiKeyHelper", "text", "A command that prints the API key.", repository="no"),
+    Key(
+        "maxRetries",
+        "integer",
+        "How often a request that failed is sent again.",
+        default=10,
+        minimum=0,
+        maximum=100,
+        environment=("AGENTCLI_MAX_RETRIES", "CLAUDE_CODE_MAX_RETRIES"),
+    ),
+    Key(
+        "streamIdleTimeout",
+        "number",
+        "Seconds without any data after which a reply counts as stalled.",
+        default=90.0,
+        minimum=1,
+        environment=("AGENTCLI_STREAM_IDLE_TIMEOUT",),
+    ),
+    Key(
+        "requestDeadline",
+        "number",
+        "Seconds after which a request without content is given up.",
+        default=600.0,
+        minimum=1,
+        environment=("AGENTCLI_REQUEST_DEADLINE",),
+    ),
+    Key(
+        "executor",
+        "text",
+        "When tools start: while the reply still streams, or after it.",
+        default="streaming",
+        choices=("streaming", "batch"),
+        environment=("AGENTCLI_EXECUTOR",),
+    ),
+    Key(
+        "maxToolConcurrency",
+        "integer",
+        "How many tools that only read may run at once.",
+        default=10,
+        minimum=1,
+        maximum=100,
+        environment=("AGENTCLI_MAX_TOOL_CONCURRENCY", "CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY"),
+    ),
+    Key("toolSummaries", "boolean", "One-line summaries of finished tools by the small model.", default=False),
+    Key(
+        "autoCompact",
+        "boolean",
+        "Summarise the conversation before it outgrows the context window.",
+        default=True,
+        environment=("AGENTCLI_AUTO_COMPACT",),
+    ),
+    Key(
+        "reactiveCompact",
+        "boolean",
+        "Summarise the conversation once when the API says that it is too long.",
+        default=True,
+    ),
+    Key(
+        "autoCompactThreshold",
+        "number",
+        "The share of the usable window at which that happens.",
+        default=0.9,
+        minimum=0.1,
+        maximum=1,
+    ),
+    Key(
+        "contextWindow",
+        "integer",
+        "The model's context window in tokens, where it is not known or should be smaller.",
+        minimum=1000,
+        environment=("AGENTCLI_CONTEXT_WINDOW",),
+    ),
+    Key(
+        "models",
+        "object",
+        "What the catalogue does not know about models: windows, caps, prices.",
+        default={},
+        merge=True,
+        repository="no",
+    ),
+    Key("permissions.allow", "texts", "Rules for what runs without a question.", default=(), merge=True),
+    Key("permissions.ask", "texts", "Rules for what always asks.", default=(), merge=True),
+    Key("permissions.deny", "texts", "Rules for what never runs.", default=(), merge=True),
+    Key(
+        "permissions.defaultMode",
+        "text",
+        "The permission mode to start in.",
+        default="default",
+        choices=PERMISSION_MODES,
+        repository="stricter",
+    ),
+    Key(
+        "permissions.additionalDirectories",
+        "texts",
+        "Folders to work in besides the one agentcli was started in.",
+        default=(),
+        merge=True,
+    ),
+    Key("systemPrompt", "text", "Replaces the default system prompt."),
+    Key("appendSystemPrompt", "text", "Is added to the system prompt."),
+    Key("maxTurns", "integer", "How many replies a prompt may lead to.", minimum=1, repository="stricter"),
+    Key(
+        "maxBudgetUsd",
+        "number",
+        "How many dollars a run may cost.",
+        minimum=0,
+        repository="stricter",
+        environment=("AGENTCLI_MAX_BUDGET_USD",),
+    ),
+    Key(
+        "env",
+        "text map",
+        "Environment variables for agentcli's requests and for the commands it runs.",
+        default={},
+        merge=True,
+        repository="no",
+    ),
+)
+
+BY_NAME: Mapping[str, Key] = {name: key for key in KEYS for name in (key.name, *key.aliases)}
+
+SECTIONS: frozenset[str] = frozenset(key.name.partition(".")[0] for key in KEYS if "." in key.name)
+
+HOLD_WITHOUT_TRUST: tuple[str, ...] = ("permissions.deny", "permissions.ask")
+"""What a folder's own settings may say before it is trusted: they can only take rights away."""

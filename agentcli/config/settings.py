@@ -1,0 +1,342 @@
+"""Settings from all their layers, each value with where it came from.
+
+    managed > flags > environment variables > .agentcli/settings.local.json > .agentcli/settings.json > user > default
+
+Nothing here raises for what a file says: problems are values, the rest is used, and no file is ever written.
+Only `--settings` is different: what somebody types for this very run must be right (`UsageError`). If a file that
+might forbid something cannot be used, `rights_uncertain` says so, and whoever decides then asks about everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from agentcli.config.files import Document, Problem, parse_document, read_document
+from agentcli.config.paths import Paths, project_folder
+from agentcli.config.schema import BY_NAME, HOLD_WITHOUT_TRUST, KEYS, SECTIONS, Key
+from agentcli.config.values import Unfit, fit, fit_text
+from agentcli.core.errors import UsageError
+
+SOURCES = ("user", "project", "local")
+
+
+class Layer(StrEnum):
+    """From the strongest to the weakest."""
+
+    MANAGED = "managed"
+    FLAGS = "flags"
+    ENVIRONMENT = "environment"
+    LOCAL = "local"
+    PROJECT = "project"
+    USER = "user"
+    DEFAULT = "default"
+
+    @property
+    def in_repository(self) -> bool:
+        return self in (Layer.LOCAL, Layer.PROJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a value came from: a file, a flag, `environment variable X`, or `default`."""
+
+    layer: Layer
+    label: str
+
+
+DEFAULT_SOURCE = Source(Layer.DEFAULT, "default")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One value as one layer gives it."""
+
+    key: Key
+    value: Any
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of `agentcli config`."""
+
+    key: str
+    value: Any
+    source: str
+    doc: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsRequest:
+    paths: Paths
+    cwd: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+    flag_text: str | None = None
+    """`--settings`: a JSON object, or the name of a file with one."""
+    flag_values: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
+    """Single flags by setting: `{"model": ("--model", "x")}`. Stronger than `flag_text`."""
+    sources: tuple[str, ...] | None = None
+    """Of user, project, local; None for all. Managed settings always hold."""
+    trusted: bool = False
+    """Whether the person trusts this folder's own settings."""
+
+
+class Settings:
+    """Immutable. The typed getters take a key of the schema; another key, or one of another type, is a KeyError."""
+
+    def __init__(
+        self, given: Iterable[Given], problems: Sequence[Problem] = (), rights_uncertain: bool = False
+    ) -> None:
+        """`given` in any order; of two values from one layer the first wins."""
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        self.rights_uncertain = rights_uncertain
+        strength = list(Layer)
+        by_key: dict[str, list[Given]] = {}
+        for item in sorted(given, key=lambda item: strength.index(item.source.layer)):
+            by_key.setdefault(item.key.name, []).append(item)
+        self._given: Mapping[str, list[Given]] = by_key
+        self._values: Mapping[str, Any] = {name: _combined(items) for name, items in by_key.items()}
+
+    def get(self, name: str) -> Any:
+        """The value in force, or the default."""
+        key = BY_NAME[name]
+        return self._values.get(key.name, key.default)
+
+    def text(self, name: str) -> str | None:
+        value: str | None = self._of(name, "text")
+        return value
+
+    def integer(self, name: str) -> int | None:
+        value: int | None = self._of(name, "integer")
+        return value
+
+    def number(self, name: str) -> float | None:
+        value: float | None = self._of(name, "number")
+        return value
+
+    def boolean(self, name: str) -> bool:
+        return bool(self._of(name, "boolean"))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        value: tuple[str, ...] = self._of(name, "texts")
+        return value
+
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        value: Mapping[str, Any] = self._of(name, "object", "text map")
+        return value
+
+    def _of(self, name: str, *kinds: str) -> Any:
+        if BY_NAME[name].kind not in kinds:
+            raise KeyError(f"{name} is of kind {BY_NAME[name].kind}")
+        return self.get(name)
+
+    def where(self, name: str) -> Source:
+        """The strongest layer that gives this key a value."""
+        items = self._given.get(BY_NAME[name].name)
+        return items[0].source if items else DEFAULT_SOURCE
+
+    def each(self, name: str) -> list[tuple[Any, Source]]:
+        """What each layer gives, strongest first: permission rules are shown with the file they stand in."""
+        return [(item.value, item.source) for item in self._given.get(BY_NAME[name].name, ())]
+
+    def describe(self) -> list[Row]:
+        rows = []
+        for key in KEYS:
+            value = self.get(key.name)
+            items = self._given.get(key.name, [])
+            used = items if key.merge else items[:1]
+            source = ", ".join(dict.fromkeys(item.source.label for item in used)) or DEFAULT_SOURCE.label
+            rows.append(Row(key.name, _hidden(value) if key.kind == "text map" else value, source, key.doc))
+        return rows
+
+
+def load_settings(request: SettingsRequest) -> Settings:
+    """Raises `UsageError` for `--settings` and single flags, nothing else."""
+    reading = _Reading(request.trusted)
+    reading.take_file(Layer.MANAGED, request.paths.managed_settings)
+    reading.take_flags(request)
+    reading.take_environment(request.environ)
+    wanted = SOURCES if request.sources is None else request.sources
+    folder = project_folder(request.cwd)
+    if "local" in wanted:
+        reading.take_file(Layer.LOCAL, folder / "settings.local.json")
+    if "project" in wanted:
+        reading.take_file(Layer.PROJECT, folder / "settings.json")
+    if "user" in wanted and request.paths.user_settings is not None:
+        reading.take_file(Layer.USER, request.paths.user_settings)
+    reading.drop_what_a_repository_may_not_raise()
+    return Settings(reading.given, reading.problems, rights_uncertain=reading.rights_uncertain)
+
+
+class _Reading:
+    """Collects what the layers give."""
+
+    def __init__(self, trusted: bool) -> None:
+        self.given: list[Given] = []
+        self.problems: list[Problem] = []
+        self.rights_uncertain = False
+        self._trusted = trusted
+
+    # ----------------------------------------------------------------------------------------------------- layers
+
+    def take_file(self, layer: Layer, path: Path) -> None:
+        document = read_document(path)
+        if document is None:
+            return
+        if document.values is None:
+            ignored = " The file is ignored until that is put right, and every tool asks, because it may forbid things."
+            self.problems += [replace(problem, text=problem.text + ignored) for problem in document.problems]
+            self.rights_uncertain = True
+            return
+        self.problems += document.problems
+        if document.doubled & {"permissions", "deny", "ask"}:
+            self.rights_uncertain = True
+        self._take_values(document.values, Source(layer, str(path)))
+
+    def take_flags(self, request: SettingsRequest) -> None:
+        before = len(self.problems)
+        for name, (flag, value) in request.flag_values.items():
+            self._take(BY_NAME[name], value, Source(Layer.FLAGS, flag))
+        if request.flag_text is not None:
+            document, label = _flag_document(request.flag_text, request.cwd)
+            self.problems += document.problems
+            if document.values is not None:
+                self._take_values(document.values, Source(Layer.FLAGS, label))
+        wrong = [problem for problem in self.problems[before:] if problem.level == "warning"]
+        if wrong:
+            raise UsageError(wrong[0].text)
+
+    def take_environment(self, environ: Mapping[str, str]) -> None:
+        for key in KEYS:
+            name = next((name for name in key.environment if environ.get(name)), None)
+            if name is None:
+                continue
+            source = Source(Layer.ENVIRONMENT, f"environment variable {name}")
+            try:
+                self.given.append(Given(key, fit_text(key, environ[name]), source))
+            except Unfit as unfit:
+                self.problems.append(Problem(f"The {source.label} must be {unfit}; it is ignored."))
+
+    # ----------------------------------------------------------------------------------------------------- values
+
+    def _take_values(self, values: Mapping[str, Any], source: Source) -> None:
+        untrusted = source.layer.in_repository and not self._trusted
+        flat = self._flattened(values, source, quiet=untrusted)
+        if untrusted:
+            ignored = [name for name in flat if name not in HOLD_WITHOUT_TRUST]
+            flat = {name: value for name, value in flat.items() if name in HOLD_WITHOUT_TRUST}
+            if ignored:
+                self._say(
+                    source,
+                    "this folder is not trusted yet, so of its settings only deny and ask rules are used. "
+                    "Use --trust if you know where it comes from.",
+                    note=True,
+                )
+        for name, value in flat.items():
+            key = BY_NAME.get(name)
+            if key is None:
+                self._say(source, f"the setting {name!r} is not known{_did_you_mean(name)}. It is ignored.")
+            elif source.layer.in_repository and key.repository == "no":
+                self._say(source, f"{name!r} cannot be set by a project's own files. Put it into the user settings.")
+            else:
+                self._take(key, value, source)
+
+    def _flattened(self, values: Mapping[str, Any], source: Source, *, quiet: bool) -> dict[str, Any]:
+        """Sections spelled out with a dot, in the order of the file."""
+        flat: dict[str, Any] = {}
+        for name, value in values.items():
+            if name not in SECTIONS:
+                if name != "$schema" and not (quiet and name not in BY_NAME):
+                    # A dot in a name would otherwise reach into a section by the back door.
+                    flat[name if "." not in name else repr(name)] = value
+            elif isinstance(value, Mapping):
+                flat.update({f"{name}.{inner}": item for inner, item in value.items()})
+            else:
+                self.rights_uncertain = True
+                self._say(source, f"{name!r} must be an object. It is ignored, and every tool asks.")
+        return flat
+
+    def _take(self, key: Key, value: Any, source: Source) -> None:
+        if value is None:
+            return
+        try:
+            self.given.append(Given(key, fit(key, value), source))
+        except Unfit as unfit:
+            text = f"{key.name!r} must be {unfit}. It is ignored"
+            if key.name not in HOLD_WITHOUT_TRUST:
+                self._say(source, f"{text}.")
+                return
+            self.rights_uncertain = True
+            if isinstance(value, list) and (usable := tuple(item for item in value if isinstance(item, str))):
+                self.given.append(Given(key, usable, source))
+                text = f"{key.name!r} must be {unfit}. Only its strings are used"
+            self._say(source, f"{text}, and every tool asks.")
+
+    def drop_what_a_repository_may_not_raise(self) -> None:
+        """Last, because it depends on what the weaker layers say; the stronger ones win anyway."""
+        for key in KEYS:
+            if key.repository != "stricter":
+                continue
+            of_user = (item.value for item in self.given if item.key is key and item.source.layer is Layer.USER)
+            base = next(of_user, key.default)
+            if base is None:
+                continue
+            for item in [item for item in self.given if item.key is key and item.source.layer.in_repository]:
+                if key.strictness(item.value) > key.strictness(base):
+                    self.given.remove(item)
+                    self._say(
+                        item.source,
+                        f"{key.name!r} is {item.value!r} there, but a project can only lower it, not raise it. "
+                        f"It stays {base!r}.",
+                    )
+
+    def _say(self, source: Source, text: str, *, note: bool = False) -> None:
+        path = source.label if source.layer is not Layer.FLAGS else ""
+        self.problems.append(Problem(f"{source.label}: {text}", path, level="note" if note else "warning"))
+
+
+def _flag_document(text: str, cwd: Path) -> tuple[Document, str]:
+    if text.lstrip().startswith("{"):
+        return parse_document(text.encode("utf-8", "surrogatepass"), "--settings"), "--settings"
+    path = cwd / text
+    document = read_document(path)
+    if document is None:
+        raise UsageError(f"--settings: there is no file {path}. Give a file, or a JSON object.")
+    return document, f"--settings {path}"
+
+
+def _combined(items: Sequence[Given]) -> Any:
+    """One value of all that was given for a key, strongest first."""
+    key = items[0].key
+    if not key.merge:
+        return items[0].value
+    if key.kind == "texts":
+        return tuple(dict.fromkeys(text for item in items for text in item.value))
+    merged: dict[str, Any] = {}
+    for item in reversed(items):
+        merged = _laid_over(merged, item.value)
+    return merged
+
+
+def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(below)
+    for name, value in above.items():
+        old = result.get(name)
+        result[name] = _laid_over(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def _did_you_mean(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(BY_NAME), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _hidden(values: Mapping[str, str]) -> dict[str, str]:
+    """Variables often hold keys: their names are enough to see what is set."""
+    return dict.fromkeys(values, "…")
