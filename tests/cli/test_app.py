@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from agentcli.cli.app import build_app
+from agentcli.cli.flags import BY_NAME, COMMANDS, FLAGS
+from agentcli.cli.main import main
+from agentcli.cli.parse import parse
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [
+        name for name in os.environ if name.startswith(("ANTHROPIC", "AGENTCLI", "XDG", "_AGENTCLI", "CLAUDE"))
+    ]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path
+
+
+def test_help_lists_every_flag_and_command(capfd: pytest.CaptureFixture[str], place: Path) -> None:
+    assert main(["--help"], os.environ) == 0
+    shown = capfd.readouterr().out
+    for name in [*BY_NAME, *COMMANDS]:
+        assert name in shown
+    assert "\x1b" not in shown
+
+
+def test_typer_and_the_fast_parser_know_the_same_flags(place: Path) -> None:
+    root: Any = get_command(build_app())
+    declared = {name for param in root.params for name in param.opts} | {"-h", "--help"}
+    assert declared == set(BY_NAME)
+    assert set(root.commands) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("flag", [flag for flag in FLAGS if flag.key != "help"], ids=lambda flag: flag.key)
+def test_typer_and_the_fast_parser_agree_on_the_form_of_a_flag(flag: Any) -> None:
+    """typer takes the value of every flag that is no switch; the fast parser may also do without one for two kinds."""
+    value = flag.choices[0] if flag.choices else "7"
+    argument = [] if flag.kind == "switch" else [value]
+    root: Any = get_command(build_app())
+    for name in flag.names:
+        context = root.make_context("agentcli", [name, *argument], resilient_parsing=True)
+        by_typer = context.params[f"{flag.key}_flag"]
+        form = [f"{name}={value}"] if flag.kind == "equals" else [name, *argument]
+        by_parser = parse(form).get(flag.key)
+        same = list(by_parser) if isinstance(by_parser, tuple) else by_parser
+        assert (float(by_typer) if isinstance(same, int | float) and same is not True else by_typer) == same
+
+
+def test_completion_offers_flags_and_their_values(
+    capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_AGENTCLI_COMPLETE", "complete_bash")
+    for words, offered in (("agentcli --permission-m", "--permission-mode"), ("agentcli --permission-mode pl", "plan")):
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+        assert main([], os.environ) == 0
+        assert capfd.readouterr().out.split() == [offered]
+
+
+def test_completion_prints_a_script_for_known_shells(capfd: pytest.CaptureFixture[str], place: Path) -> None:
+    assert main(["completion", "zsh"], os.environ) == 0
+    assert "_AGENTCLI_COMPLETE=complete_zsh" in capfd.readouterr().out
+    assert main(["completion", "tcsh"], os.environ) == 2
+    assert "There is no completion for 'tcsh'" in capfd.readouterr().err
+
+
+def test_config_shows_each_value_with_where_it_came_from(
+    capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = place / "home" / ".config" / "agentcli"
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text(json.dumps({"model": "haiku\x1b[31m", "nonsense": 1}), encoding="utf-8")
+    monkeypatch.setenv("AGENTCLI_EFFORT", "low")
+    assert main(["config"], os.environ) == 0
+    shown = capfd.readouterr()
+    lines = shown.out.splitlines()
+    assert any(line.startswith('model = "haiku') and line.endswith(f"# {folder / 'settings.json'}") for line in lines)
+    assert 'effort = "low"  # environment variable AGENTCLI_EFFORT' in lines
+    assert lines[-1].endswith("# default")
+    assert "nonsense" in shown.err
+    assert "\x1b" not in shown.out
+    assert main(["config", "--json"], os.environ) == 0
+    records = {row["key"]: row["source"] for row in json.loads(capfd.readouterr().out)}
+    assert records["effort"] == "environment variable AGENTCLI_EFFORT"
+
+
+def test_sessions_are_listed_and_their_absence_is_said(capfd: pytest.CaptureFixture[str], place: Path) -> None:
+    assert main(["sessions"], os.environ) == 0
+    assert "There are no sessions here yet" in capfd.readouterr().err
+    assert main(["sessions", "list", "--all", "--json"], os.environ) == 0
+    assert json.loads(capfd.readouterr().out) == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["config", "--bla"], "No such option: --bla"),
+        (["sessions", "lst"], "Did you mean 'list'?"),
+        (["completion"], "Missing argument"),
+        (["confg"], "Did you mean config?"),
+        (["--modle"], "Did you mean --model?"),
+        ([], "The interactive app is not part of this version"),
+        (["hello there"], "agentcli -p 'PROMPT'"),
+        (["-p", "x", "--max-turns", "0"], "--max-turns must be 1 or more"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    capfd: pytest.CaptureFixture[str], place: Path, argv: list[str], message: str
+) -> None:
+    assert main(argv, os.environ) == 2
+    shown = capfd.readouterr()
+    assert message in shown.err
+    assert shown.err.startswith("agentcli: ")
+    assert shown.err.count("\n") == 1
+    assert shown.out == ""
+
+
+def test_a_folder_that_is_gone_is_said(capfd: pytest.CaptureFixture[str], place: Path) -> None:
+    (place / "work").rmdir()
+    assert main(["-p", "x"], os.environ) == 2
+    assert "The current folder does not exist any more" in capfd.readouterr().err
+
+
+def test_a_bug_is_one_sentence_and_a_file(
+    capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_arguments: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("agentcli.cli.main.parse", broken)
+    assert main(["-p", "x"], os.environ) == 1
+    shown = capfd.readouterr().err
+    assert "Traceback" not in shown
+    [report] = (place / "home" / ".local" / "state" / "agentcli" / "crashes").iterdir()
+    assert str(report) in shown
+    assert "ZeroDivisionError: oops" in report.read_text(encoding="utf-8")
+    assert report.stat().st_mode & 0o777 == 0o600
