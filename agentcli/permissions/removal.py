@@ -27,10 +27,9 @@ def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path 
             essential.update([name, *(str(parent) for parent in Path(name).parents)])
     bases = [str(cwd)]
     segments = [segment.split(" ") for segment in loose_segments(command)]
-    for words in segments:
-        # What a `cd` in the same command leads to is where a later `rm -rf *` works.
-        if words[0] in ("cd", "pushd"):
-            bases.append(str(cwd / _expanded(words[1] if len(words) > 1 else "~", cwd, home)))
+    # What a `cd` in the same command leads to is where a later `rm -rf *` works.
+    moves = [words[1] if len(words) > 1 else "~" for words in segments if words[0] in ("cd", "pushd")]
+    bases += [str(cwd / _expanded(move, cwd, home)) for move in moves]
     for words in segments:
         for index, word in enumerate(words):
             program, arguments = word.rpartition("/")[2], words[index + 1 :]

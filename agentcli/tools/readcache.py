@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,11 +22,17 @@ class ReadCache:
 
     def __init__(self) -> None:
         self._seen: dict[str, Seen] = {}
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     def note(self, path: str, data: bytes, whole: bool = True) -> None:
+        self.note_digest(path, digest_of(data), whole)
+
+    def note_digest(self, path: str, digest: str, whole: bool = True) -> None:
+        old = self._seen.pop(path, None)
+        # Reading a part again does not make the model forget the rest, as long as the file is the same.
+        whole = whole or (old is not None and old.whole and old.digest == digest)
         # Re-inserting keeps the dictionary in order of last use.
-        self._seen.pop(path, None)
-        self._seen[path] = Seen(digest_of(data), whole)
+        self._seen[path] = Seen(digest, whole)
 
     def seen(self, path: str) -> Seen | None:
         return self._seen.get(path)
@@ -35,6 +43,13 @@ class ReadCache:
     def recent(self) -> Iterator[str]:
         """Paths, most recently used first."""
         return reversed(list(self._seen))
+
+    def lock(self, path: str) -> asyncio.Lock:
+        """Held by whoever changes the file, from reading it to having written it. Gone when nobody holds it."""
+        lock = self._locks.get(path)
+        if lock is None:
+            lock = self._locks[path] = asyncio.Lock()
+        return lock
 
 
 def digest_of(data: bytes) -> str:

@@ -1,0 +1,92 @@
+"""What the built-in tools share: a description from the .md beside them, paths, and work done in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need
+from agentcli.core.plaintext import plain_line
+from agentcli.tools.base import Output, ToolContext
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class BuiltinTool:
+    """Defaults for a tool that reads. A subclass sets `name` and `input_schema` and has `run`."""
+
+    name: str
+    input_schema: Json
+    subject: str
+    """The input field that says what a call is about."""
+
+    @cached_property
+    def description(self) -> str:
+        return Path(__file__).with_name(f"{self.name.lower()}.md").read_text(encoding="utf-8").strip()
+
+    def title(self, input: Json) -> str:
+        return plain_line(f"{self.name} {input.get(self.subject, '')}").strip()
+
+    def is_safe(self, input: Json) -> bool:
+        return True
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return (Need("read", absolute_path(input.get(self.subject), context)),)
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        return path_problem(input.get(self.subject))
+
+
+def object_schema(required: list[str], properties: dict[str, Any]) -> Json:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def absolute_path(given: object, context: ToolContext) -> str:
+    """The path without `..` and `~`, relative to the working directory. The same text is decided on and opened."""
+    text = given if isinstance(given, str) else ""
+    home = context.environ.get("HOME")
+    if home and (text == "~" or text.startswith("~/")):
+        text = home + text[1:]
+    return os.path.normpath(context.cwd / text)
+
+
+def path_problem(given: object) -> str | None:
+    if not isinstance(given, str) or not given.strip():
+        return "The path is empty. Give the path of a file."
+    if "\x00" in given:
+        return "The path contains a NUL character. Give a path without it."
+    return None
+
+
+def shown_path(path: str, context: ToolContext) -> str:
+    """As short as it is clear: relative when it is below the working directory."""
+    base = str(context.cwd).rstrip("/") + "/"
+    return path.removeprefix(base)
+
+
+def failure(text: str, summary: str = "failed") -> Output:
+    return Output(text, is_error=True, summary=summary)
+
+
+def os_failure(error: OSError, what: str) -> Output:
+    """What the operating system refused, in words."""
+    reason = (error.strerror or str(error) or type(error).__name__).lower()
+    return failure(f"{what}: {reason}.", summary=reason)
+
+
+async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run blocking work in a thread. When cancelled, still waits for it: nothing goes on behind the caller's back."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()
+        raise

@@ -1,0 +1,79 @@
+"""A unified diff for people to see. Cheap also for large files: what is equal at both ends is never compared."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from agentcli.core.messages import Json
+from agentcli.core.plaintext import visible_text
+
+_CONTEXT = 3
+_MOST_COMPARED = 2_000
+"""Lines on one side beyond which the middle is shown as replaced whole: comparing is quadratic."""
+_LONGEST = 60_000
+
+
+def diff_display(path: str, old: str, new: str) -> Json:
+    """`{"kind": "diff", "path", "diff", "added", "removed"}` as `Output.display` has it."""
+    before, after = old.splitlines(), new.splitlines()
+    start = _common(before, after)
+    end = _common(before[start:][::-1], after[start:][::-1])
+    left, right = before[start : len(before) - end], after[start : len(after) - end]
+    if max(len(left), len(right)) > _MOST_COMPARED:
+        codes: list[Any] = [("replace", 0, len(left), 0, len(right))]
+    else:
+        codes = difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
+    added = sum(code[4] - code[3] for code in codes if code[0] in ("insert", "replace"))
+    removed = sum(code[2] - code[1] for code in codes if code[0] in ("delete", "replace"))
+    shifted = [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in codes]
+    text = _format(before, after, shifted, start)
+    if len(text) > _LONGEST:
+        text = text[:_LONGEST].rpartition("\n")[0] + "\n… the rest of the diff is not shown"
+    return {"kind": "diff", "path": path, "diff": visible_text(text), "added": added, "removed": removed}
+
+
+def _common(left: list[str], right: list[str]) -> int:
+    count = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+def _format(before: list[str], after: list[str], codes: list[Any], start: int) -> str:
+    if not codes:
+        return ""
+    lead, trail = min(_CONTEXT, start), min(_CONTEXT, len(before) - codes[-1][2])
+    a, c = codes[0][1], codes[0][3]
+    b, d = codes[-1][2], codes[-1][4]
+    whole = [("equal", a - lead, a, c - lead, c), *codes, ("equal", b, b + trail, d, d + trail)]
+    lines: list[str] = []
+    for group in _groups(whole):
+        a, b, c, d = group[0][1], group[-1][2], group[0][3], group[-1][4]
+        lines.append(f"@@ -{_range(a, b)} +{_range(c, d)} @@")
+        for tag, a, b, c, d in group:
+            if tag == "equal":
+                lines += [" " + line for line in before[a:b]]
+                continue
+            lines += ["-" + line for line in before[a:b]]
+            lines += ["+" + line for line in after[c:d]]
+    return "\n".join(lines)
+
+
+def _groups(codes: list[Any]) -> list[list[Any]]:
+    """Opcodes in hunks: an equal stretch longer than twice the context separates two of them."""
+    groups: list[list[Any]] = [[]]
+    for tag, a, b, c, d in codes:
+        if tag == "equal" and b - a > 2 * _CONTEXT:
+            groups[-1].append((tag, a, a + _CONTEXT, c, c + _CONTEXT))
+            groups.append([(tag, b - _CONTEXT, b, d - _CONTEXT, d)])
+        elif b > a or d > c:
+            groups[-1].append((tag, a, b, c, d))
+    return [group for group in groups if any(code[0] != "equal" for code in group)]
+
+
+def _range(start: int, stop: int) -> str:
+    count = stop - start
+    return f"{start + 1 if count else start},{count}"

@@ -1,0 +1,26 @@
+"""What child processes see of the environment (S11): no keys, nothing that makes other code run inside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_LEFT_OUT = re.compile(
+    r"LD_.*|DYLD_.*|.*_API_KEY|.*_AUTH_TOKEN|ANTHROPIC_CUSTOM_HEADERS|CLAUDE_CODE_OAUTH_TOKEN|AWS_BEARER_TOKEN_BEDROCK"
+    # Code that a shell, git or rg would run or obey unasked; a proof that a command only reads would be void.
+    r"|BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|GIT_ASKPASS|SSH_ASKPASS|GIT_EXTERNAL_DIFF"
+    r"|RIPGREP_CONFIG_PATH|GREP_OPTIONS|LESSOPEN|LESSCLOSE|COLUMNS|LINES"
+)
+_SET = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+
+
+def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Idempotent: what has been through here already comes out the same."""
+    kept = {name: value for name, value in environ.items() if not _LEFT_OUT.fullmatch(name)}
+    return {**kept, **_SET}

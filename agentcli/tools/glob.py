@@ -1,0 +1,106 @@
+"""Glob: files by name, newest first. What .gitignore hides stays hidden, whatever the pattern says.
+
+That is why the pattern is matched here and not given to ripgrep, whose own globs override ignore files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncGenerator
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.globs import glob_regex, has_magic
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need
+from agentcli.core.plaintext import visible_text
+from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, object_schema, shown_path
+from agentcli.tools.ripgrep import search
+
+MOST_SHOWN = 100
+_MOST_LISTED = 200_000
+
+
+class Glob(BuiltinTool):
+    name = "Glob"
+    subject = "pattern"
+    input_schema = object_schema(
+        ["pattern"],
+        {
+            "pattern": {"type": "string", "minLength": 1, "description": "For example **/*.py or src/**/test_*.ts"},
+            "path": {"type": "string", "description": "Where to look; default: the working directory"},
+        },
+    )
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return (Need("read", _split(input, context)[0]),)
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        return "The pattern contains a NUL character." if "\x00" in f"{input['pattern']}{input.get('path')}" else None
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        base, pattern = _split(input, context)
+        if not await in_thread(os.path.isdir, base):
+            yield failure(f"{shown_path(base, context)} is not a directory. The working directory is {context.cwd}.")
+            return
+        arguments = ["--files", "--null", "--no-messages", "--", base]
+        found = await search(arguments, context, signal, most=_MOST_LISTED, separator=b"\0")
+        if signal.aborted:
+            yield failure("The search was stopped.", summary="stopped")
+            return
+        if found.error and not found.lines:
+            yield failure(visible_text(found.error))
+            return
+        names = await in_thread(_newest_first, found.lines, base, pattern)
+        yield _shown(names, context, incomplete=found.more or found.timed_out, pattern=pattern)
+
+
+def _split(input: Json, context: ToolContext) -> tuple[str, str]:
+    """Where to look, and the pattern relative to that; folders that a pattern names outright belong to the former."""
+    base = absolute_path(input.get("path") or ".", context)
+    pattern = str(input["pattern"])
+    fixed: list[str] = []
+    components = pattern.split("/")
+    while len(components) > 1 and not has_magic(components[0]):
+        fixed.append(components.pop(0))
+    if fixed:
+        prefix = "/".join(fixed) or "/"
+        home = context.environ.get("HOME", "")
+        prefix = home + prefix[1:] if home and fixed[0] == "~" else prefix
+        base = os.path.normpath(f"{base}/{prefix}" if not prefix.startswith("/") else prefix)
+    rest = "/".join(components)
+    # A bare name is looked for at any depth.
+    return base, rest if fixed or "/" in rest or rest == "**" else f"**/{rest}"
+
+
+def _newest_first(lines: list[bytes], base: str, pattern: str) -> list[str]:
+    expression = re.compile(glob_regex(pattern), re.DOTALL)
+    prefix = base.rstrip("/") + "/"
+    dated: list[tuple[float, str]] = []
+    for line in lines:
+        path = os.fsdecode(line)
+        if path and expression.fullmatch(path.removeprefix(prefix)):
+            try:
+                dated.append((-os.lstat(path).st_mtime, path))
+            except OSError:
+                continue
+    return [path for _time, path in sorted(dated)]
+
+
+def _shown(names: list[str], context: ToolContext, *, incomplete: bool, pattern: str) -> Output:
+    if not names:
+        text = f"No files match {pattern}."
+        return Output(text + (" The search was cut short; narrow it." if incomplete else ""), summary="no files")
+    shown = [
+        visible_text(os.fsencode(shown_path(name, context)).decode(errors="replace")) for name in names[:MOST_SHOWN]
+    ]
+    text = "\n".join(shown)
+    if len(names) > MOST_SHOWN:
+        text += f"\n\n[{len(names) - MOST_SHOWN:,} more files match. Narrow the pattern to see them.]"
+    if incomplete:
+        text += "\n\n[The search was cut short by its limits; there may be more. Narrow the path or the pattern.]"
+    count = f"{len(names):,} file{'s' if len(names) != 1 else ''}"
+    return Output(text, summary=count, display={"kind": "matches", "text": text}, structured={"filenames": shown})

@@ -1,0 +1,94 @@
+"""The tools of a conversation: found by name or alias, listed in one fixed order.
+
+The order is part of the request's prefix: it must be the same in every process, or the prompt cache is lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from agentcli.core.errors import UsageError
+from agentcli.core.messages import Json
+from agentcli.tools.base import Tool
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_ALIASES = {"Agent": "Task", "Search": "Grep", "Shell": "Bash", "bash": "Bash", "read": "Read", "edit": "Edit"}
+
+
+class Registry:
+    """Immutable. Built-in tools first, in their own order, then all others by name."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        builtin = {name: index for index, name in enumerate(BUILTIN_NAMES)}
+        self._tools: dict[str, Tool] = {}
+        for tool in sorted(tools, key=lambda tool: (builtin.get(tool.name, len(builtin)), tool.name)):
+            if not _NAME.fullmatch(tool.name):
+                raise UsageError(f"Not a tool name: {tool.name!r}. Use letters, digits, _ and -, at most 128 of them.")
+            if tool.name in self._tools:
+                raise UsageError(f"Two tools are called {tool.name}. Rename one of them.")
+            self._tools[tool.name] = tool
+        self._schemas: tuple[Json, ...] | None = None
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._tools)
+
+    def get(self, name: str) -> Tool | None:
+        """By name; an alias counts only while no tool has that name."""
+        return self._tools.get(name) or self._tools.get(_ALIASES.get(name, ""))
+
+    def near(self, name: str) -> list[str]:
+        """Names that may have been meant, the likeliest first."""
+        import difflib
+
+        folded = {known.lower(): known for known in self._tools}
+        return [folded[match] for match in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.5)]
+
+    def schemas(self) -> tuple[Json, ...]:
+        """For the request. The same objects every time, so that they encode to the same bytes."""
+        if self._schemas is None:
+            self._schemas = tuple(
+                {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in self
+            )
+        return self._schemas
+
+    def selected(self, names: Iterable[str]) -> Registry:
+        """Only these tools. A name that is none of ours is a `UsageError`: a typing mistake must not widen anything."""
+        chosen: list[Tool] = []
+        for name in dict.fromkeys(names):
+            tool = self.get(name)
+            if tool is None:
+                near = self.near(name)
+                hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(self._tools)}."
+                raise UsageError(f"There is no tool called {name}. {hint}")
+            if tool not in chosen:
+                chosen.append(tool)
+        return Registry(chosen)
+
+    def without(self, names: Iterable[str]) -> Registry:
+        left_out = set(names)
+        return Registry(tool for tool in self if tool.name not in left_out)
+
+    def adding(self, tools: Iterable[Tool]) -> Registry:
+        return Registry([*self, *tools])
+
+
+BUILTIN_NAMES = ("Read", "Write", "Edit", "Bash", "Glob", "Grep")
+
+
+def builtin_tools() -> tuple[Tool, ...]:
+    from agentcli.tools.bash import Bash
+    from agentcli.tools.edit import Edit
+    from agentcli.tools.glob import Glob
+    from agentcli.tools.grep import Grep
+    from agentcli.tools.read import Read
+    from agentcli.tools.write import Write
+
+    return (Read(), Write(), Edit(), Bash(), Glob(), Grep())

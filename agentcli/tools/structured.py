@@ -1,0 +1,103 @@
+"""StructuredOutput: the tool through which a submission ends with an object of a given JSON schema.
+
+The whole of JSON Schema is wanted here, so this is the one place that uses the `jsonschema` package, imported when
+the first object arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need
+from agentcli.tools.base import Output, Progress, ToolContext
+
+NAME = "StructuredOutput"
+_MOST_ERRORS = 5
+_WRAPPED = "value"
+
+
+class StructuredOutput:
+    name = NAME
+    description = (
+        "Gives your final answer as data. Call it exactly once, when the work is done, with an object that matches the "
+        "schema; the answer in words is not read."
+    )
+    validates_itself = True
+    """The caller does not check the input against `input_schema`: what is wrong is said here, in its own words."""
+
+    def __init__(self, schema: Json) -> None:
+        self._schema = schema
+        # The API takes only objects as input; anything else travels inside one.
+        self._wrapped = schema.get("type", "object") != "object"
+        self.input_schema: Json = (
+            {"type": "object", "properties": {_WRAPPED: schema}, "required": [_WRAPPED], "additionalProperties": False}
+            if self._wrapped
+            else {"type": "object", **schema}
+        )
+
+    def title(self, input: Json) -> str:
+        return "Structured answer"
+
+    def is_safe(self, input: Json) -> bool:
+        return False
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return ()
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        return None
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        found = _errors(self.input_schema, input)
+        if found:
+            text = f"Output does not match required schema: {'; '.join(found)}"
+            yield Output(text, is_error=True, summary="does not match")
+            return
+        value = input[_WRAPPED] if self._wrapped else input
+        yield Output("The answer was taken.", summary="matches", structured=value, final=value)
+
+
+def schema_problem(schema: Any) -> str | None:
+    """What is wrong with a schema itself, for a person; None if it is one."""
+    if not isinstance(schema, dict):
+        return "A JSON schema must be an object."
+    import jsonschema
+
+    try:
+        jsonschema.validators.validator_for(schema).check_schema(schema)
+    except jsonschema.SchemaError as error:
+        where = "/".join(str(part) for part in error.absolute_path)
+        return f"Not a JSON schema: {f'at {where}: ' if where else ''}{error.message[:200]}"
+    return None
+
+
+def _errors(schema: Json, value: Any) -> list[str]:
+    import jsonschema
+
+    validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)(schema)
+    found: list[str] = []
+    for error in sorted(validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path]):
+        where = "/" + "/".join(str(part) for part in error.absolute_path)
+        found.append(f"{where}: {_words(error)}")
+    if len(found) > _MOST_ERRORS:
+        found[_MOST_ERRORS:] = [f"and {len(found) - _MOST_ERRORS} more"]
+    return found
+
+
+def _words(error: Any) -> str:
+    expected = error.validator_value
+    match error.validator:
+        case "type":
+            return f"must be {' or '.join(expected) if isinstance(expected, list) else expected}"
+        case "enum":
+            return f"must be one of {', '.join(map(str, expected))}"
+        case "required":
+            missing = [name for name in expected if name not in error.instance]
+            return f"must have {', '.join(missing)}"
+        case _:
+            return str(error.message)[:200]
