@@ -23,6 +23,10 @@ _GRACE_SECONDS = 1.0
 """How long a suspected leak may take to go away; costs nothing when there is none."""
 
 
+FIXTURE_TASK = "fixture:"
+"""Tasks with such a name belong to a fixture, which ends them after the test."""
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
@@ -51,7 +55,7 @@ def _checked_for_tasks(test: Callable[..., Any]) -> Callable[..., Any]:
         before = asyncio.all_tasks()
         await test(*args, **kwargs)
         for _turn in range(20):
-            left = asyncio.all_tasks() - before
+            left = {task for task in asyncio.all_tasks() - before if not task.get_name().startswith(FIXTURE_TASK)}
             if not left:
                 return
             await asyncio.sleep(0)

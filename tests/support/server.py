@@ -108,6 +108,7 @@ class LoopbackServer:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        task.set_name("fixture: loopback connection")
         self._open.add(task)
         self.connections += 1
         connection = _Connection(reader, writer, self.connections)

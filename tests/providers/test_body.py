@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from agentcli.providers.base import Request, Thinking
+from agentcli.providers.body import Feature, blamed_feature, build_body
+from agentcli.providers.catalog import Catalog
+from tests.support.validate import problems
+
+CATALOG = Catalog()
+MARK = {"type": "ephemeral"}
+
+
+def text(role: str, content: str) -> dict[str, Any]:
+    return {"role": role, "content": [{"type": "text", "text": content}]}
+
+
+def build(model: str = "claude-opus-5-5", dropped: tuple[Feature, ...] = (), **rest: Any) -> dict[str, Any]:
+    request = Request(**{"model": model, "messages": (text("user", "hi"),), **rest})
+    body, _betas = build_body(request, CATALOG.get(model), dropped)
+    assert problems(body) == []
+    return body
+
+
+def test_the_stable_part_comes_first_and_what_changes_last() -> None:
+    tool = {"name": "Read", "input_schema": {"type": "object"}}
+    assert list(build(system=("a",), tools=(tool,), effort="low", forbid_tools=True)) == [
+        *("model", "system", "tools", "messages", "tool_choice", "thinking", "output_config", "max_tokens", "stream"),
+    ]
+
+
+def test_breakpoints_follow_the_stable_parts_and_the_two_newest_user_messages() -> None:
+    messages = (text("user", "1"), text("assistant", "2"), text("user", "3"), text("assistant", "4"), text("user", "5"))
+    before = copy.deepcopy(messages)
+    body = build(system=("stable", "session", "today"), messages=messages)
+    assert ["cache_control" in part for part in body["system"]] == [True, True, False]
+    assert ["cache_control" in message["content"][-1] for message in body["messages"]] == [
+        False,
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert messages == before
+    assert body["messages"][0] is messages[0]
+
+
+def test_the_earlier_messages_stay_the_same_objects_so_that_they_are_encoded_once() -> None:
+    messages = tuple(text("user" if i % 2 == 0 else "assistant", str(i)) for i in range(101))
+    body = build(messages=messages)
+    assert sum(a is not b for a, b in zip(messages, body["messages"], strict=True)) == 2
+
+
+def test_tools_get_a_breakpoint_only_when_no_system_prompt_covers_them() -> None:
+    tools = ({"name": "A", "input_schema": {"type": "object"}}, {"name": "B", "input_schema": {"type": "object"}})
+    assert ["cache_control" in tool for tool in build(tools=tools)["tools"]] == [False, True]
+    assert ["cache_control" in tool for tool in build(tools=tools, system=("x",))["tools"]] == [False, False]
+
+
+def test_thinking_and_empty_text_never_carry_a_breakpoint() -> None:
+    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    spoken = {"type": "text", "text": "so"}
+    body = build(messages=(text("user", "1"), {"role": "assistant", "content": [spoken, thought]}))
+    assert body["messages"][1]["content"] == [{**spoken, "cache_control": MARK}, thought]
+
+
+def test_empty_system_parts_are_left_out() -> None:
+    assert "system" not in build(system=("", "  "))
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking", "sent"),
+    [
+        ("claude-opus-5-5", Thinking(), {"type": "adaptive", "display": "summarized"}),
+        ("claude-opus-5-5", Thinking("disabled"), None),
+        ("claude-opus-5-5", Thinking("enabled", 2000), {"type": "adaptive", "display": "summarized"}),
+        ("claude-sonnet-5-5", Thinking("disabled"), {"type": "disabled"}),
+        ("claude-haiku-4-5", Thinking(), None),
+        ("claude-haiku-4-5", Thinking("enabled", 2000), {"type": "enabled", "budget_tokens": 2000}),
+        ("claude-haiku-4-5", Thinking("enabled", 10), {"type": "enabled", "budget_tokens": 1024}),
+        ("claude-haiku-4-5", Thinking("enabled", 10**6), {"type": "enabled", "budget_tokens": 8191}),
+        ("claude-haiku-4-5", Thinking("enabled"), {"type": "enabled", "budget_tokens": 4096}),
+        ("some-local-model", Thinking(), None),
+        ("some-local-model", Thinking("disabled"), None),
+    ],
+)
+def test_thinking_is_fitted_to_the_model(model: str, thinking: Thinking, sent: Any) -> None:
+    assert build(model, thinking=thinking).get("thinking") == sent
+
+
+def test_a_thinking_budget_that_cannot_fit_is_left_out() -> None:
+    assert "thinking" not in build("claude-haiku-4-5", thinking=Thinking("enabled", 2000), max_tokens=1000)
+
+
+def test_effort_goes_to_the_nearest_level_and_only_where_the_model_takes_it() -> None:
+    assert build(effort="max")["output_config"] == {"effort": "max"}
+    assert build("claude-opus-4-5", effort="max")["output_config"] == {"effort": "high"}
+    assert "output_config" not in build("claude-haiku-4-5", effort="max")
+
+
+def test_a_task_budget_names_its_beta() -> None:
+    request = Request("claude-opus-5-5", (text("user", "x"),), task_budget_total=50_000, task_budget_remaining=-1)
+    body, betas = build_body(request, CATALOG.get("claude-opus-5-5"))
+    assert body["output_config"] == {"task_budget": {"type": "tokens", "total": 50_000, "remaining": 0}}
+    assert betas == ("task-budgets-2026-03-13",)
+
+
+def test_max_tokens_is_clipped_to_the_models_cap() -> None:
+    assert build("claude-haiku-4-5", max_tokens=10**6)["max_tokens"] == 64_000
+
+
+def test_dropped_features_are_left_out() -> None:
+    tool = {"name": "Read", "input_schema": {"type": "object"}}
+    body = build(
+        dropped=tuple(Feature), system=("a",), tools=(tool,), effort="low", forbid_tools=True, task_budget_total=9
+    )
+    assert set(body) == {"model", "system", "tools", "messages", "max_tokens", "stream"}
+    assert "cache_control" not in str(body)
+
+
+def test_only_what_was_sent_can_be_blamed() -> None:
+    body = build(effort="low", dropped=(Feature.CACHE_CONTROL, Feature.THINKING))
+    assert blamed_feature("unknown field output_config", body) is Feature.EFFORT
+    assert blamed_feature("cache_control is not supported", body) is None
+    assert blamed_feature("thinking is not supported", body) is None
+    assert blamed_feature("the weather is bad", body) is None

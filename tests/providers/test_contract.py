@@ -1,0 +1,586 @@
+"""One contract, every transport: the rows of FAULTS "API" that concern the provider, over HTTP where it applies."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from agentcli.core.abort import AbortController
+from agentcli.core.messages import TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
+from agentcli.core.usage import TOKEN_LIMIT, Usage
+from agentcli.providers.base import (
+    Broken,
+    Closed,
+    Delta,
+    Dropped,
+    Failed,
+    Failure,
+    FailureKind,
+    FellBack,
+    Finished,
+    ModelEvent,
+    Quiet,
+    Request,
+    Started,
+    Waiting,
+)
+from agentcli.providers.credentials import Credentials, resolve_credentials
+from agentcli.providers.provider import MessagesProvider
+from agentcli.providers.retry import Patience, RetryPolicy
+from agentcli.providers.scripted import ScriptedTransport
+from agentcli.providers.sdk import SdkTransport
+from agentcli.providers.wire import WireTransport
+from tests.support.scripts import (
+    call,
+    call_raw,
+    call_with_id,
+    event,
+    fails,
+    fault,
+    pause,
+    provider_on,
+    reply,
+    say,
+    script,
+    think,
+)
+from tests.support.server import LoopbackServer, Manners
+from tests.support.validate import first_problem
+
+pytestmark = pytest.mark.anyio
+
+# Real waiting is kept short by the policy, never by patching: the computations themselves are tested elsewhere.
+QUICK = RetryPolicy(base_delay=0.001)
+IMPATIENT = Patience(quiet_after=0.1, idle_timeout=0.2, content_deadline=0.4)
+USER = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
+
+
+@dataclass
+class Rig:
+    """A provider and what its model received."""
+
+    provider: MessagesProvider
+    bodies: Callable[[], list[dict[str, Any]]]
+    server: LoopbackServer | None
+
+    async def ask(self, **rest: Any) -> list[ModelEvent]:
+        request = Request(**{"model": "claude-opus-5-5", "messages": (USER,), **rest})
+        return [item async for item in self.provider.stream(request, AbortController().signal)]
+
+
+MakeRig = Callable[..., Awaitable[Rig]]
+ALL = ("wire", "sdk", "scripted")
+HTTP = ("wire", "sdk")
+
+
+@pytest.fixture
+async def rig(transport: str) -> AsyncIterator[MakeRig]:
+    """`await rig(*replies, manners=..., policy=..., patience=...)` for the transport of the test."""
+    async with AsyncExitStack() as stack:
+
+        async def make(*replies: Any, manners: Manners | None = None, key: str = "", **rest: Any) -> Rig:
+            rest = {"policy": QUICK, **rest}
+            if transport == "scripted":
+                scripted = ScriptedTransport(script(*replies), first_problem)
+                return Rig(provider_on(scripted, **rest), lambda: scripted.requests, None)
+            server = await stack.enter_async_context(LoopbackServer(*replies, manners=manners))
+            environ = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": key}
+            provider = provider_on(carrier(transport, resolve_credentials(environ)), **rest)
+            stack.push_async_callback(provider.aclose)
+            await provider.warm()
+            return Rig(provider, lambda: server.bodies, server)
+
+        yield make
+
+
+def carrier(name: str, credentials: Credentials) -> WireTransport | SdkTransport:
+    return WireTransport(credentials) if name == "wire" else SdkTransport(credentials)
+
+
+over_all = pytest.mark.parametrize("transport", ALL)
+over_http = pytest.mark.parametrize("transport", HTTP)
+
+
+def kinds(events: list[ModelEvent]) -> list[str]:
+    return [type(item).__name__ for item in events if not isinstance(item, Delta)]
+
+
+def failure(events: list[ModelEvent]) -> Failure:
+    last = events[-1]
+    assert isinstance(last, Failed)
+    return last.failure
+
+
+def blocks(events: list[ModelEvent]) -> list[Any]:
+    return [item.block for item in events if isinstance(item, Closed)]
+
+
+TEXT = ["Started", "Opened", "Closed", "Finished"]
+
+
+# ------------------------------------------------------------------------------------------------------ whole replies
+
+
+@over_all
+async def test_a_reply_with_thinking_text_and_a_tool_call_arrives_whole(rig: MakeRig) -> None:
+    made = await rig(reply(think("hm", "sig"), "grüße 🎉", call("Read", file_path="ä/🎉")))
+    events = await made.ask()
+    assert blocks(events) == [
+        ThinkingBlock("hm", "sig"),
+        TextBlock("grüße 🎉"),
+        ToolUseBlock("toolu_000001_02", "Read", {"file_path": "ä/🎉"}),
+    ]
+    assert events[-1] == Finished("tool_use", Usage(10, 5))
+
+
+@over_http
+@pytest.mark.parametrize(
+    "manners",
+    [
+        Manners(line_end="\r\n"),
+        Manners(line_end="\r"),
+        Manners(comments=True),
+        Manners(split=1),
+        Manners(split=3, line_end="\r\n", comments=True),
+        Manners(chunked=False),
+    ],
+    ids=["crlf", "cr", "comments", "split utf-8", "all at once", "close-delimited"],
+)
+async def test_every_legal_way_to_write_a_stream_is_read(rig: MakeRig, manners: Manners) -> None:
+    made = await rig(reply("grüße 🎉\r\nzeile", call("Read", file_path="é")), manners=manners)
+    events = await made.ask()
+    assert blocks(events)[0] == TextBlock("grüße 🎉\r\nzeile")
+    assert isinstance(events[-1], Finished)
+
+
+@over_http
+async def test_connections_are_used_again(rig: MakeRig) -> None:
+    made = await rig("one", "two", "three")
+    for _turn in range(3):
+        assert kinds(await made.ask()) == TEXT
+    assert made.server is not None
+    assert made.server.connections == 1
+
+
+@over_all
+async def test_events_reach_the_consumer_while_the_reply_still_streams(rig: MakeRig) -> None:
+    made = await rig(reply(call("Read", file_path="a"), fault("stall")))
+    request = Request("claude-opus-5-5", (USER,))
+    async with aclosing(made.provider.stream(request, AbortController().signal)) as events:
+        async for item in events:
+            if isinstance(item, Closed):
+                return
+    pytest.fail("the block never arrived")
+
+
+@over_all
+async def test_the_same_conversation_gives_the_same_body(rig: MakeRig) -> None:
+    made = await rig("one", "two")
+    await made.ask(system=("You.",), effort="low")
+    await made.ask(system=("You.",), effort="low")
+    first, second = made.bodies()
+    assert first == second
+    if made.server is not None:
+        assert made.server.requests[0].raw == made.server.requests[1].raw
+
+
+@over_http
+async def test_the_two_real_transports_send_the_same_version_and_betas(rig: MakeRig) -> None:
+    made = await rig("one", key="k")
+    await made.ask(task_budget_total=20000, task_budget_remaining=100)
+    assert made.server is not None
+    headers = made.server.requests[0].headers
+    assert headers["anthropic-version"] == "2026-10-21"
+    assert headers["anthropic-beta"] == "task-budgets-2026-03-13"
+    assert headers["authorization"] == "Bearer k"
+
+
+@over_http
+async def test_a_server_without_a_key_gets_no_authorization(rig: MakeRig) -> None:
+    made = await rig("one")
+    assert kinds(await made.ask()) == TEXT
+    assert made.server is not None
+    assert "authorization" not in made.server.requests[0].headers
+
+
+# ------------------------------------------------------------------------------------------- refused before the reply
+
+
+@over_all
+async def test_429_with_retry_after_waits_what_the_server_asks_for(rig: MakeRig) -> None:
+    made = await rig(fails(429, headers={"retry-after": "0.01"}), fails(429, headers={"retry-after-ms": "20"}), "x")
+    waits = [item for item in await made.ask() if isinstance(item, Waiting)]
+    assert [wait.seconds for wait in waits] == [pytest.approx(0.0105), pytest.approx(0.021)]
+    assert waits[0].failure.kind is FailureKind.RATE_LIMIT
+
+
+@over_http
+async def test_429_with_an_http_date_waits_by_the_servers_own_clock(rig: MakeRig) -> None:
+    dates = {"date": "Wed, 21 Oct 2015 07:28:00 GMT", "retry-after": "Wed, 21 Oct 2015 07:38:00 GMT"}
+    made = await rig(fails(429, headers=dates))
+    events = await made.ask()
+    assert failure(events).retry_after == 600
+    assert "10 minutes" in failure(events).message
+
+
+@over_all
+async def test_429_without_retry_after_backs_off(rig: MakeRig) -> None:
+    made = await rig(fails(429), fails(429), "x")
+    assert [item.seconds for item in await made.ask() if isinstance(item, Waiting)] == [0.001, 0.002]
+
+
+@over_all
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 529, 408, 409])
+async def test_passing_trouble_is_retried(rig: MakeRig, status: int) -> None:
+    made = await rig(fails(status), "x")
+    assert kinds(await made.ask()) == ["Waiting", *TEXT]
+
+
+@over_all
+async def test_a_html_page_is_never_shown(rig: MakeRig) -> None:
+    made = await rig(
+        fails(502, body="<html><body>Bad Gateway</body></html>", repeat=True), policy=RetryPolicy(max_retries=0)
+    )
+    told = failure(await made.ask())
+    assert "<" not in told.message + told.detail
+    assert "502" in told.message
+
+
+@over_all
+async def test_x_should_retry_is_obeyed(rig: MakeRig) -> None:
+    made = await rig(fails(503, headers={"x-should-retry": "false"}))
+    assert kinds(await made.ask()) == ["Failed"]
+
+
+@over_all
+async def test_529_three_times_brings_the_fallback_model(rig: MakeRig) -> None:
+    made = await rig(fails(529, repeat=3), "x")
+    events = await made.ask(fallback_models=("claude-haiku-5-5",))
+    assert kinds(events) == ["Waiting", "Waiting", "FellBack", *TEXT]
+    assert next(item for item in events if isinstance(item, FellBack)).to_model == "claude-haiku-5-5"
+    assert made.bodies()[-1]["model"] == "claude-haiku-5-5"
+
+
+@over_all
+async def test_400_is_told_in_the_servers_words_with_the_request_id(rig: MakeRig) -> None:
+    made = await rig(fails(400, "messages: something odd"))
+    told = failure(await made.ask())
+    assert (told.kind, told.status) == (FailureKind.INVALID_REQUEST, 400)
+    assert "something odd" in told.message
+    assert told.request_id
+    assert told.request_id in told.message
+
+
+@over_http
+async def test_a_request_that_breaks_a_rule_of_the_api_is_refused_and_recognised(rig: MakeRig) -> None:
+    made = await rig("never")
+    unanswered = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Read", "input": {}}]}
+    assert failure(await made.ask(messages=(USER, unanswered, USER))).kind is FailureKind.PAIRING
+
+
+@over_http
+@pytest.mark.parametrize(("status", "kind"), [(401, FailureKind.AUTHENTICATION), (403, FailureKind.PERMISSION)])
+async def test_a_refused_key_is_not_retried_and_its_source_is_named(
+    rig: MakeRig, status: int, kind: FailureKind
+) -> None:
+    made = await rig(fails(status, "invalid x-api-key"), key="very-secret")
+    told = failure(await made.ask())
+    assert told.kind is kind
+    assert "ANTHROPIC_API_KEY" in told.message
+    assert "very-secret" not in told.message + told.detail
+    assert len(made.bodies()) == 1
+
+
+@over_all
+async def test_404_names_the_model_and_how_to_change_it(rig: MakeRig) -> None:
+    made = await rig(fails(404, "model: nonesuch"))
+    told = failure(await made.ask(model="nonesuch"))
+    assert told.kind is FailureKind.UNKNOWN_MODEL
+    assert "'nonesuch'" in told.message
+    assert "--model" in told.message
+
+
+@over_all
+@pytest.mark.parametrize(
+    "refusal",
+    [fails(413, "Request exceeds the maximum size"), fails(400, "prompt is too long: 9 tokens > 8 maximum")],
+    ids=["413", "400"],
+)
+async def test_too_long_is_not_retried(rig: MakeRig, refusal: Any) -> None:
+    made = await rig(refusal)
+    assert failure(await made.ask()).kind is FailureKind.PROMPT_TOO_LONG
+    assert len(made.bodies()) == 1
+
+
+@over_all
+async def test_unsupported_parameters_are_dropped_and_the_request_sent_again(rig: MakeRig) -> None:
+    made = await rig(fails(400, "thinking: Extra inputs are not permitted"), "x", "y")
+    events = await made.ask()
+    assert kinds(events) == ["Dropped", *TEXT]
+    assert next(item for item in events if isinstance(item, Dropped)).feature == "thinking"
+    assert kinds(await made.ask()) == TEXT
+
+
+# --------------------------------------------------------------------------------------------------------- connecting
+
+
+@over_http
+async def test_connection_refused_is_retried_and_names_the_host(transport: str) -> None:
+    async with LoopbackServer() as server:
+        url = server.url
+    provider = provider_on(carrier(transport, Credentials(url)), RetryPolicy(base_delay=0.001, max_retries=2))
+    events = [item async for item in provider.stream(Request("m", (USER,)), AbortController().signal)]
+    await provider.aclose()
+    assert kinds(events) == ["Waiting", "Waiting", "Failed"]
+    told = failure(events)
+    assert (told.kind, told.retryable) == (FailureKind.CONNECTION, True)
+    assert url.removeprefix("http://") in told.message
+
+
+@over_all
+async def test_a_reset_before_the_headers_is_retried_without_a_word_about_a_reply(rig: MakeRig) -> None:
+    made = await rig(reply(fault("reset")), "x")
+    assert kinds(await made.ask()) == ["Waiting", *TEXT]
+
+
+@over_http
+async def test_a_proxy_that_wants_a_password_is_not_retried(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    proxy = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    provider = provider_on(carrier(transport, Credentials("https://example.invalid", api_key="k")), QUICK)
+    events = [item async for item in provider.stream(Request("m", (USER,)), AbortController().signal)]
+    await provider.aclose()
+    proxy.close()
+    await proxy.wait_closed()
+    assert kinds(events) == ["Failed"]
+    assert failure(events).kind is FailureKind.PROXY
+    assert "HTTPS_PROXY" in failure(events).message
+
+
+# ------------------------------------------------------------------------------------------------------ in the middle
+
+
+@over_all
+@pytest.mark.parametrize("kind", ["drop", "garbage", "eof"])
+async def test_a_break_in_the_middle_voids_what_came_and_asks_again(rig: MakeRig, kind: str) -> None:
+    made = await rig(reply("half", fault(kind)), "whole")
+    events = await made.ask()
+    assert kinds(events) == ["Started", "Opened", "Closed", "Broken", "Waiting", *TEXT]
+    assert blocks(events)[-1] == TextBlock("whole")
+
+
+@over_all
+async def test_a_break_inside_a_tool_call_closes_no_block(rig: MakeRig) -> None:
+    start = {
+        "type": "content_block_start",
+        "index": 0,
+        "content_block": {"type": "tool_use", "id": "t", "name": "Bash", "input": {}},
+    }
+    piece = {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": '{"a'}}
+    made = await rig(reply(event(start), event(piece), fault("drop")), "whole")
+    assert blocks(await made.ask()) == [TextBlock("whole")]
+
+
+@over_all
+async def test_a_consumer_may_salvage_by_closing_at_broken(rig: MakeRig) -> None:
+    made = await rig(reply(call("Write", file_path="x"), fault("drop")), "never")
+    request = Request("claude-opus-5-5", (USER,))
+    async with aclosing(made.provider.stream(request, AbortController().signal)) as events:
+        async for item in events:
+            if isinstance(item, Broken):
+                break
+    assert len(made.bodies()) == 1
+
+
+@over_all
+async def test_an_error_event_counts_as_the_status_of_its_type(rig: MakeRig) -> None:
+    error = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
+    made = await rig(reply("a", event(error)), "x")
+    lost = next(item for item in await made.ask() if isinstance(item, Broken))
+    assert (lost.failure.kind, lost.failure.status) == (FailureKind.RATE_LIMIT, 429)
+
+
+@over_all
+async def test_no_message_stop_is_accepted_after_a_stop_reason(rig: MakeRig) -> None:
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}}
+    made = await rig(reply("a", event(end), fault("eof")))
+    assert (await made.ask())[-1] == Finished("end_turn", Usage(10, 3))
+
+
+@over_all
+async def test_silence_is_told_then_ended_and_counted(rig: MakeRig) -> None:
+    made = await rig(
+        reply("a", fault("stall"), repeat=True), patience=IMPATIENT, policy=RetryPolicy(base_delay=0.001, max_stalls=1)
+    )
+    events = await made.ask()
+    assert kinds(events) == [
+        *("Started", "Opened", "Closed", "Quiet", "Broken", "Waiting"),
+        *("Started", "Opened", "Closed", "Quiet", "Broken", "Failed"),
+    ]
+    assert failure(events).kind is FailureKind.TIMEOUT
+    assert Quiet(0.1) in events
+
+
+@over_http
+async def test_pings_are_signs_of_life_but_no_answer(rig: MakeRig) -> None:
+    made = await rig(reply(fault("pings")), patience=Patience(quiet_after=5, idle_timeout=10, content_deadline=0.3))
+    events = await made.ask()
+    assert kinds(events) == ["Started", "Broken", "Failed"]
+    assert failure(events).detail == "deadline"
+
+
+@over_http
+async def test_comments_are_signs_of_life(rig: MakeRig) -> None:
+    steps = [step for _ in range(4) for step in (pause(0.04), event({"type": "ping"}))]
+    made = await rig(reply(*steps, "x"), patience=Patience(0.2, 0.3, 5), manners=Manners(comments=True))
+    assert kinds(await made.ask()) == TEXT
+
+
+# ------------------------------------------------------------------------------------------------ what the model wrote
+
+
+@over_all
+async def test_invalid_json_in_a_tools_input_is_kept_as_it_came(rig: MakeRig) -> None:
+    made = await rig(reply(call_raw("Read", '{"file_path": "unfin')))
+    assert blocks(await made.ask()) == [ToolUseBlock("toolu_000001_00", "Read", {}, '{"file_path": "unfin')]
+
+
+@over_all
+async def test_duplicate_tool_ids_are_made_unique(rig: MakeRig) -> None:
+    made = await rig(reply(call_with_id("t", "Read"), call_with_id("t", "Read")))
+    ids = [block.id for block in blocks(await made.ask())]
+    assert ids[0] == "t"
+    assert len(set(ids)) == 2
+
+
+@over_all
+async def test_unknown_blocks_and_events_pass_through(rig: MakeRig) -> None:
+    made = await rig(
+        reply(
+            event({"type": "something_new", "x": 1}),
+            event({"type": "content_block_start", "index": 0, "content_block": {"type": "hologram", "data": "a"}}),
+            event({"type": "content_block_delta", "index": 0, "delta": {"type": "hologram_delta", "data": "b"}}),
+            event({"type": "content_block_stop", "index": 0}),
+            "x",
+        )
+    )
+    assert blocks(await made.ask())[0] == UnknownBlock({"type": "hologram", "data": "ab"})
+
+
+@over_all
+async def test_strange_usage_does_no_harm(rig: MakeRig) -> None:
+    made = await rig(reply("x", usage={"input_tokens": -5, "output_tokens": 10**30, "cache_read_input_tokens": None}))
+    assert (await made.ask())[-1] == Finished("end_turn", Usage(0, TOKEN_LIMIT))
+
+
+@over_all
+@pytest.mark.parametrize("reason", ["refusal", "pause_turn", "model_context_window_exceeded", "max_tokens", "novel"])
+async def test_every_stop_reason_is_passed_on(rig: MakeRig, reason: str) -> None:
+    made = await rig(reply("x", stop_reason=reason, stop_details={"category": "c"}))
+    assert (await made.ask())[-1] == Finished(reason, Usage(10, 5), {"category": "c"})
+
+
+# ------------------------------------------------------------------------------------------------------------ stopping
+
+
+@over_all
+async def test_an_abort_ends_the_stream_and_tells_what_it_used(rig: MakeRig) -> None:
+    made = await rig(reply("a", fault("stall")))
+    controller = AbortController()
+    seen: list[ModelEvent] = []
+    async for item in made.provider.stream(Request("claude-opus-5-5", (USER,)), controller.signal):
+        seen.append(item)
+        if isinstance(item, Closed):
+            controller.abort()
+    assert kinds(seen) == ["Started", "Opened", "Closed", "Failed"]
+    assert seen[-1] == Failed(failure(seen), Usage(10, 1), "claude-opus-5-5")
+    assert failure(seen).kind is FailureKind.ABORTED
+
+
+@over_http
+async def test_an_abort_closes_the_connection_even_if_nobody_asks_for_the_next_event(rig: MakeRig) -> None:
+    made = await rig(reply("a", fault("stall")))
+    assert made.server is not None
+    controller = AbortController()
+    stream = made.provider.stream(Request("claude-opus-5-5", (USER,)), controller.signal)
+    async for item in stream:
+        if isinstance(item, Closed):
+            break
+    started = asyncio.get_running_loop().time()
+    controller.abort()
+    closed = await asyncio.wait_for(made.server.client_closed(), 5)
+    assert closed - started < 0.05
+    await stream.aclose()
+
+
+@over_http
+async def test_an_abort_before_the_first_byte_closes_the_connection(rig: MakeRig) -> None:
+    made = await rig(reply(fault("stall")))
+    assert made.server is not None
+    controller = AbortController()
+    seen: list[ModelEvent] = []
+    async for item in made.provider.stream(Request("claude-opus-5-5", (USER,)), controller.signal):
+        seen.append(item)
+        controller.abort()
+    await asyncio.wait_for(made.server.client_closed(), 5)
+    assert kinds(seen) == ["Started", "Failed"]
+
+
+@over_http
+async def test_closing_the_stream_closes_the_connection_and_the_next_request_works(rig: MakeRig) -> None:
+    made = await rig(reply("a", fault("stall")), "x")
+    assert made.server is not None
+    async with aclosing(made.provider.stream(Request("claude-opus-5-5", (USER,)), AbortController().signal)) as events:
+        async for item in events:
+            if isinstance(item, Started):
+                break
+    await asyncio.wait_for(made.server.client_closed(), 5)
+    assert kinds(await made.ask()) == TEXT
+
+
+@over_http
+async def test_a_slow_consumer_slows_the_server_and_loses_nothing(rig: MakeRig) -> None:
+    text = "".join(chr(97 + i % 26) for i in range(20_000))
+    made = await rig(reply(say(text, chunk=2)))
+    seen: list[ModelEvent] = []
+    async for item in made.provider.stream(Request("claude-opus-5-5", (USER,)), AbortController().signal):
+        seen.append(item)
+        if len(seen) % 500 == 0:
+            await asyncio.sleep(0)
+    assert blocks(seen) == [TextBlock(text)]
+
+
+async def test_certificate_trouble_is_not_retried_and_names_the_setting() -> None:
+    from agentcli.providers.failures import Where, from_exception
+
+    told = from_exception(ssl.SSLCertVerificationError("CERTIFICATE_VERIFY_FAILED"), Where("api.example"))
+    assert (told.kind, told.retryable) == (FailureKind.TLS, False)
+    assert "api.example" in told.message
+    assert "SSL_CERT_FILE" in told.message
+
+
+async def test_time_is_told_by_the_monotonic_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wall clock that jumps by a day changes nothing."""
+    days = iter(range(0, 10**9, 86400))
+    monkeypatch.setattr(time, "time", lambda: float(next(days)))
+    scripted = ScriptedTransport(script(fails(529), "x"))
+    events = [
+        item async for item in provider_on(scripted, QUICK).stream(Request("m", (USER,)), AbortController().signal)
+    ]
+    assert kinds(events) == ["Waiting", *TEXT]

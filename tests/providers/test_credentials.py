@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.abort import AbortController
+from agentcli.core.errors import CredentialError, UsageError
+from agentcli.providers.base import Failed, FailureKind, Finished, Request
+from agentcli.providers.credentials import KeyHelper, resolve_credentials
+from agentcli.providers.wire import WireTransport
+from tests.support.scripts import fails, provider_on
+from tests.support.server import LoopbackServer
+
+pytestmark = pytest.mark.anyio
+PATH = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
+REQUEST = Request("m", ({"role": "user", "content": "hi"},))
+
+
+async def test_each_part_says_where_it_came_from_and_no_key_is_ever_shown() -> None:
+    found = resolve_credentials({"ANTHROPIC_API_KEY": "sk-secret"})
+    assert (found.source, found.base_url, found.base_url_source) == (
+        *("ANTHROPIC_API_KEY", "https://api.anthropic.com", "default"),
+    )
+    assert "sk-secret" not in repr(found)
+    assert await found.headers() == {"authorization": "Bearer sk-secret"}
+    assert resolve_credentials({"ANTHROPIC_AUTH_TOKEN": "t", "ANTHROPIC_API_KEY": "k"}).source == "ANTHROPIC_AUTH_TOKEN"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:8080", "http://localhost:8080/", "http://localhost:8080/v1", "http://localhost:8080/v1/"]
+)
+async def test_a_base_url_works_with_and_without_v1_and_needs_no_key(url: str) -> None:
+    found = resolve_credentials({"ANTHROPIC_BASE_URL": url})
+    assert (found.base_url, found.host, found.base_url_source) == (
+        "http://localhost:8080",
+        "localhost:8080",
+        "ANTHROPIC_BASE_URL",
+    )
+    assert await found.headers() == {}
+
+
+async def test_without_a_key_the_public_endpoint_is_refused_with_what_to_do() -> None:
+    with pytest.raises(CredentialError, match="Set ANTHROPIC_API_KEY"):
+        resolve_credentials({})
+
+
+async def test_nonsense_is_refused_before_any_request() -> None:
+    with pytest.raises(UsageError, match="not one"):
+        resolve_credentials({"ANTHROPIC_BASE_URL": "localhost:8080"})
+    with pytest.raises(CredentialError, match="ANTHROPIC_API_KEY has characters"):
+        resolve_credentials({"ANTHROPIC_API_KEY": "two\nlines"})
+
+
+async def test_a_key_helper_runs_once_and_only_when_needed(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    found = resolve_credentials(PATH, api_key_helper=f"echo x >> {count}; echo key-1")
+    assert not count.exists()
+    assert await found.headers() == await found.headers() == {"authorization": "Bearer key-1"}
+    assert count.read_text() == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("exit 3", "exit 3"),
+        ("true", "printed no key"),
+        ("echo two words", "printed no key"),
+        ("sleep 60", "within 0 seconds"),
+    ],
+)
+async def test_a_key_helper_that_fails_says_what_to_do_and_not_what_it_printed(command: str, told: str) -> None:
+    with pytest.raises(CredentialError, match=told) as caught:
+        await KeyHelper(command, PATH, timeout_seconds=0.2).read()
+    assert "two words" not in str(caught.value)
+
+
+async def test_the_key_helper_does_not_see_other_keys(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    await KeyHelper(f"env > {seen}; echo k", {**PATH, "ANTHROPIC_AUTH_TOKEN": "hidden"}).read()
+    assert "hidden" not in seen.read_text()
+
+
+async def test_a_refused_key_is_read_anew_once(tmp_path: Path) -> None:
+    helper = f"echo x >> {tmp_path}/n; echo key-$(wc -l < {tmp_path}/n | tr -d ' ')"
+    async with LoopbackServer(fails(401), "hi", fails(401), fails(401)) as server:
+        environ = {**PATH, "ANTHROPIC_BASE_URL": server.url}
+        provider = provider_on(WireTransport(resolve_credentials(environ, api_key_helper=helper)))
+        events = [item async for item in provider.stream(REQUEST, AbortController().signal)]
+        assert isinstance(events[-1], Finished)
+        assert [request.headers["x-api-key"] for request in server.requests] == ["key-1", "key-2"]
+        events = [item async for item in provider.stream(REQUEST, AbortController().signal)]
+        assert isinstance(events[-1], Failed)
+        assert events[-1].failure.kind is FailureKind.AUTHENTICATION
+        assert "apiKeyHelper" in events[-1].failure.message
+        assert len(server.requests) == 4
+        await provider.aclose()
+
+
+async def test_a_failing_key_helper_is_a_failure_and_no_exception() -> None:
+    provider = provider_on(WireTransport(resolve_credentials(PATH, api_key_helper="exit 1")))
+    events = [item async for item in provider.stream(REQUEST, AbortController().signal)]
+    assert isinstance(events[-1], Failed)
+    assert "apiKeyHelper" in events[-1].failure.message
+    await provider.aclose()

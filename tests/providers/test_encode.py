@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.providers.encode import BodyEncoder, to_bytes
+
+
+def test_the_order_of_keys_is_kept_and_the_bytes_are_the_same_every_time() -> None:
+    body = {"b": 1, "a": {"d": 1, "c": 2}, "messages": [{"role": "user", "content": "é"}]}
+    encoder = BodyEncoder()
+    assert encoder.encode(body) == '{"b":1,"a":{"d":1,"c":2},"messages":[{"role":"user","content":"é"}]}'.encode()
+    assert encoder.encode(body) == BodyEncoder().encode(body)
+
+
+def test_a_message_that_was_encoded_is_not_encoded_again() -> None:
+    """Messages are never changed once made; a change here shows that the second encoding came from memory."""
+    message = {"role": "user", "content": "first"}
+    encoder = BodyEncoder()
+    first = encoder.encode({"messages": [message]})
+    message["content"] = "second"
+    assert encoder.encode({"messages": [message]}) == first
+
+
+def test_memory_is_bounded_by_the_conversation_at_hand() -> None:
+    encoder = BodyEncoder()
+    for number in range(1000):
+        encoder.encode({"messages": [{"role": "user", "content": str(number)}]})
+    assert len(encoder._known) <= 66
+
+
+def test_nul_and_lone_surrogates_become_replacement_characters() -> None:
+    assert json.loads(to_bytes({"a": "x\x00y", "b": "\ud800", "c": "\\u0000"})) == {
+        "a": "x\ufffdy",
+        "b": "\ufffd",
+        "c": "\\u0000",
+    }
+
+
+@given(st.dictionaries(st.text(), st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner))))
+def test_what_is_encoded_is_what_comes_out(value: dict[str, object]) -> None:
+    expected = json.loads(json.dumps(value).replace("\\u0000", "\\ufffd"))
+    if "\\u0000" not in json.dumps(value):
+        assert json.loads(to_bytes(value)) == expected
