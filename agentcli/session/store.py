@@ -254,7 +254,12 @@ class SessionStore:
             extra["display"] = event.display
         if event.structured is not None:
             extra["toolUseResult"] = event.structured
-        self._results.append(self._result_part(event.result, event.tool_use_id, extra))
+        try:
+            part = self._result_part(event.result, event.tool_use_id, extra)
+        except (TypeError, ValueError, RecursionError):
+            # What a tool gives for people and programs is the tool author's: it may be no JSON. The result is.
+            part = self._result_part(event.result, event.tool_use_id)
+        self._results.append(part)
 
     def _result_part(self, block: Block, tool_use_id: str = "", extra: Json | None = None) -> _Part:
         body = {"role": "user", "content": [block_to_dict(block)]}

@@ -136,6 +136,40 @@ def test_junk_in_the_middle_never_stops_a_load_and_leaves_every_call_answered(
     assert path.read_bytes().startswith(before[: loaded.ending.whole]), "junk is kept, not rewritten"
 
 
+odd_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["x", "y", "reply", "prompt", "tool_results"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "text", "role", "content", "id", "tool_use_id"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+odd_records = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(
+            ["user", "assistant", "reply-end", "results-end", "tombstone", "session", "gap", "error"]
+        )
+    },
+    optional=dict.fromkeys(
+        ("uuid", "message", "messageId", "parts", "origin", "meta", "usage", "format", "lost", "cwd"), odd_values
+    ),
+)
+
+
+@GENERATED
+@given(records=st.lists(odd_records, max_size=12))
+def test_records_of_any_shape_never_stop_a_load(
+    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, object]]
+) -> None:
+    path = tmp_path_factory.mktemp("odd") / f"{SESSION_ID}.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert_every_call_is_answered_once(load_session(path).messages)
+
+
 @GENERATED
 @given(seed=st.integers(0, 2**32), where=st.floats(0.2, 1))
 def test_a_fork_loads_to_the_same_messages_and_leaves_its_source_alone(

@@ -1,0 +1,523 @@
+"""The store on real files: what the lines look like, who may write, and what happens when writing fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.core.errors import UsageError
+from agentcli.core.events import BlockFinished, MessageAppended, ReplyTombstoned, RequestRepaired, ToolFinished
+from agentcli.core.messages import Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from agentcli.session import journal
+from agentcli.session.base import Store
+from agentcli.session.errors import SessionBusy, SessionExists, SessionTooNew
+from agentcli.session.load import UNFINISHED, load_session, read_records
+from agentcli.session.null import NullStore
+from agentcli.session.places import make_private_dir, project_key
+from agentcli.session.store import SessionStore
+from tests.session.conversations import OTHER_ID, SESSION_ID, FixedClock, conversation, result, workplace
+
+
+def prompt(text: str, id: str = "prompt-1") -> MessageAppended:
+    return MessageAppended(message=Message("user", (TextBlock(text),), id, Origin.PROMPT))
+
+
+def call(id: str = "toolu_1") -> ToolUseBlock:
+    return ToolUseBlock(id, "Read", {"file_path": "a"})
+
+
+def block(value: Any, message_id: str = "reply-1", index: int = 0) -> BlockFinished:
+    return BlockFinished(message_id=message_id, api_id="msg_1", model="model-a", index=index, block=value)
+
+
+def finished(id: str = "toolu_1", text: str = "content") -> ToolFinished:
+    return ToolFinished(tool_use_id=id, name="Read", result=ToolResultBlock(id, (TextBlock(text),)), summary="1 line")
+
+
+def file_of(store: Store) -> Path:
+    assert store.path is not None
+    return store.path
+
+
+def notices(store: Store) -> list[str]:
+    found = []
+    while (notice := store.take_notice()) is not None:
+        found.append(notice)
+    return found
+
+
+def texts(path: Path) -> list[str]:
+    return [message.text for message in load_session(path).messages]
+
+
+# ------------------------------------------------------------------------------------------------------ the lines
+
+
+def test_lines_have_the_fields_that_other_readers_look_for(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    store.set_system_context("on a branch")
+    reply = Message("assistant", (TextBlock("I look"), call()), "reply-1", Origin.REPLY, "msg_1", "model-a", "tool_use")
+    results = Message("user", (finished().result,), "results-1", Origin.TOOL_RESULTS)
+    for event in (
+        prompt("hello"),
+        block(TextBlock("I look")),
+        block(call(), index=1),
+        finished(),
+        MessageAppended(message=reply),
+        MessageAppended(message=results),
+        result(),
+    ):
+        store.record(event)
+    store.close()
+    path = file_of(store)
+    assert path == tmp_path / "state" / "sessions" / project_key(tmp_path) / f"{SESSION_ID}.jsonl"
+    raw = path.read_bytes().splitlines()
+    lines = [json.loads(line) for line in raw]
+    assert [line["type"] for line in lines] == [
+        "session",
+        "user",
+        "assistant",
+        "assistant",
+        "user",
+        "reply-end",
+        "results-end",
+        "submission-end",
+    ]
+    assert lines[0]["format"] == 1
+    assert lines[0]["systemContext"] == "on a branch"
+    assert all(line["sessionId"] == SESSION_ID and line["isSidechain"] is False for line in lines)
+    assert raw[1].startswith(b'{"type":"user","uuid":"prompt-1","parentUuid":null,')
+    for part in (b'"cwd":"', b'"timestamp":"2026-', b'"version":"0.1.0"'):
+        assert part in raw[1]
+    text, use, answer = lines[2:5]
+    assert [text["message"]["id"], use["message"]["id"]] == ["msg_1", "msg_1"]
+    assert (text["parentUuid"], use["parentUuid"], answer["parentUuid"]) == ("prompt-1", text["uuid"], use["uuid"])
+    assert lines[5]["parts"] == [text["uuid"], use["uuid"]]
+    assert lines[6]["parts"] == [answer["uuid"]]
+    assert (lines[7]["terminal"], lines[7]["messages"], lines[7]["costUsd"]) == ("completed", 3, 0.25)
+    loaded = load_session(path)
+    assert loaded.system_context == "on a branch"
+    assert loaded.leaf == answer["uuid"]
+
+
+def test_what_is_complete_is_on_disk_before_the_message_is(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    for event in (prompt("p"), block(call("a")), block(call("b"), index=1), finished("a", "done")):
+        store.record(event)
+    loaded = load_session(file_of(store)).messages
+    store.close()
+    assert [message.role for message in loaded] == ["user", "assistant", "user"]
+    assert [use.id for use in loaded[1].tool_uses] == ["a", "b"]
+    first, second = loaded[2].tool_results
+    assert (first.text, first.is_error) == ("done", False)
+    assert (second.text, second.is_error) == (UNFINISHED, True)
+
+
+def test_a_reply_that_a_crash_left_with_only_thinking_is_dropped_and_thinking_at_an_end_is_cut(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    store.record(prompt("p"))
+    store.record(block(ThinkingBlock("hm", "sig")))
+    assert texts(file_of(store)) == ["p"]
+    store.record(block(TextBlock("so"), index=1))
+    store.record(block(ThinkingBlock("more", "sig"), index=2))
+    loaded = load_session(file_of(store)).messages
+    assert loaded[1].content == (ThinkingBlock("hm", "sig"), TextBlock("so"))
+    store.close()
+
+
+def test_a_tombstone_takes_the_reply_and_its_results_and_leads_the_chain_past_them(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    for event in (
+        prompt("p"),
+        block(call("a"), "reply-1"),
+        finished("a", "void"),
+        ReplyTombstoned(message_id="reply-1", reason="broken"),
+        block(TextBlock("again"), "reply-1"),
+    ):
+        store.record(event)
+    store.close()
+    assert texts(file_of(store)) == ["p", "again"]
+    last = list(read_records(file_of(store)))[-1]
+    assert last["parentUuid"] == "prompt-1"
+
+
+def test_events_of_sub_agents_and_of_no_lasting_interest_are_not_kept(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    store.record(MessageAppended(agent="sub", message=prompt("x").message))
+    assert not file_of(store).exists()
+    store.close()
+
+
+@pytest.mark.parametrize("structured", [{(1, 2): 3}, {"path": Path("/x")}, {1, 2}])
+def test_what_a_tool_adds_for_programs_never_costs_its_result(tmp_path: Path, structured: Any) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    store.record(prompt("p"))
+    store.record(block(call()))
+    store.record(replace(finished(), structured=structured))
+    store.close()
+    assert load_session(file_of(store)).messages[-1].content == (finished().result,)
+
+
+def test_titles_context_and_redactions_come_back(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    store.set_title("first name")
+    assert not file_of(store).exists(), "a name alone makes no session"
+    store.record(prompt("p"))
+    store.record(RequestRepaired(repair="drop_images", through="prompt-1", text="refused"))
+    store.set_title("second name")
+    store.set_system_context("new")
+    store.set_system_context("new")
+    store.close()
+    loaded = load_session(file_of(store))
+    assert (loaded.title, loaded.system_context) == ("second name", "new")
+    assert [(found.repair, found.through) for found in loaded.redactions] == [("drop_images", "prompt-1")]
+    assert sum(record["type"] == "system-context" for record in read_records(file_of(store))) == 1
+
+
+def test_lines_of_other_programs_are_kept_and_messages_in_their_form_are_understood(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "sessions" / "p" / f"{SESSION_ID}.jsonl"
+    path.parent.mkdir(parents=True)
+    use = {"type": "tool_use", "id": "x", "name": "Read", "input": {}}
+    answer = {"type": "tool_result", "tool_use_id": "x", "content": "r"}
+
+    def line(kind: str, uuid: str, content: Any, **fields: Any) -> dict[str, Any]:
+        return {"type": kind, "uuid": uuid, "message": {"role": kind, "content": content, **fields}}
+
+    foreign: list[dict[str, Any]] = [
+        line("user", "1", "as a string"),
+        line("assistant", "2", [{"type": "text", "text": "t"}], id="m"),
+        line("assistant", "3", [use], id="m"),
+        line("user", "4", [answer]),
+        line("assistant", "5", [{"type": "text", "text": "end"}], id="n"),
+        {**line("user", "6", "elsewhere"), "isSidechain": True},
+        {"type": "tag", "tag": "t"},
+        {"type": "custom-title", "customTitle": "theirs"},
+        {"type": "from-the-future", "message": 5},
+    ]
+    before = "".join(json.dumps(line) + "\n" for line in foreign)
+    path.write_text(before)
+    store, loaded = SessionStore.resume(workplace(tmp_path), path)
+    assert [(message.role, message.text) for message in loaded.messages] == [
+        ("user", "as a string"),
+        ("assistant", "t"),
+        ("user", ""),
+        ("assistant", "end"),
+    ]
+    assert (loaded.title, loaded.skipped) == ("theirs", 0)
+    store.record(prompt("mine"))
+    store.close()
+    assert path.read_text().startswith(before)
+    assert texts(path)[-1] == "mine"
+
+
+# --------------------------------------------------------------------------------------------------------- one writer
+
+
+def test_a_second_writer_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
+    place = workplace(tmp_path)
+    first = SessionStore.create(place, SESSION_ID)
+    first.record(prompt("p"))
+    with pytest.raises(SessionBusy, match="--fork-session"):
+        SessionStore.resume(place, file_of(first))
+    fork, loaded = SessionStore.fork(place, file_of(first), OTHER_ID)
+    assert [message.text for message in loaded.messages] == ["p"]
+    fork.close()
+    first.close()
+    first.close()
+    second, _loaded = SessionStore.resume(place, file_of(first))
+    second.close()
+    assert not list(file_of(first).parent.glob("*.lock"))
+
+
+def test_the_lock_goes_with_a_killed_process_and_what_it_wrote_stays(tmp_path: Path) -> None:
+    code = """
+import sys
+from pathlib import Path
+from tests.session.conversations import SESSION_ID, workplace
+from tests.session.test_store import prompt
+from agentcli.session.store import SessionStore
+store = SessionStore.create(workplace(Path(sys.argv[1])), SESSION_ID)
+number = 0
+while True:
+    store.record(prompt(f"prompt {number}", f"id-{number}"))
+    number += 1
+    if number == 200:
+        print("ready", flush=True)
+"""
+    root = Path(__file__).parents[2]
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, cwd=root) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        place = workplace(tmp_path)
+        (path,) = (tmp_path / "state" / "sessions").glob("*/*.jsonl")
+        with pytest.raises(SessionBusy):
+            SessionStore.resume(place, path)
+        child.send_signal(signal.SIGKILL)
+    store, loaded = SessionStore.resume(place, path)
+    store.close()
+    assert len(loaded.messages) >= 200
+    assert [message.text for message in loaded.messages] == [f"prompt {n}" for n in range(len(loaded.messages))]
+
+
+def test_an_id_that_is_taken_or_is_no_uuid_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    place = workplace(tmp_path)
+    store = SessionStore.create(place, SESSION_ID)
+    with pytest.raises(SessionBusy):
+        SessionStore.create(place, SESSION_ID)
+    store.record(prompt("p"))
+    store.close()
+    with pytest.raises(SessionExists, match="--resume"):
+        SessionStore.create(place, SESSION_ID)
+    with pytest.raises(UsageError, match="UUID"):
+        SessionStore.create(place, "../../etc/passwd")
+
+
+def test_a_file_of_a_newer_version_can_be_read_and_forked_but_not_added_to(tmp_path: Path) -> None:
+    place = workplace(tmp_path)
+    store = SessionStore.create(place, SESSION_ID)
+    store.record(prompt("p"))
+    store.close()
+    path = file_of(store)
+    path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":2'))
+    before = path.read_bytes()
+    with pytest.raises(SessionTooNew, match="--fork-session"):
+        SessionStore.resume(place, path)
+    assert load_session(path).too_new
+    fork, loaded = SessionStore.fork(place, path, OTHER_ID)
+    assert [message.text for message in loaded.messages] == ["p"]
+    fork.close()
+    assert path.read_bytes() == before
+    assert not load_session(file_of(fork)).too_new
+
+
+# ----------------------------------------------------------------------------------------------------- rights, folders
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
+def test_files_are_for_the_user_alone_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    old = os.umask(umask)
+    try:
+        store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+        store.record(prompt("p"))
+        lock_mode = file_of(store).with_suffix(".lock").stat().st_mode
+        results = store.results_dir()
+        store.close()
+    finally:
+        os.umask(old)
+    path = file_of(store)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(lock_mode) & 0o077 == 0
+    assert results is not None
+    for folder in (path.parent, path.parent.parent, tmp_path / "state", results, results.parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_folder_that_others_could_look_into_is_closed(tmp_path: Path) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir(mode=0o755)
+    make_private_dir(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_the_key_of_a_project_is_plain_and_bounded(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a b")
+    assert project_key(tmp_path / "link") == project_key(tmp_path / "a b")
+    assert project_key(Path("/home/me/my.project_1")) == "-home-me-my-project-1"
+    long = [project_key(Path("/" + "x" * 250 + end)) for end in "ab"]
+    assert long[0] != long[1]
+    assert all(key.startswith("-" + "x" * 199 + "-") and len(key) < 255 for key in long)
+
+
+# ------------------------------------------------------------------------------------------------- when writing fails
+
+
+@contextmanager
+def file_size_limit(limit: int) -> Iterator[None]:
+    """A real full disk in small: writes past the limit are cut short, then fail."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_said_once_leaves_no_half_line_and_what_was_missed_is_written_later(tmp_path: Path) -> None:
+    clock = FixedClock()
+    store = SessionStore.create(workplace(tmp_path, clock=clock), SESSION_ID)
+    store.record(prompt("one", "1"))
+    path = file_of(store)
+    before = path.read_bytes()
+    with file_size_limit(len(before) + 50):
+        store.record(prompt("two", "2"))
+        assert path.read_bytes() == before
+        store.record(prompt("three", "3"))
+        assert store.problem is not None
+        (notice,) = notices(store)
+        assert "not being saved" in notice
+        clock.now += journal.RETRY_SECONDS
+        store.record(prompt("four", "4"))
+        assert len(notices(store)) == 1, "it is said again when it was tried again"
+        assert path.read_bytes() == before
+    store.record(prompt("five", "5"))
+    assert path.read_bytes() == before, "not tried again before it is time"
+    clock.now += journal.RETRY_SECONDS
+    store.record(prompt("six", "6"))
+    assert store.problem is None
+    assert notices(store) == ["This conversation is being saved again."]
+    store.close()
+    assert texts(path) == ["one", "two", "three", "four", "five", "six"]
+
+
+def test_what_was_missed_is_written_at_the_end_if_it_can_be(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    store.record(prompt("one", "1"))
+    with file_size_limit(file_of(store).stat().st_size):
+        store.record(prompt("two", "2"))
+    store.close()
+    assert texts(file_of(store)) == ["one", "two"]
+
+
+def test_more_than_can_be_kept_in_memory_becomes_a_gap_that_still_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "BUFFER_LIMIT", 2000)
+    clock = FixedClock()
+    store = SessionStore.create(workplace(tmp_path, clock=clock), SESSION_ID)
+    store.set_title("name")
+    made = conversation(seed=3, submissions=1)
+    with file_size_limit(0):
+        for event in made.events:
+            store.record(event)
+        store.record(block(call("late"), "reply-late"))
+    clock.now += journal.RETRY_SECONDS
+    reply = Message("assistant", (call("late"),), "reply-late", Origin.REPLY, "msg_1", "model-a")
+    results = Message("user", (finished("late").result,), "results-late", Origin.TOOL_RESULTS)
+    store.record(MessageAppended(message=reply))
+    store.record(finished("late"))
+    store.record(MessageAppended(message=results))
+    store.close()
+    loaded = load_session(file_of(store))
+    assert loaded.messages == [reply, results]
+    assert loaded.lost > 5
+    assert (loaded.title, loaded.skipped) == ("name", 0)
+    assert any("could not be saved" in notice for notice in loaded.notices())
+
+
+def test_a_state_folder_that_cannot_be_made_is_a_problem_at_once_and_never_an_exception(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where the folder should be")
+    clock = FixedClock()
+    store = SessionStore.create(workplace(tmp_path, clock=clock), SESSION_ID)
+    assert store.problem is not None
+    assert len(notices(store)) == 1
+    store.record(prompt("one"))
+    store.sync()
+    assert store.results_dir() is None
+    (tmp_path / "state").unlink()
+    clock.now += journal.RETRY_SECONDS
+    store.record(prompt("two", "prompt-2"))
+    store.close()
+    assert texts(file_of(store)) == ["one", "two"]
+
+
+def test_a_session_file_removed_under_us_is_noticed(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    store.record(prompt("one"))
+    file_of(store).unlink()
+    store.sync()
+    assert "removed" in notices(store)[0]
+    store.record(prompt("two"))
+    store.close()
+    assert not file_of(store).exists()
+
+
+def test_a_torn_line_is_reported_and_cut_before_the_next_append_and_not_before(tmp_path: Path) -> None:
+    place = workplace(tmp_path)
+    store = SessionStore.create(place, SESSION_ID)
+    store.record(prompt("one", "1"))
+    store.close()
+    path = file_of(store)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"type":"user","uu')
+    store, loaded = SessionStore.resume(place, path)
+    assert loaded.torn
+    assert "cut off" in notices(store)[0]
+    assert path.read_bytes() != whole
+    store.record(prompt("two", "2"))
+    store.close()
+    assert path.read_bytes().startswith(whole + b'{"type":"resume"')
+    again, loaded = SessionStore.resume(place, path)
+    again.close()
+    assert not loaded.torn
+    assert notices(again) == []
+    assert texts(path) == ["one", "two"]
+
+
+def test_a_line_that_lacks_only_its_newline_is_kept(tmp_path: Path) -> None:
+    place = workplace(tmp_path)
+    store = SessionStore.create(place, SESSION_ID)
+    store.record(prompt("one", "1"))
+    store.close()
+    path = file_of(store)
+    path.write_bytes(path.read_bytes()[:-1])
+    store, loaded = SessionStore.resume(place, path)
+    assert not loaded.torn
+    store.record(prompt("two", "2"))
+    store.close()
+    assert texts(path) == ["one", "two"]
+    assert load_session(path).skipped == 0
+
+
+def test_a_line_that_another_program_adds_after_loading_is_not_cut(tmp_path: Path) -> None:
+    place = workplace(tmp_path)
+    store = SessionStore.create(place, SESSION_ID)
+    store.record(prompt("one", "1"))
+    store.close()
+    path = file_of(store)
+    with path.open("ab") as file:
+        file.write(b'{"torn')
+    store, _loaded = SessionStore.resume(place, path)
+    with path.open("ab") as file:
+        file.write(b'\n{"type":"custom-title","customTitle":"theirs"}\n')
+    store.record(prompt("two", "2"))
+    store.close()
+    loaded = load_session(path)
+    assert (loaded.title, [message.text for message in loaded.messages]) == ("theirs", ["one", "two"])
+
+
+def test_a_record_behind_a_run_of_zeros_is_found(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    store.record(prompt("one", "1"))
+    store.record(prompt("two", "2"))
+    store.close()
+    path = file_of(store)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[1] + b"\0" * 5000 + lines[2] + b"\0" * 100)
+    loaded = load_session(path)
+    assert [message.text for message in loaded.messages] == ["one", "two"]
+    assert loaded.torn
+
+
+def test_keeping_nothing_has_the_same_interface() -> None:
+    store: Store = NullStore(SESSION_ID, "There is no home folder, so this conversation is not saved.")
+    store.record(prompt("p"))
+    store.set_title("t")
+    store.set_system_context("c")
+    store.sync()
+    assert (store.path, store.results_dir(), store.session_id) == (None, None, SESSION_ID)
+    assert len(notices(store)) == 1
+    assert store.problem is not None
+    store.close()
