@@ -1,0 +1,70 @@
+"""What only the SDK transport has: platforms, and an import that must not be paid for by those who do not use it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from agentcli.core.abort import AbortController
+from agentcli.providers import sdk
+from agentcli.providers.base import Failed, FailureKind, Request
+from agentcli.providers.credentials import Credentials
+from agentcli.providers.sdk import Platform, SdkTransport, in_daemon_thread
+from tests.support.scripts import provider_on
+
+pytestmark = pytest.mark.anyio
+REQUEST = Request("m", ({"role": "user", "content": "hi"},))
+
+
+async def refusal(platform: Platform) -> Failed:
+    provider = provider_on(SdkTransport(Credentials(), platform))
+    await provider.warm()
+    events = [item async for item in provider.stream(REQUEST, AbortController().signal)]
+    await provider.aclose()
+    assert isinstance(events[-1], Failed)
+    assert len(events) == 1
+    return events[-1]
+
+
+@pytest.mark.parametrize("platform", ["bedrock", "vertex"])
+async def test_a_platform_without_its_package_says_what_to_install(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sdk, "_installed", lambda _library: False)
+    told = (await refusal(platform)).failure
+    assert told.kind is FailureKind.INVALID_REQUEST
+    assert f"pip install 'agentcli[{platform}]'" in told.message
+
+
+async def test_a_platform_without_its_settings_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_FOUNDRY_RESOURCE", "ANTHROPIC_FOUNDRY_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    assert "ANTHROPIC_FOUNDRY_API_KEY" in (await refusal("foundry")).failure.message
+
+
+async def test_what_fails_in_the_thread_is_raised_where_it_is_awaited() -> None:
+    def fail() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        await in_daemon_thread(fail)
+    assert await in_daemon_thread(lambda: 3) == 3
+
+
+async def test_two_first_requests_share_one_client() -> None:
+    transport = SdkTransport(Credentials("http://127.0.0.1:9"))
+    first, second = await asyncio.gather(transport._ready_client(), transport._ready_client())
+    assert first is second
+    await transport.aclose()
+
+
+def test_no_transport_imports_what_it_needs_before_it_is_used() -> None:
+    program = (
+        "import sys, agentcli.providers.wire, agentcli.providers.sdk, agentcli.providers.provider;"
+        "print(sorted({'anthropic', 'httpx2', 'httpcore2', 'pydantic', 'importlib.metadata'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
