@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from agentcli.core.messages import Json
+from agentcli import __version__
+from agentcli.agent.engine import Conversation, Engine
+from agentcli.agent.executor import BatchExecutor, StreamingExecutor
+from agentcli.agent.permission import LivePermissions
+from agentcli.agent.ports import Seams
+from agentcli.agent.profile import Bounds, Profile, Tuning
+from agentcli.agent.questions import Audience
+from agentcli.agent.structured import RequireOutput
+from agentcli.config.paths import Paths
+from agentcli.config.settings import Layer, Settings, SettingsRequest, load_settings
+from agentcli.context.prompt import system_context, system_parts
+from agentcli.context.view import View
+from agentcli.core import events as ev
+from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.ids import Clock, Ids, RandomIds, SystemClock
+from agentcli.core.messages import Json, Message
 from agentcli.core.permission import PermissionMode
-from agentcli.providers.base import Provider
-from agentcli.tools.base import Tool
+from agentcli.permissions.policy import Policy
+from agentcli.permissions.rules import Rule, parse_rule, parse_rules
+from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode
+from agentcli.providers.catalog import DEFAULT_MODEL, SMALL_MODEL, Catalog, nearest_effort
+from agentcli.session.base import Store, Workplace
+from agentcli.session.null import NullStore
+from agentcli.tools.base import Tool, ToolContext
+from agentcli.tools.registry import Registry, builtin_tools
 
 if TYPE_CHECKING:
-    from agentcli.agent.engine import Engine
+    from agentcli.providers.sdk import Platform
+    from agentcli.providers.transport import Transport
+
+STRUCTURED_OUTPUT = "StructuredOutput"
+SCRIPT_VARIABLE = "AGENTCLI_SCRIPT"
+"""The file that the scripted provider plays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +51,7 @@ class Options:
     environ: Mapping[str, str] | None = None
     """None: the process's own."""
     interactive: bool = False
+    """Whether somebody is there to answer permission questions."""
 
     model: str | None = None
     fallback_models: tuple[str, ...] = ()
@@ -65,11 +93,352 @@ class Options:
     raw_events: bool = False
     provider: Provider | None = None
     """A provider of the caller's own; None: by settings."""
+    seams: Seams = field(default_factory=Seams)
+    ids: Ids = field(default_factory=RandomIds)
+    clock: Clock = field(default_factory=SystemClock)
 
 
 def build_engine(options: Options) -> Engine:
     """Read settings, find credentials, open or resume the session, put the engine together.
 
-    Raises `UsageError` or `CredentialError` with a sentence that says what to do. No network, no child process.
+    Raises `AgentError` (`UsageError`, `CredentialError`) with a sentence that says what to do. No network, no process.
     """
-    raise RuntimeError("assembling is not part of this commit yet")
+    return _Assembly(options).engine()
+
+
+def settings_for(options: Options) -> Settings:
+    """The settings that an engine with these options would use; for `agentcli config`."""
+    return _Assembly(options).settings
+
+
+class _Assembly:
+    """The steps of `build_engine`, sharing what each finds out."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.cwd = _folder(options.cwd or Path.cwd())
+        given = os.environ if options.environ is None else options.environ
+        self.paths = Paths.from_environ(given)
+        self.settings = load_settings(
+            SettingsRequest(
+                paths=self.paths,
+                cwd=self.cwd,
+                environ=given,
+                flag_text=options.settings,
+                flag_values=_flag_values(options),
+                sources=options.setting_sources,
+                trusted=options.trust,
+            )
+        )
+        self.environ = {**given, **self.settings.mapping("env")}
+        self.catalog = Catalog(self.settings.mapping("models"))
+        self.notices = [
+            ev.NoticeRaised(text=p.text, level="warning" if p.level == "warning" else "info", code="settings")
+            for p in self.settings.problems
+        ]
+        self.rights_uncertain = self.settings.rights_uncertain
+        further = (*options.add_dirs, *map(Path, self.settings.texts("permissions.additionalDirectories")))
+        self.working_dirs = tuple(dict.fromkeys((self.cwd, *(_folder(self.cwd / path) for path in further))))
+
+    def engine(self) -> Engine:
+        options = self.options
+        registry = self._registry()
+        policy = self._policy(registry)
+        registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
+        profile = self._profile()
+        bounds = self._bounds(profile)
+        provider, key_source = self._provider()
+        session = self._session()
+        seams = options.seams
+        if options.json_schema is not None:
+            hooks = RequireOutput(seams.hooks, STRUCTURED_OUTPUT)
+            seams = replace(seams, hooks=hooks)
+        results_dir = session.store.results_dir()
+        return Engine(
+            Conversation(
+                provider=provider,
+                registry=registry,
+                store=session.store,
+                permissions=LivePermissions(replace(policy, readable=(results_dir,) if results_dir else ())),
+                profile=replace(profile, system=self._system(session)),
+                tool_context=ToolContext(
+                    cwd=self.cwd,
+                    working_dirs=self.working_dirs,
+                    results_dir=results_dir,
+                    environ=self.environ,
+                ),
+                catalog=self.catalog,
+                ids=options.ids,
+                clock=options.clock,
+                audience=Audience.SOMEBODY if options.interactive else Audience.NOBODY,
+                bounds=bounds,
+                tuning=self._tuning(),
+                seams=seams,
+                view=session.view,
+                log=tuple(session.log),
+                api_key_source=key_source,
+                notices=tuple(self.notices),
+                wants_structured=options.json_schema is not None,
+            )
+        )
+
+    # ------------------------------------------------------------------------------------------ tools and permission
+
+    def _registry(self) -> Registry:
+        options = self.options
+        registry = Registry(builtin_tools())
+        if options.tools is not None:
+            registry = registry.selected(options.tools)
+        extra = list(options.extra_tools)
+        if options.json_schema is not None:
+            from agentcli.tools.structured import StructuredOutput
+
+            extra.append(StructuredOutput(options.json_schema))
+        return registry.adding(extra)
+
+    def _policy(self, registry: Registry) -> Policy:
+        options, settings = self.options, self.settings
+        mode = options.permission_mode or PermissionMode(settings.text("permissions.defaultMode") or "default")
+        home = self.environ.get("HOME")
+        policy = Policy(
+            mode=mode,
+            allow=(*parse_rules(options.allowed_tools, "--allowedTools"), *self._rules("allow")),
+            ask=self._rules("ask"),
+            deny=(*parse_rules(options.disallowed_tools, "--disallowedTools"), *self._rules("deny")),
+            home=Path(home) if home else None,
+        )
+        if options.json_schema is not None:
+            policy = policy.with_allowed([STRUCTURED_OUTPUT], "--json-schema")
+        if self.rights_uncertain:
+            # A file that may forbid something could not be used; its absence must not widen rights.
+            source = "settings that could not be read"
+            policy = policy.with_rules(ask=parse_rules(registry.names, source))
+        return policy
+
+    def _rules(self, behavior: str) -> tuple[Rule, ...]:
+        """The rules of the settings files. A text that is no rule is reported; if it was to restrict, all asks."""
+        rules = []
+        for texts, source in self.settings.each(f"permissions.{behavior}"):
+            root = Path(source.label).parent if source.layer not in (Layer.FLAGS, Layer.ENVIRONMENT) else self.cwd
+            if source.layer.in_repository:
+                root = root.parent
+            for text in texts:
+                try:
+                    rules.append(parse_rule(text, source.label, root))
+                except UsageError as error:
+                    self.notices.append(ev.NoticeRaised(text=str(error), level="warning", code="settings"))
+                    self.rights_uncertain = self.rights_uncertain or behavior != "allow"
+        return tuple(rules)
+
+    # --------------------------------------------------------------------------------------------- model and bounds
+
+    def _profile(self) -> Profile:
+        options, settings = self.options, self.settings
+        info = self.catalog.get(settings.text("model") or DEFAULT_MODEL)
+        effort = self._effort(settings.text("effort"), info.id)
+        mode = cast(ThinkingMode, settings.text("thinking") or "adaptive")
+        budget = settings.integer("maxThinkingTokens")
+        if budget == 0:
+            mode = "disabled"
+        elif budget is not None and settings.text("thinking") is None:
+            mode = "enabled"
+        return Profile(
+            model=info.id,
+            small_model=self.catalog.resolve(settings.text("smallModel") or SMALL_MODEL),
+            fallback_models=tuple(self.catalog.resolve(name) for name in settings.texts("fallbackModels")),
+            effort=effort,
+            thinking=Thinking(mode, budget or None),
+            output_cap=settings.integer("maxOutputTokens") or 8_192,
+            context_window=settings.integer("contextWindow"),
+            task_budget=options.task_budget,
+            raw_events=options.raw_events,
+        )
+
+    def _effort(self, wanted: str | None, model: str) -> Effort | None:
+        if wanted is None or wanted == "auto":
+            return None
+        effort, message = nearest_effort(self.catalog.get(model), cast(Effort, wanted))
+        if message is not None:
+            self.notices.append(ev.NoticeRaised(text=message, level="warning", code="effort"))
+        return effort
+
+    def _bounds(self, profile: Profile) -> Bounds:
+        budget = self.settings.number("maxBudgetUsd")
+        if budget is not None:
+            for model in (profile.model, *profile.fallback_models):
+                if self.catalog.get(model).price is None:
+                    raise UsageError(
+                        f"The price of {model} is not known, so a budget cannot be kept. Set it in the settings, "
+                        f'{{"models": {{"{model}": {{"price": {{"input": 1, "output": 5}}}}}}}} (dollars per million '
+                        "tokens), or leave --max-budget-usd out."
+                    )
+        return Bounds(self.settings.integer("maxTurns"), budget, self.options.token_budget)
+
+    def _tuning(self) -> Tuning:
+        settings = self.settings
+        return Tuning(
+            executor=BatchExecutor if settings.text("executor") == "batch" else StreamingExecutor,
+            concurrency=settings.integer("maxToolConcurrency") or 10,
+            tool_summaries=settings.boolean("toolSummaries"),
+            auto_compact=settings.boolean("autoCompact"),
+            auto_threshold=settings.number("autoCompactThreshold") or 0.9,
+            reactive_compact=settings.boolean("reactiveCompact"),
+        )
+
+    def _provider(self) -> tuple[Provider, str]:
+        """The provider and where its key came from."""
+        if self.options.provider is not None:
+            return self.options.provider, "caller"
+        from agentcli.providers.provider import MessagesProvider
+        from agentcli.providers.retry import Patience, RetryPolicy
+
+        transport, key_source = self._transport()
+        settings = self.settings
+        policy, patience = RetryPolicy(), Patience()
+        if (retries := settings.integer("maxRetries")) is not None:
+            policy = replace(policy, max_retries=retries)
+        if (idle := settings.number("streamIdleTimeout")) is not None:
+            patience = replace(patience, idle_timeout=idle, quiet_after=min(patience.quiet_after, idle / 2))
+        if (deadline := settings.number("requestDeadline")) is not None:
+            patience = replace(patience, content_deadline=deadline)
+        return MessagesProvider(transport, self.catalog, policy, patience, self.options.ids), key_source
+
+    def _transport(self) -> tuple[Transport, str]:
+        settings = self.settings
+        kind = settings.text("provider") or "auto"
+        platform = cast("Platform", settings.text("platform") or "anthropic")
+        if kind == "scripted" or (kind == "auto" and self.environ.get(SCRIPT_VARIABLE)):
+            return self._scripted(), "none"
+        from agentcli.providers.credentials import Credentials, resolve_credentials
+
+        if platform != "anthropic":
+            from agentcli.providers.sdk import SdkTransport
+
+            return SdkTransport(Credentials(""), platform), platform
+        credentials = resolve_credentials(self.environ, settings.text("apiKeyHelper"), settings.text("baseUrl"))
+        if kind == "sdk" or (kind == "auto" and self.options.interactive):
+            from agentcli.providers.sdk import SdkTransport
+
+            return SdkTransport(credentials), credentials.source
+        from agentcli.providers.wire import WireTransport
+
+        return WireTransport(credentials), credentials.source
+
+    def _scripted(self) -> Transport:
+        from agentcli.providers.script import Script
+        from agentcli.providers.scripted import ScriptedTransport
+
+        name = self.environ.get(SCRIPT_VARIABLE)
+        if not name:
+            raise UsageError(f"The scripted provider needs a script. Set {SCRIPT_VARIABLE} to its file.")
+        return ScriptedTransport(Script.load(self.cwd / name))
+
+    # ------------------------------------------------------------------------------------------ session and prompts
+
+    def _session(self) -> _Session:
+        options, state_dir = self.options, self.paths.state_dir
+        new_id = options.session_id or options.ids.new()
+        wants_old = options.resume is not None or options.continue_latest
+        if not options.persist or state_dir is None:
+            if wants_old and state_dir is None:
+                raise UsageError("There is no folder with sessions. Set HOME or AGENTCLI_STATE_DIR.")
+            if not wants_old:
+                problem = None if not options.persist else "This session is not saved: there is no home folder."
+                return _Session(NullStore(new_id, problem))
+        assert state_dir is not None
+        from agentcli.session.store import SessionStore
+
+        workplace = Workplace(state_dir, self.cwd, options.clock, options.ids, __version__)
+        if not wants_old:
+            store = SessionStore.create(workplace, new_id)
+            if options.name:
+                store.set_title(options.name)
+            return _Session(store)
+        found = self._found_session(state_dir)
+        try:
+            return self._resumed(workplace, found, new_id)
+        except OSError as error:
+            raise AgentError(f"The session {found.stem} cannot be read: {error.strerror}.") from error
+
+    def _resumed(self, workplace: Workplace, path: Path, new_id: str) -> _Session:
+        from agentcli.session.load import load_session
+        from agentcli.session.store import SessionStore
+
+        options = self.options
+        store: Store
+        if not options.persist:
+            loaded = load_session(path)
+            store = NullStore(loaded.session_id)
+        elif options.fork_session:
+            store, loaded = SessionStore.fork(workplace, path, new_id)
+        else:
+            store, loaded = SessionStore.resume(workplace, path)
+        if options.name:
+            store.set_title(options.name)
+        view = View()
+        for redaction in loaded.redactions:
+            view.repair(redaction.repair, redaction.through)
+        return _Session(store, loaded.messages, view, loaded.system_context)
+
+    def _found_session(self, state_dir: Path) -> Path:
+        from agentcli.session.find import find, latest
+
+        if self.options.resume is None:
+            newest = latest(state_dir, self.cwd)
+            if newest is None:
+                raise AgentError("There is no conversation to continue in this folder. Start one without --continue.")
+            return newest.path
+        matches = find(state_dir, self.cwd, self.options.resume)
+        if not matches:
+            raise AgentError(
+                f"No conversation found with session ID: {self.options.resume}. See `agentcli sessions list`."
+            )
+        if len(matches) > 1:
+            some = ", ".join(match.session_id for match in matches[:5])
+            raise UsageError(f"{self.options.resume!r} fits several sessions: {some}. Give one id.")
+        return matches[0].path
+
+    def _system(self, session: _Session) -> tuple[str, ...]:
+        """A resumed session gets the system context it was recorded with: its prefix must not change."""
+        context = session.system_context
+        if context is None:
+            uname = os.uname()
+            platform = f"{uname.sysname} {uname.release} {uname.machine}"
+            date = self.options.clock.timestamp()[:10]
+            context = system_context(self.cwd, self.working_dirs, platform, date)
+            session.store.set_system_context(context)
+        return system_parts(self.settings.get("systemPrompt"), self.settings.get("appendSystemPrompt"), context)
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    store: Store
+    log: Sequence[Message] = ()
+    view: View = field(default_factory=View)
+    system_context: str | None = None
+
+
+def _flag_values(options: Options) -> dict[str, tuple[str, Any]]:
+    """What flags say, by setting, with the flag's name for its provenance."""
+    given: dict[str, tuple[str, Any]] = {
+        "model": ("--model", options.model),
+        "fallbackModels": ("--fallback-model", list(options.fallback_models) or None),
+        "effort": ("--effort", options.effort),
+        "thinking": ("--thinking", options.thinking),
+        "maxThinkingTokens": ("--max-thinking-tokens", options.max_thinking_tokens),
+        "maxTurns": ("--max-turns", options.max_turns),
+        "maxBudgetUsd": ("--max-budget-usd", options.max_budget_usd),
+        "systemPrompt": ("--system-prompt", options.system_prompt),
+        "appendSystemPrompt": ("--append-system-prompt", options.append_system_prompt),
+    }
+    return {name: value for name, value in given.items() if value[1] is not None}
+
+
+def _folder(path: Path) -> Path:
+    try:
+        resolved = path.resolve(strict=True)
+    except OSError as error:
+        raise UsageError(f"There is no folder {path}: {error.strerror}.") from error
+    if not resolved.is_dir():
+        raise UsageError(f"{path} is not a folder.")
+    return resolved

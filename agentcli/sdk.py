@@ -1,0 +1,22 @@
+"""The loop as a library: `async for event in query("…")`. Thin over `assemble` and `Engine`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from agentcli.agent.prompts import Prompt
+from agentcli.assemble import Options, build_engine
+from agentcli.core.events import Event
+
+
+async def query(prompt: Prompt, options: Options | None = None) -> AsyncGenerator[Event, None]:
+    """One prompt in a conversation of its own. The last event is the `Result`; closing the generator stops the work.
+
+    async for event in query("What does this project do?", Options(max_turns=5)):
+        if isinstance(event, Result):
+            print(event.text)
+    """
+    async with build_engine(options or Options()) as engine, aclosing(engine.submit(prompt)) as events:
+        async for event in events:
+            yield event

@@ -1,0 +1,276 @@
+"""`decide` as a table: every row of SPEC 2.7, their order, and a property test of its totality (L5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.agent.decide import Find, StopVerdict, TurnOutcome, decide
+from agentcli.agent.state import (
+    CompactTracking,
+    Continue,
+    Limits,
+    LoopState,
+    Stop,
+    Terminal,
+    TokenProgress,
+    Transition,
+    next_state,
+)
+from agentcli.core.abort import AbortReason
+from agentcli.providers.base import Failure, FailureKind
+from agentcli.tools.base import ToolContext
+
+STATE = LoopState((), ToolContext(Path("/w"), (Path("/w"),)))
+LIMITS = Limits()
+LET_GO = StopVerdict()
+TOO_LONG = Failure(FailureKind.PROMPT_TOO_LONG, "prompt is too long", 400)
+BROKEN = Failure(FailureKind.BROKEN_STREAM, "the stream broke")
+IMAGE = Failure(FailureKind.IMAGE, "the image is too large", 400)
+INVALID = Failure(FailureKind.INVALID_REQUEST, "invalid", 400)
+
+
+def outcome(**fields: Any) -> TurnOutcome:
+    return TurnOutcome(**{"stop_hooks": LET_GO, **fields})
+
+
+ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Transition | str]] = [
+    # what the turn produced, changes of the state, changes of the limits, what must come of it
+    ("an answer", outcome(), {}, {}, Terminal.COMPLETED),
+    ("tool results", outcome(tool_results=2), {}, {}, Transition.NEXT_TURN),
+    ("results below max turns", outcome(tool_results=1), {"turn_count": 1}, {"max_turns": 2}, Transition.NEXT_TURN),
+    ("results at max turns", outcome(tool_results=1), {"turn_count": 2}, {"max_turns": 2}, Terminal.MAX_TURNS),
+    ("an answer at max turns", outcome(), {"turn_count": 2}, {"max_turns": 2}, Terminal.COMPLETED),
+    ("abort while streaming", outcome(aborted=AbortReason.USER_CANCEL), {}, {}, Terminal.ABORTED_STREAMING),
+    (
+        "abort while tools run",
+        outcome(aborted=AbortReason.INTERRUPT, aborted_in="tools", tool_results=1),
+        {},
+        {},
+        Terminal.ABORTED_TOOLS,
+    ),
+    ("abort beats an error", outcome(aborted=AbortReason.BUDGET, failure=BROKEN), {}, {}, Terminal.ABORTED_STREAMING),
+    ("streaming error", outcome(failure=BROKEN), {}, {}, Terminal.MODEL_ERROR),
+    ("image error", outcome(failure=IMAGE), {}, {}, Terminal.IMAGE_ERROR),
+    ("API error", outcome(failure=INVALID, stop_hooks=None), {}, {}, Terminal.MODEL_ERROR),
+    ("too long, collapses staged", outcome(failure=TOO_LONG, staged_collapses=2), {}, {}, "collapse_drain"),
+    (
+        "too long, collapses committed",
+        outcome(failure=TOO_LONG, staged_collapses=2, collapses_committed=2),
+        {},
+        {},
+        Transition.COLLAPSE_DRAIN_RETRY,
+    ),
+    ("too long, nothing staged", outcome(failure=TOO_LONG), {}, {}, "reactive_compact"),
+    (
+        "too long, a drain that committed nothing",
+        outcome(failure=TOO_LONG, staged_collapses=1, collapses_committed=0),
+        {},
+        {},
+        "reactive_compact",
+    ),
+    ("too long, compacted", outcome(failure=TOO_LONG, compacted=True), {}, {}, Transition.REACTIVE_COMPACT_RETRY),
+    ("too long, compaction failed", outcome(failure=TOO_LONG, compacted=False), {}, {}, Terminal.PROMPT_TOO_LONG),
+    (
+        "too long again after a reactive compact (D2)",
+        outcome(failure=TOO_LONG),
+        {"reactive_compact_attempted": True},
+        {},
+        Terminal.PROMPT_TOO_LONG,
+    ),
+    ("too long, compaction off", outcome(failure=TOO_LONG), {}, {"reactive_compact": False}, Terminal.PROMPT_TOO_LONG),
+    ("the window overflowed in the reply", outcome(context_exceeded=True), {}, {}, "reactive_compact"),
+    ("first overrun", outcome(overrun=True), {}, {}, Transition.MAX_OUTPUT_TOKENS_ESCALATE),
+    (
+        "overrun at the raised cap",
+        outcome(overrun=True),
+        {"max_output_override": 64_000},
+        {},
+        Transition.MAX_OUTPUT_TOKENS_RECOVERY,
+    ),
+    (
+        "overrun where no higher cap exists",
+        outcome(overrun=True),
+        {},
+        {"raised_output_cap": 8_192},
+        Transition.MAX_OUTPUT_TOKENS_RECOVERY,
+    ),
+    (
+        "overrun after three recoveries",
+        outcome(overrun=True),
+        {"max_output_override": 64_000, "output_recoveries": 3},
+        {},
+        Terminal.MODEL_ERROR,
+    ),
+    ("refusal", outcome(refused="declined", stop_hooks=None), {}, {}, Terminal.MODEL_ERROR),
+    ("a hook stopped after the tools", outcome(tool_results=1, hook_stop="enough"), {}, {}, Terminal.HOOK_STOPPED),
+    ("a tool completed it", outcome(tool_results=1, completed_by_tool=True), {}, {}, Terminal.COMPLETED),
+    ("pause", outcome(paused=True), {}, {}, Transition.NEXT_TURN),
+    ("the eleventh pause", outcome(paused=True), {"pauses": 10}, {}, Terminal.COMPLETED),
+    ("an empty reply", outcome(empty=True), {}, {}, Transition.NEXT_TURN),
+    ("a second empty reply", outcome(empty=True), {"nudged": True}, {}, Terminal.COMPLETED),
+    ("stop hooks not asked yet", outcome(stop_hooks=None), {}, {}, "stop_hooks"),
+    ("stop hooks block", outcome(stop_hooks=StopVerdict(("no",))), {}, {}, Transition.STOP_HOOK_BLOCKING),
+    ("stop hooks end it", outcome(stop_hooks=StopVerdict(prevented="x")), {}, {}, Terminal.STOP_HOOK_PREVENTED),
+    (
+        "stop hooks that always block",
+        outcome(stop_hooks=StopVerdict(("no",))),
+        {"stop_hook_blocks": 20},
+        {},
+        Terminal.STOP_HOOK_PREVENTED,
+    ),
+    (
+        "below the token target",
+        outcome(output_tokens=100),
+        {},
+        {"token_target": 10_000},
+        Transition.TOKEN_BUDGET_CONTINUATION,
+    ),
+    (
+        "nine tenths of the token target",
+        outcome(output_tokens=1_000),
+        {"tokens": TokenProgress(used=8_000)},
+        {"token_target": 10_000},
+        Terminal.COMPLETED,
+    ),
+    (
+        "diminishing returns",
+        outcome(output_tokens=100),
+        {"tokens": TokenProgress(used=2_000, continuations=2, last_gain=200)},
+        {"token_target": 10_000},
+        Terminal.COMPLETED,
+    ),
+    (
+        "stop hooks beat the token target",
+        outcome(stop_hooks=StopVerdict(("no",))),
+        {},
+        {"token_target": 10_000},
+        Transition.STOP_HOOK_BLOCKING,
+    ),
+    (
+        "the token target beats max turns",
+        outcome(),
+        {"turn_count": 5},
+        {"token_target": 10_000, "max_turns": 5},
+        Transition.TOKEN_BUDGET_CONTINUATION,
+    ),
+]
+
+
+@pytest.mark.parametrize(("said", "produced", "state", "limits", "expected"), ROWS, ids=[row[0] for row in ROWS])
+def test_each_row_of_the_table_is_decided(
+    said: str,
+    produced: TurnOutcome,
+    state: dict[str, Any],
+    limits: dict[str, Any],
+    expected: Terminal | Transition | str,
+) -> None:
+    decision = decide(replace(STATE, **state), produced, replace(LIMITS, **limits))
+    match decision:
+        case Stop(terminal):
+            assert terminal is expected
+        case Continue(transition):
+            assert transition is expected
+        case Find(fact):
+            assert fact == expected
+
+
+def test_every_transition_and_every_terminal_of_the_inner_loop_has_a_row() -> None:
+    reached = {row[4] for row in ROWS}
+    assert set(Transition) <= reached
+    assert set(Terminal) - reached == {Terminal.MAX_BUDGET_USD, Terminal.BLOCKING_LIMIT}  # engine; before the call
+
+
+@pytest.mark.parametrize("failure", [BROKEN, IMAGE, INVALID, TOO_LONG])
+def test_an_error_never_asks_the_stop_hooks(failure: Failure) -> None:
+    decision = decide(STATE, TurnOutcome(failure=failure, compacted=False), LIMITS)
+    assert isinstance(decision, Stop)
+
+
+def test_a_continue_keeps_no_stale_value() -> None:
+    worn = replace(
+        STATE,
+        output_recoveries=2,
+        max_output_override=64_000,
+        reactive_compact_attempted=True,
+        pauses=3,
+        nudged=True,
+        compact=CompactTracking(failures_in_a_row=1),
+    )
+    after = next_state(worn, Continue(Transition.NEXT_TURN, {"results": 1}), 10)
+    assert after.output_recoveries == 0
+    assert after.max_output_override is None
+    assert after.pauses == 0
+    assert not after.nudged
+    assert after.turn_count == worn.turn_count + 1
+    assert after.reactive_compact_attempted, "the breaker survives every transition (D2)"
+    assert after.compact.failures_in_a_row == 1
+    assert after.tokens.used == 10
+
+
+def test_a_recovery_is_no_new_turn() -> None:
+    for transition, data in (
+        (Transition.COLLAPSE_DRAIN_RETRY, {}),
+        (Transition.REACTIVE_COMPACT_RETRY, {}),
+        (Transition.MAX_OUTPUT_TOKENS_ESCALATE, {"cap": 64_000}),
+        (Transition.MAX_OUTPUT_TOKENS_RECOVERY, {"attempt": 1}),
+    ):
+        assert next_state(STATE, Continue(transition, data), 0).turn_count == STATE.turn_count
+
+
+failures = st.none() | st.builds(Failure, st.sampled_from(FailureKind), st.just("x"))
+outcomes = st.builds(
+    TurnOutcome,
+    aborted=st.none() | st.sampled_from(AbortReason),
+    failure=failures,
+    tool_results=st.integers(0, 2),
+    overrun=st.booleans(),
+    context_exceeded=st.booleans(),
+    paused=st.booleans(),
+    empty=st.booleans(),
+    refused=st.none() | st.just("no"),
+    completed_by_tool=st.booleans(),
+    hook_stop=st.none() | st.just("stop"),
+    output_tokens=st.integers(0, 2_000),
+    staged_collapses=st.integers(0, 2),
+    collapses_committed=st.none() | st.integers(0, 2),
+    compacted=st.none() | st.booleans(),
+    stop_hooks=st.none() | st.builds(StopVerdict, st.just(()) | st.just(("e",)), st.none() | st.just("p")),
+)
+limits_strategy = st.builds(
+    Limits,
+    max_turns=st.none() | st.integers(1, 3),
+    token_target=st.none() | st.integers(1, 5_000),
+    reactive_compact=st.booleans(),
+)
+
+
+@given(outcomes, limits_strategy, st.integers(1, 4))
+def test_finding_out_always_leads_to_a_decision(produced: TurnOutcome, limits: Limits, turn: int) -> None:
+    """Whatever is produced, each fact is asked for at most once and then there is a Continue or a Stop."""
+    state = replace(STATE, turn_count=turn)
+    asked: list[str] = []
+    decision = decide(state, produced, limits)
+    while isinstance(decision, Find):
+        assert decision.fact not in asked
+        asked.append(decision.fact)
+        found: dict[str, Any] = {
+            "collapse_drain": {"collapses_committed": 0},
+            "reactive_compact": {"compacted": False},
+            "stop_hooks": {"stop_hooks": LET_GO},
+        }[decision.fact]
+        produced = replace(produced, **found)
+        decision = decide(state, produced, limits)
+    if produced.aborted is not None:
+        assert isinstance(decision, Stop)
+        assert decision.terminal in (Terminal.ABORTED_STREAMING, Terminal.ABORTED_TOOLS)
+
+
+@given(outcomes, limits_strategy)
+def test_decide_is_pure(produced: TurnOutcome, limits: Limits) -> None:
+    assert decide(STATE, produced, limits) == decide(STATE, produced, limits)
