@@ -194,7 +194,8 @@ def _classify_refused(status: int, said: str, detail: str) -> Failure:
 
 
 def _quoted(said: str) -> str:
-    text = " ".join(said.split())
+    # A server's words are untrusted: control and bidi characters must not reach a terminal (S8).
+    text = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(said.split()))
     if not text:
         return ""
     text = text if len(text) <= 500 else text[:500] + "…"

@@ -354,3 +354,8 @@ def test_what_the_loop_repairs_is_named_and_not_retried() -> None:
 
 def test_a_policy_may_forbid_all_retries() -> None:
     assert kinds(play(provider_for(fails(500), policy=RetryPolicy(max_retries=0)))) == ["Failed"]
+
+
+def test_control_characters_in_a_servers_words_are_made_harmless() -> None:
+    events = play(provider_for(fails(400, "bad\x1b[2J\u202e thing")), ask(thinking=Thinking("disabled")))
+    assert events[-1].failure.message.startswith("The API refused the request (400). bad\ufffd[2J\ufffd thing.")  # type: ignore[union-attr]
