@@ -143,11 +143,10 @@ def config(
     trust: Annotated[bool, typer.Option("--trust", help="As if this folder were trusted.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
+    from agentcli.assemble import Options, settings_for
     from agentcli.cli.listing import setting_lines, setting_records
-    from agentcli.config.settings import SettingsRequest, load_settings
 
-    paths = Paths.from_environ(os.environ)
-    settings = load_settings(SettingsRequest(paths=paths, cwd=Path.cwd(), environ=os.environ, trusted=trust))
+    settings = settings_for(Options(trust=trust))
     for problem in settings.problems:
         typer.echo(f"agentcli: {plain_line(problem.text, 600)}", err=True)
     _print(setting_records(settings) if as_json else setting_lines(settings))

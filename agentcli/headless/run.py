@@ -22,7 +22,7 @@ from agentcli.headless.input import PATIENCE_SECONDS, lines, piped_text
 from agentcli.headless.output import Notices, Output, StreamJsonOutput
 from agentcli.headless.settings import HeadlessSettings
 from agentcli.headless.signals import StopSignals
-from agentcli.headless.streams import OutputLost, Streams, Writer, is_terminal
+from agentcli.headless.streams import OutputLost, Streams, Writer, is_terminal, watch_reader
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -55,24 +55,26 @@ class Run:
         self._signals = StopSignals(self._stop, self._leave_at_once)
         self._conversation: Conversation | None = None
         self._task: asyncio.Task[object] | None = None
-        self._stopped_idle = False
+        self._cancelled_with: int | None = None
         self._ending = False
 
     async def execute(self, options: Options) -> int:
         self._task = asyncio.current_task()
         self._signals.install()
+        unwatch = watch_reader(self._streams.stdout, lambda: self._cancel(READER_LEFT))
         try:
             return await self._guarded(options)
         except asyncio.CancelledError:
-            if not self._stopped_idle or self._signals.exit_code is None:
+            if self._cancelled_with is None:
                 raise
-            return self._signals.exit_code
+            return self._cancelled_with
         except OutputLost as lost:
             if lost.quiet:
                 return READER_LEFT
             self._notices.say(str(lost))
             return FAILURE
         finally:
+            unwatch()
             self._signals.remove()
 
     async def _guarded(self, options: Options) -> int:
@@ -144,9 +146,14 @@ class Run:
         conversation = self._conversation
         if conversation is not None and conversation.submitting:
             conversation.stop(reason)
-        elif self._task is not None and not self._ending:
+        elif self._signals.exit_code is not None:
             # Nothing runs that could end in a result: reading a pipe, or waiting for the next line.
-            self._stopped_idle = True
+            self._cancel(self._signals.exit_code)
+
+    def _cancel(self, code: int) -> None:
+        """End the run without a result. Once it is closing by itself it is let alone."""
+        if self._task is not None and not self._ending:
+            self._cancelled_with = code
             self._task.cancel()
 
     def _leave_at_once(self, code: int) -> None:

@@ -12,6 +12,8 @@ import errno
 import os
 import select
 import stat
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agentcli.core.plaintext import plain_text
@@ -48,6 +50,33 @@ def complain(descriptor: int, text: str) -> None:
             data = data[os.write(descriptor, data) :]
     except OSError:
         return
+
+
+def watch_reader(descriptor: int, left: Callable[[], None]) -> Callable[[], None]:
+    """Call `left` when the reader of a pipe leaves, also while nothing is written; returns what ends the watching.
+
+    Without it a run whose reader has left would go on until its next line, which may be a long command away. Only
+    where the kernel reports it (Linux, pipes); elsewhere the next write finds out.
+    """
+    loop = asyncio.get_running_loop()
+
+    def unwatch() -> None:
+        loop.remove_reader(descriptor)
+
+    def woken() -> None:
+        poll = select.poll()
+        poll.register(descriptor, 0)
+        unwatch()
+        if poll.poll(0):
+            left()
+
+    try:
+        if sys.platform != "linux" or not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return lambda: None
+        loop.add_reader(descriptor, woken)
+    except OSError:
+        return lambda: None
+    return unwatch
 
 
 class Writer:

@@ -1,0 +1,147 @@
+"""The program as users have it: a real process with its own home, talking HTTP to a loopback server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def frames(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    def kinds(self) -> list[str]:
+        return [frame.get("subtype") or frame["type"] for frame in self.frames]
+
+
+class Running:
+    """A process that is being talked to. Always `finish` it."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self._lines: list[bytes] = []
+
+    def send(self, frame: Mapping[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(frame).encode() + b"\n")
+
+    def say(self, text: str) -> None:
+        self.send({"type": "user", "message": {"role": "user", "content": text}})
+
+    def end_input(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    async def frame(self, kind: str) -> dict[str, Any]:
+        """Read until a frame of this type or subtype."""
+        assert self.process.stdout is not None
+        while line := await self.process.stdout.readline():
+            self._lines.append(line)
+            frame: dict[str, Any] = json.loads(line)
+            if kind in (frame["type"], frame.get("subtype")):
+                return frame
+        raise AssertionError(f"no {kind} frame came")
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    async def finish(self) -> Ended:
+        async with asyncio.timeout(20):
+            out, err = await self.process.communicate()
+        code = self.process.returncode
+        assert code is not None
+        return Ended(code, (b"".join(self._lines) + out).decode(), err.decode())
+
+
+class Program:
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.work = folder / "work"
+        self.home.mkdir()
+        self.work.mkdir()
+        self.environ = {
+            "HOME": str(self.home),
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "PYTHONPATH": str(REPOSITORY),
+            "LANG": "C.UTF-8",
+            "ANTHROPIC_API_KEY": "sk-test",
+            "AGENTCLI_MAX_RETRIES": "1",
+        }
+
+    def talk_to(self, url: str) -> None:
+        self.environ["ANTHROPIC_BASE_URL"] = url
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "agentcli"]
+
+    async def start(self, *arguments: str, stdin: int = asyncio.subprocess.PIPE) -> Running:
+        process = await asyncio.create_subprocess_exec(
+            *self.command,
+            *arguments,
+            stdin=stdin,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=self.work,
+            env=self.environ,
+            limit=4 * 1024 * 1024,
+        )
+        return Running(process)
+
+    async def run(self, *arguments: str, stdin: bytes = b"") -> Ended:
+        running = await self.start(*arguments)
+        assert running.process.stdin is not None
+        running.process.stdin.write(stdin)
+        running.end_input()
+        return await running.finish()
+
+    async def shell(self, line: str, *arguments: str) -> Ended:
+        """`$AGENTCLI` in the line is the program with these arguments."""
+        quoted = " ".join(f"'{word}'" for word in (*self.command, *arguments))
+        process = await asyncio.create_subprocess_exec(
+            "/bin/bash",
+            "-c",
+            line.replace("$AGENTCLI", quoted),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=self.work,
+            env=self.environ,
+        )
+        return await Running(process).finish()
+
+
+def processes_in(folder: Path) -> list[str]:
+    """Command lines of the processes whose current folder is this one: children that were left behind."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "cwd").readlink() == folder:
+                found.append((entry / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return [line for line in found if line]
+
+
+async def until_gone(folder: Path) -> Sequence[str]:
+    """What is left after a second; processes take a moment to end after a signal."""
+    for _attempt in range(100):
+        if not processes_in(folder):
+            return ()
+        await asyncio.sleep(0.01)
+    return processes_in(folder)

@@ -1,0 +1,204 @@
+"""Real processes against a loopback Messages API. Few and fast: each process costs most of half a second."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from tests.e2e.program import Program
+from tests.support.scripts import call, fails, reply, say
+from tests.support.server import LoopbackServer
+
+pytestmark = pytest.mark.anyio
+
+
+def text_of(message: dict) -> str:  # type: ignore[type-arg]
+    content = message["content"]
+    return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
+
+
+async def test_text_with_piped_input(program: Program) -> None:
+    async with LoopbackServer(reply(say("It is a list."))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "what is this?", stdin=b"a\nb\n")
+        assert (ended.code, ended.out, ended.err) == (0, "It is a list.\n", "")
+        assert "what is this?\n\na\nb" in text_of(server.bodies[0]["messages"][0])
+
+
+async def test_json_is_one_result_and_the_conversation_can_be_continued(program: Program) -> None:
+    async with LoopbackServer(reply(say("one")), reply(say("two"))) as server:
+        program.talk_to(server.url)
+        first = await program.run("-p", "hi", "--output-format", "json")
+        [result] = first.frames
+        assert (first.code, result["type"], result["subtype"], result["result"]) == (0, "result", "success", "one")
+        second = await program.run("-p", "and?", "--output-format", "json", f"--resume={result['session_id']}")
+        assert second.frames[0]["session_id"] == result["session_id"]
+        assert [message["role"] for message in server.bodies[1]["messages"]] == ["user", "assistant", "user"]
+        listed = await program.run("sessions", "list")
+        assert result["session_id"] in listed.out
+
+
+async def test_stream_json_shows_a_tool_call_as_it_happens(program: Program) -> None:
+    (program.work / "a.txt").write_text("content of a\n", encoding="utf-8")
+    path = str(program.work / "a.txt")
+    async with LoopbackServer(reply(say("Let me look."), call("Read", file_path=path)), reply(say("done"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run(
+            "-p", "look", "--output-format", "stream-json", "--include-partial-messages", "--verbose"
+        )
+    frames = [frame for frame in ended.frames if frame.get("subtype") != "status"]
+    kinds = [frame["type"] for frame in frames if frame["type"] != "stream_event"]
+    assert ended.code == 0
+    assert kinds == ["system", "assistant", "assistant", "user", "assistant", "result"]
+    assert {frame["event"]["type"] for frame in frames if frame["type"] == "stream_event"} >= {
+        "message_start",
+        "content_block_delta",
+        "message_stop",
+    }
+    tool_result = next(frame for frame in frames if frame["type"] == "user")
+    assert "content of a" in json.dumps(tool_result["message"])
+    assert "tool_use_result" in tool_result
+    assert len({frame["session_id"] for frame in frames}) == 1
+
+
+async def test_a_line_sent_while_a_tool_runs_joins_the_submission(program: Program) -> None:
+    """The tool waits for a file that is written only after the second line was sent."""
+    wait = "while ! test -e go; do sleep 0.02; done; cat go"
+    async with LoopbackServer(
+        reply(call("Bash", command=wait)), reply(say("both done")), reply(say("third"))
+    ) as server:
+        program.talk_to(server.url)
+        running = await program.start(
+            *("--output-format", "stream-json", "--verbose", "--allowedTools", "Bash"),
+            *("--input-format", "stream-json", "--replay-user-messages"),
+        )
+        running.say("first")
+        await running.frame("assistant")
+        running.say("second")
+        running.send({"type": "control_request", "request_id": "r", "request": {"subtype": "mystery"}})
+        assert (await running.frame("control_response"))["response"]["subtype"] == "error"
+        (program.work / "go").write_text("went", encoding="utf-8")
+        assert (await running.frame("result"))["result"] == "both done"
+        running.say("more")
+        assert (await running.frame("result"))["result"] == "third"
+        running.end_input()
+        ended = await running.finish()
+        assert ended.code == 0
+        folded = server.bodies[1]["messages"][-1]
+        assert folded["content"][0]["type"] == "tool_result"
+        assert "second" in text_of(folded)
+    echoed = [text_of(frame["message"]) for frame in ended.frames if frame.get("isReplay")]
+    assert echoed == ["first", "second", "more"]
+    assert ended.kinds().count("init") == 2
+
+
+async def test_a_schema_gives_structured_output(program: Program) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    replies = [reply(call("StructuredOutput", n="x")), reply(call("StructuredOutput", n=4))]
+    async with LoopbackServer(*replies) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "count", "--output-format", "json", "--json-schema", json.dumps(schema))
+    assert (ended.code, ended.frames[0]["structured_output"]) == (0, {"n": 4})
+
+
+async def test_a_tool_that_would_have_to_ask_is_denied_and_the_run_succeeds(program: Program) -> None:
+    target = str(program.work / "new.txt")
+    async with LoopbackServer(reply(call("Write", file_path=target, content="x")), reply(say("I may not."))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "write", "--output-format", "stream-json")
+    assert ended.code == 0
+    assert "permission_denied" in ended.kinds()
+    assert ended.frames[-1]["permission_denials"][0]["tool_name"] == "Write"
+    assert not (program.work / "new.txt").exists()
+
+
+async def test_the_turn_limit_is_an_error_with_its_own_subtype(program: Program) -> None:
+    async with LoopbackServer(reply(call("Glob", pattern="*")), reply(say("never"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "x", "--max-turns", "1", "--output-format", "json")
+    [result] = ended.frames
+    assert (ended.code, result["subtype"], result["is_error"]) == (1, "error_max_turns", True)
+
+
+async def test_failures_of_the_api_are_one_sentence_and_an_exit_code(program: Program) -> None:
+    cases = [
+        (fails(401, "invalid x-api-key", "authentication_error"), 1, "ANTHROPIC_API_KEY"),
+        (fails(404, "model: nope", "not_found_error"), 1, "nope"),
+        (fails(529, "Overloaded", "overloaded_error", repeat=True), 75, ""),
+    ]
+    for answer, code, part in cases:
+        async with LoopbackServer(answer) as server:
+            program.talk_to(server.url)
+            ended = await program.run("-p", "hi", "--model", "nope")
+        assert (ended.code, ended.out) == (code, ""), ended
+        assert part in ended.err
+        assert ended.err.startswith("agentcli: ")
+        assert ended.err.count("\n") == 1
+        assert "Traceback" not in ended.err
+
+
+async def test_an_unreachable_host_is_worth_trying_again_later(program: Program) -> None:
+    async with LoopbackServer() as server:
+        program.talk_to(server.url)
+    ended = await program.run("-p", "hi", "--output-format", "json")
+    [result] = ended.frames
+    assert ended.code == 75
+    assert (result["subtype"], result["is_error"], result["terminal_reason"]) == (
+        "error_during_execution",
+        True,
+        "model_error",
+    )
+    assert result["result"] == result["errors"][0]
+    assert "Traceback" not in ended.err
+
+
+async def test_without_a_key_it_says_what_to_do(program: Program) -> None:
+    del program.environ["ANTHROPIC_API_KEY"]
+    ended = await program.run("-p", "hi", "--output-format", "stream-json")
+    assert ended.code == 1
+    assert "ANTHROPIC_API_KEY" in ended.err
+    [result] = ended.frames
+    assert (result["is_error"], result["errors"][0]) == (True, ended.err.removeprefix("agentcli: ").rstrip())
+
+
+async def test_a_broken_settings_file_is_told_and_survived(program: Program) -> None:
+    folder = program.home / ".config" / "agentcli"
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text('{"model": \n oops}', encoding="utf-8")
+    async with LoopbackServer(reply(say("fine"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "hi")
+    assert (ended.code, ended.out) == (0, "fine\n")
+    assert "settings.json" in ended.err
+    assert "line 2" in ended.err
+
+
+async def test_wrong_usage_ends_before_any_request(program: Program) -> None:
+    async with LoopbackServer(reply(say("never"))) as server:
+        program.talk_to(server.url)
+        for arguments in (["-p", "hi", "--effort", "huge"], ["-p", "hi", "--settings", "missing.json"], ["-p"]):
+            ended = await program.run(*arguments)
+            assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1), ended
+        ended = await program.run("-p", "hi", "--resume", "no-such-session")
+        assert (ended.code != 0, "no-such-session" in ended.err) == (True, True), ended
+        assert server.requests == []
+
+
+async def test_closed_standard_streams_are_survived(program: Program) -> None:
+    async with LoopbackServer(reply(say("a")), reply(say("b")), reply(say("c"))) as server:
+        program.talk_to(server.url)
+        for line, code in (("$AGENTCLI <&-", 0), ("$AGENTCLI >&-", 0), ("$AGENTCLI <&- >&- 2>&-", 0)):
+            ended = await program.shell(line, "-p", "hi")
+            assert (ended.code, "Traceback" in ended.err) == (code, False), (line, ended)
+        assert len(server.bodies) == 3
+
+
+async def test_without_a_home_it_still_answers(program: Program) -> None:
+    shutil.rmtree(program.home)
+    program.environ["HOME"] = "/proc/nowhere"
+    async with LoopbackServer(reply(say("fine"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "hi")
+    assert (ended.code, ended.out, "Traceback" in ended.err) == (0, "fine\n", False)
