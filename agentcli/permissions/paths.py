@@ -88,7 +88,7 @@ class PathPattern:
             return self._climb(self.cwd, spec)
         if spec == ".":
             return self.cwd, "**"
-        return self.cwd, spec if "/" in spec else f"**/{spec}"
+        return self.cwd, spec if "/" in spec or spec == "**" else f"**/{spec}"
 
     @staticmethod
     def _climb(base: Path | None, pattern: str) -> tuple[Path | None, str]:

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.core.plaintext import ControlStripper, plain_line, plain_text, visible_text
+
+CASES = {
+    "\x1b[31mred\x1b[0m": "red",
+    "\x1b]0;title\x07x": "x",
+    "\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\": "link",
+    "\x9b2Jx": "x",
+    "\x1bP1;2|data\x1b\\x": "x",
+    "a\r\nb\rc": "a\nb\nc",
+    "a\x00b\x07c\x7f": "abc",
+    "x\x08y": "y",
+    "\x1bcx": "x",
+    "\x1b(Bx": "x",
+    "\x1b]52;c;never ended": "52;c;never ended",
+    "tab\tand\nline": "tab\tand\nline",
+}
+
+
+@pytest.mark.parametrize(("given_text", "expected"), CASES.items())
+def test_control_sequences_are_removed(given_text: str, expected: str) -> None:
+    assert plain_text(given_text) == expected
+
+
+@given(st.text(alphabet="ab\x1b[]0;m\x07\\\x9b\x9c\x9dP\r\n\x08\x00"), st.integers(1, 5))
+def test_nothing_a_terminal_obeys_survives_however_it_is_cut(text: str, size: int) -> None:
+    stripper = ControlStripper()
+    pieces = [stripper.feed(text[at : at + size]) for at in range(0, len(text), size)] + [stripper.finish()]
+    for result in ("".join(pieces), plain_text(text)):
+        assert not any(char < " " and char not in "\n\t" for char in result)
+        assert not any("\x7f" <= char <= "\x9f" for char in result)
+
+
+def test_a_sequence_cut_in_two_is_still_removed() -> None:
+    stripper = ControlStripper()
+    assert stripper.feed("a\x1b[3") + stripper.feed("1mb\x1b]0;ti") + stripper.feed("tle\x07c") == "abc"
+
+
+def test_a_line_break_cut_in_two_stays_one() -> None:
+    stripper = ControlStripper()
+    assert stripper.feed("a\r") + stripper.feed("\nb") + stripper.finish() == "a\nb"
+
+
+def test_a_string_that_never_ends_does_not_swallow_the_output() -> None:
+    stripper = ControlStripper()
+    text = stripper.feed("\x1b]0;" + "x" * 3000) + stripper.feed("y" * 3000) + stripper.finish()
+    assert len(text) >= 6000
+
+
+def test_visible_text_keeps_every_column() -> None:
+    assert visible_text("a\x1bb\x00\x85\tc") == "a␛b␀\ufffd\tc"
+
+
+def test_a_title_is_one_short_line() -> None:
+    assert plain_line("a\nb\x1b[31m c", 200) == "a b c"
+    assert len(plain_line("x" * 1000, 50)) == 50

@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.permission import Decision, Need, PermissionMode
+from agentcli.permissions.policy import Policy
+from agentcli.permissions.rules import parse_rules
+
+MODES = list(PermissionMode)
+HOME = Path("/home/somebody")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text("a")
+    (tmp_path / "outside.txt").write_text("o")
+    return folder
+
+
+def policy(mode: PermissionMode = PermissionMode.DEFAULT, allow: str = "", ask: str = "", deny: str = "") -> Policy:
+    split = lambda text, source: parse_rules([text] if text else [], source)  # noqa: E731
+    return Policy(mode, split(allow, "flags"), split(ask, "asking.json"), split(deny, "settings.json"), home=HOME)
+
+
+def bash(policy: Policy, command: str, project: Path, cwd: Path | None = None) -> Decision:
+    return policy.decide("Bash", {"command": command}, [Need("execute", command)], cwd or project, [project])
+
+
+def write(policy: Policy, path: Path | str, project: Path) -> Decision:
+    return policy.decide("Edit", {}, [Need("write", str(path))], project, [project])
+
+
+def read(policy: Policy, path: Path | str, project: Path) -> Decision:
+    return policy.decide("Read", {}, [Need("read", str(path))], project, [project])
+
+
+# ------------------------------------------------------------------------------------------------------- modes
+
+
+@pytest.mark.parametrize(
+    ("mode", "behavior"),
+    [
+        ("default", "ask"),
+        ("acceptEdits", "allow"),
+        ("plan", "deny"),
+        ("dontAsk", "deny"),
+        ("bypassPermissions", "allow"),
+    ],
+)
+def test_writing_in_the_project_by_mode(mode: str, behavior: str, project: Path) -> None:
+    assert write(policy(PermissionMode(mode)), project / "a.py", project).behavior == behavior
+
+
+@pytest.mark.parametrize(
+    ("mode", "behavior"),
+    [("default", "ask"), ("acceptEdits", "ask"), ("plan", "deny"), ("dontAsk", "deny"), ("bypassPermissions", "allow")],
+)
+def test_writing_outside_by_mode(mode: str, behavior: str, project: Path) -> None:
+    assert write(policy(PermissionMode(mode)), project.parent / "outside.txt", project).behavior == behavior
+
+
+@pytest.mark.parametrize(
+    ("mode", "behavior"),
+    [("default", "ask"), ("acceptEdits", "ask"), ("plan", "deny"), ("dontAsk", "deny"), ("bypassPermissions", "allow")],
+)
+@pytest.mark.parametrize("command", ["npm test", "ls > x", "echo $(id)", "cd / && ls"])
+def test_commands_that_are_not_read_only_by_mode(mode: str, behavior: str, command: str, project: Path) -> None:
+    assert bash(policy(PermissionMode(mode)), command, project).behavior == behavior
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_reading_in_the_project_is_allowed_in_every_mode(mode: PermissionMode, project: Path) -> None:
+    assert read(policy(mode), project / "a.py", project).behavior == "allow"
+    assert bash(policy(mode), "cat a.py | head -5", project).behavior == "allow"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_call_without_needs_is_allowed_in_every_mode(mode: PermissionMode, project: Path) -> None:
+    assert policy(mode).decide("StructuredOutput", {}, [], project, [project]).behavior == "allow"
+
+
+@pytest.mark.parametrize(
+    ("mode", "behavior"), [("default", "ask"), ("acceptEdits", "ask"), ("plan", "deny"), ("dontAsk", "deny")]
+)
+def test_a_tool_of_somebody_elses_asks(mode: str, behavior: str, project: Path) -> None:
+    decision = policy(PermissionMode(mode)).decide("custom", {}, [Need("other", "custom")], project, [project])
+    assert decision.behavior == behavior
+
+
+def test_plan_mode_holds_against_allow_rules(project: Path) -> None:
+    assert bash(policy(PermissionMode.PLAN, allow="Bash"), "npm test", project).behavior == "deny"
+
+
+# --------------------------------------------------------------------------------------------------- precedence
+
+
+def test_deny_beats_ask_beats_allow_and_the_reason_names_the_rule(project: Path) -> None:
+    everything = policy(allow="Bash", ask="Bash(npm *)", deny="Bash(npm publish *)")
+    denied = bash(everything, "npm publish", project)
+    assert (denied.behavior, denied.reason) == ("deny", "denied by rule Bash(npm publish *) from settings.json")
+    assert (denied.rule, denied.source) == ("Bash(npm publish *)", "settings.json")
+    assert bash(everything, "npm test", project).behavior == "ask"
+    allowed = bash(everything, "make", project)
+    assert (allowed.behavior, allowed.reason) == ("allow", "allowed by rule Bash from flags")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_deny_rules_hold_in_every_mode(mode: PermissionMode, project: Path) -> None:
+    assert bash(policy(mode, deny="Bash(rm *)"), "ls && rm a.py", project).behavior == "deny"
+    assert read(policy(mode, deny="Read(.env)"), project / ".env", project).behavior == "deny"
+    assert write(policy(mode, deny="Edit(.env)"), project / ".env", project).behavior == "deny"
+
+
+def test_ask_rules_hold_in_bypass_mode(project: Path) -> None:
+    assert bash(policy(PermissionMode.BYPASS, ask="Bash(git push *)"), "git push", project).behavior == "ask"
+
+
+def test_dont_ask_mode_runs_what_is_allowed_beforehand(project: Path) -> None:
+    careful = policy(PermissionMode.DONT_ASK, allow="Bash(npm test *)")
+    assert bash(careful, "npm test unit", project).behavior == "allow"
+    assert bash(careful, "npm publish", project).behavior == "deny"
+
+
+# ------------------------------------------------------------------------------------------------------ commands
+
+
+def test_each_part_of_a_command_must_be_allowed_on_its_own(project: Path) -> None:
+    rules = policy(allow="Bash(npm test *)")
+    assert bash(rules, "npm test && ls", project).behavior == "allow"
+    assert bash(rules, "npm test 2>&1 | tail -5", project).behavior == "allow"
+    assert bash(rules, "npm test && npm publish", project).behavior == "ask"
+    assert bash(rules, "npm test | sh", project).behavior == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "npm test $(rm x)",
+        "npm test `rm x`",
+        "npm test > out",
+        "npm test & rm x",
+        "npm test\nrm x",
+        "A=1 npm test",
+        "npm test <(rm x)",
+        "npm test; (rm x)",
+        'npm test "$(rm x)"',
+        "npm test || { rm x; }",
+    ],
+)
+def test_what_cannot_be_split_plainly_never_matches_an_allow_rule(command: str, project: Path) -> None:
+    assert bash(policy(allow="Bash(npm test *)"), command, project).behavior == "ask"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_control_characters_in_a_command_are_refused(mode: PermissionMode, project: Path) -> None:
+    assert bash(policy(mode, allow="Bash"), "ls \x1b[2K", project).behavior == "deny"
+
+
+@pytest.mark.parametrize("mode", [PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf /",
+        "rm -rf /*",
+        "rm -rf ~",
+        "rm -rf ~/",
+        "rm -rf $HOME",
+        "rm -rf ${HOME}",
+        'rm -rf "$HOME"/*',
+        "rm -rf .",
+        "rm -rf *",
+        "rm -rf ./*",
+        "rm -rf ..",
+        "rm -rf ../..",
+        "sudo rm -rf /",
+        "ls && /bin/rm -rf /",
+        "cd / && rm -rf *",
+        "find / -delete",
+        "find . -delete",
+        "find . -type f -exec rm {} +",
+        "bash -c 'rm -rf /'",
+        "rm -rf /home",
+        "rm -rf $PWD",
+        "rmdir /",
+    ],
+)
+def test_removing_what_holds_everything_asks_even_in_bypass(mode: PermissionMode, command: str, project: Path) -> None:
+    assert bash(policy(mode, allow="Bash"), command, project).behavior == "ask"
+
+
+@pytest.mark.parametrize(
+    "command", ["rm -rf build", "rm a.py", "rm -rf ./dist/*", "find . -name '*.pyc' -delete", "rm *.log"]
+)
+def test_ordinary_removal_is_not_asked_about_in_bypass(command: str, project: Path) -> None:
+    assert bash(policy(PermissionMode.BYPASS), command, project).behavior == "allow"
+
+
+def test_removing_the_project_from_a_folder_in_it_asks(project: Path) -> None:
+    (project / "sub").mkdir()
+    assert bash(policy(PermissionMode.BYPASS), f"rm -rf {project}", project, cwd=project / "sub").behavior == "ask"
+
+
+# --------------------------------------------------------------------------------------------------------- paths
+
+
+def test_a_read_only_command_may_not_name_files_outside(project: Path) -> None:
+    assert bash(policy(), f"cat {project.parent}/outside.txt", project).behavior == "ask"
+    assert bash(policy(), "cat ../outside.txt", project).behavior == "ask"
+    (project / "link").symlink_to(project.parent / "outside.txt")
+    assert bash(policy(), "cat link", project).behavior == "ask"
+    assert bash(policy(), "rg '/api/v1' a.py", project).behavior == "allow"
+
+
+def test_reading_through_a_link_that_leads_out_asks(project: Path) -> None:
+    (project / "link").symlink_to(project.parent / "outside.txt")
+    assert read(policy(), project / "link", project).behavior == "ask"
+    assert write(policy(PermissionMode.ACCEPT_EDITS), project / "link", project).behavior == "ask"
+
+
+def test_a_file_that_does_not_exist_yet_is_where_its_folder_leads(project: Path) -> None:
+    (project / "out").symlink_to(project.parent)
+    assert write(policy(PermissionMode.ACCEPT_EDITS), project / "out" / "new.py", project).behavior == "ask"
+    assert write(policy(PermissionMode.ACCEPT_EDITS), project / "new" / "deep.py", project).behavior == "allow"
+
+
+def test_a_folder_with_a_longer_name_is_not_inside(project: Path) -> None:
+    assert read(policy(), f"{project}-other/a", project).behavior == "ask"
+
+
+def test_stored_results_are_readable_without_asking(project: Path) -> None:
+    results = project.parent / "results"
+    results.mkdir()
+    allowed = Policy(readable=(results,))
+    assert read(allowed, results / "bash-1.txt", project).behavior == "allow"
+    assert write(allowed, results / "bash-1.txt", project).behavior == "ask"
+
+
+@pytest.mark.parametrize("mode", [PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS])
+@pytest.mark.parametrize(
+    "name", [".git/config", ".agentcli/settings.json", ".mcp.json", ".vscode/tasks.json", ".envrc"]
+)
+def test_protected_paths_ask_also_when_a_rule_allows(mode: PermissionMode, name: str, project: Path) -> None:
+    assert write(policy(mode, allow="Edit"), project / name, project).behavior == "ask"
+    assert bash(policy(mode, allow="Bash"), f"cp a.py {name}", project).behavior == "ask"
+    assert write(policy(PermissionMode.BYPASS), project / name, project).behavior == "allow"
+
+
+def test_a_protected_path_behind_a_link_asks(project: Path) -> None:
+    (project / ".git").mkdir()
+    (project / "innocent").symlink_to(project / ".git")
+    assert write(policy(PermissionMode.ACCEPT_EDITS), project / "innocent" / "config", project).behavior == "ask"
+
+
+@pytest.mark.parametrize(
+    "command", ["cat .env", "cat < .env", "cat ./.env", "cp .env x", "git show HEAD:.env", "cat '.env'", "cat sub/.env"]
+)
+def test_file_rules_bind_the_shell_where_its_text_names_the_file(command: str, project: Path) -> None:
+    assert bash(policy(allow="Bash", deny="Read(.env)"), command, project).behavior == "deny"
+
+
+def test_recursive_searches_ask_while_files_are_hidden(project: Path) -> None:
+    assert bash(policy(), "grep -rn x .", project).behavior == "allow"
+    assert bash(policy(deny="Read(.env)"), "grep -rn x .", project).behavior == "ask"
+    assert bash(policy(deny="Read(.env)"), "cat a.py", project).behavior == "allow"
+
+
+def test_deny_patterns_hold_after_the_working_directory_has_moved(project: Path) -> None:
+    (project / "sub").mkdir()
+    rules = policy(deny="Read(.env)")
+    decision = rules.decide("Read", {}, [Need("read", str(project / ".env"))], project / "sub", [project])
+    assert decision.behavior == "deny"
+
+
+def test_path_rules_allow_beyond_the_project(project: Path) -> None:
+    outside = project.parent / "outside.txt"
+    assert read(policy(allow=f"Read(/{outside})"), outside, project).behavior == "allow"
+    assert write(policy(allow=f"Read(/{outside})"), outside, project).behavior == "ask"
+    assert write(policy(allow=f"Edit(/{outside})"), outside, project).behavior == "allow"
+    assert read(policy(allow=f"Edit(/{outside})"), outside, project).behavior == "allow"
+
+
+def test_a_rule_for_the_whole_tool_is_about_that_tool_only(project: Path) -> None:
+    decision = policy(allow="Edit").decide("Write", {}, [Need("write", str(project / "x"))], project, [project])
+    assert decision.behavior == "ask"
+
+
+# --------------------------------------------------------------------------------------------------- suggestions
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("npm run build", ["Bash(npm run build)", "Bash(npm run build *)"]),
+        ("git push origin main", ["Bash(git push origin main)", "Bash(git push *)"]),
+        ("ls && make test", ["Bash(make test)", "Bash(make test *)"]),
+        ("python x.py", ["Bash(python x.py)"]),
+        ("rm -rf build", ["Bash(rm -rf build)"]),
+        ("echo $(id)", []),
+    ],
+)
+def test_suggested_rules_are_narrow_first(command: str, expected: list[str]) -> None:
+    assert policy().suggestions("Bash", {"command": command}, [Need("execute", command)]) == expected
+
+
+@pytest.mark.parametrize(
+    "command", ["npm run build", "git push origin main 2>&1", "ls && make test", "echo 'a(b)c' > /dev/null; tsc -p x"]
+)
+def test_a_suggested_rule_makes_the_question_go_away(command: str, project: Path) -> None:
+    start = policy()
+    assert bash(start, command, project).behavior in ("ask", "allow")
+    rules = start.suggestions("Bash", {}, [Need("execute", command)])
+    for rule in rules[:1]:
+        assert bash(start.with_allowed([rule], "this session"), command, project).behavior == "allow"
+
+
+def test_a_suggested_path_rule_makes_the_question_go_away(project: Path) -> None:
+    for name in ("new.py", "we[i]rd*.py", "(x).py"):
+        needs = [Need("write", str(project / name))]
+        for rule in policy().suggestions("Edit", {}, needs):
+            assert write(policy().with_allowed([rule], "this session"), project / name, project).behavior == "allow"
+
+
+def test_a_tool_denied_altogether_is_known_beforehand() -> None:
+    assert policy(deny="Bash").refuses_always("Bash")
+    assert not policy(deny="Bash(rm *)").refuses_always("Bash")

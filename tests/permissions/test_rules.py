@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.errors import UsageError
+from agentcli.core.shell import plain_commands
+from agentcli.permissions.paths import PathPattern, is_protected
+from agentcli.permissions.rules import parse_rule, parse_rule_list
+
+
+def test_commas_and_blanks_inside_parentheses_do_not_split() -> None:
+    assert parse_rule_list("A,B(x,y:*)") == ("A", "B(x,y:*)")
+    assert parse_rule_list("Read Bash(npm run test *), Edit(src/(a)/**)") == (
+        "Read", "Bash(npm run test *)", "Edit(src/(a)/**)",
+    )  # fmt: skip
+    assert parse_rule_list("") == ()
+
+
+@pytest.mark.parametrize("text", ["", "Bash(", "Bash(x", "two words(x)", "Bash)x("])
+def test_what_is_no_rule_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(UsageError, match="Not a permission rule"):
+        parse_rule(text, "--allowedTools")
+
+
+def test_a_rule_knows_where_it_came_from() -> None:
+    rule = parse_rule(" Bash(npm test) ", "settings.json")
+    assert (rule.tool, rule.spec, rule.source, rule.text) == ("Bash", "npm test", "settings.json", "Bash(npm test)")
+
+
+@pytest.mark.parametrize("text", ["Bash", "Bash()", "Bash(*)"])
+def test_an_empty_or_starred_spec_is_the_whole_tool(text: str) -> None:
+    assert parse_rule(text).spec is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "matches"),
+    [
+        ("Bash", "Bash", True),
+        ("Bash", "BashOutput", False),
+        ("mcp__files", "mcp__files__read", True),
+        ("mcp__files", "mcp__files2__read", False),
+        ("mcp__files__*", "mcp__files__read", True),
+        ("mcp__files__read", "mcp__files__write", False),
+        ("Agent", "Task", True),
+        ("*", "Anything", True),
+    ],
+)
+def test_tool_names(rule: str, tool: str, matches: bool) -> None:
+    assert parse_rule(rule).names(tool) is matches
+
+
+@pytest.mark.parametrize(
+    ("spec", "command", "matches"),
+    [
+        ("npm run test *", "npm run test", True),
+        ("npm run test *", "npm run test unit", True),
+        ("npm run test *", "npm run tests", False),
+        ("npm run test:*", "npm run test unit", True),
+        ("npm run test:*", "npm run test:unit", False),
+        ("npm test", "npm test", True),
+        ("npm test", "npm  test", True),
+        ("npm test", "npm test --watch", False),
+        ("npm*", "npmx", True),
+        ("git * main", "git push origin main", True),
+        ("git * main", "git push origin other", False),
+        ("* --version", "node --version", True),
+    ],
+)
+def test_command_prefixes_end_at_a_word(spec: str, command: str, matches: bool) -> None:
+    parts = plain_commands(command)
+    assert parts is not None
+    assert parse_rule(f"Bash({spec})").matches_part(parts[0]) is matches
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf x",
+        "ls && rm -rf x",
+        "/bin/rm -rf x",
+        "sudo rm -rf x",
+        "bash -c 'rm -rf x'",
+        "echo $(rm -rf x)",
+        "find . -exec rm {} ;",
+        "r''m -rf x",
+        "xargs rm < list",
+        "a=1 rm x",
+        "rm",
+    ],
+)
+def test_a_deny_rule_sees_a_command_anywhere(command: str) -> None:
+    assert parse_rule("Bash(rm *)").matches_somewhere(command)
+
+
+def test_a_deny_rule_does_not_match_other_words() -> None:
+    assert not parse_rule("Bash(rm *)").matches_somewhere("npm run format; ls rmdir.txt")
+
+
+def test_a_hostile_command_does_not_take_long_to_match() -> None:
+    command = "a " * 20_000
+    assert not parse_rule("Bash(* x * y * z)").matches_somewhere(command)
+    assert not parse_rule("Bash(rm *)").matches_somewhere(command)
+
+
+@pytest.mark.parametrize(
+    ("spec", "path", "matches"),
+    [
+        (".env", "/p/.env", True),
+        (".env", "/p/sub/.env", True),
+        (".env", "/p/.envx", False),
+        (".env", "/other/.env", False),
+        ("*.key", "/p/a/b.key", True),
+        ("src/**", "/p/src/a/b.py", True),
+        ("src/**", "/p/src", True),
+        ("src", "/p/src/a.py", True),
+        ("src/*.py", "/p/src/a.py", True),
+        ("src/*.py", "/p/src/d/a.py", False),
+        ("src/*.py", "/p/x/src/a.py", False),
+        ("//etc/**", "/etc/passwd", True),
+        ("//etc/**", "/p/etc/passwd", False),
+        ("~/.ssh/**", "/home/u/.ssh/id", True),
+        ("~/.ssh/**", "/p/.ssh/id", False),
+        ("/docs/**", "/root-of-settings/docs/a", True),
+        ("/docs/**", "/p/docs/a", False),
+        ("./a.txt", "/p/a.txt", True),
+        ("../x/*", "/x/y", True),
+        ("**", "/p/any/thing", True),
+        ("**", "/p", True),
+    ],
+)
+def test_path_patterns(spec: str, path: str, matches: bool) -> None:
+    pattern = PathPattern(spec, Path("/p"), Path("/root-of-settings"), Path("/home/u"))
+    assert pattern.matches(path, strict=True) is matches
+    assert pattern.matches(path, strict=False) is matches
+
+
+def test_a_link_is_denied_by_either_side_and_allowed_by_both_only(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "link").symlink_to(tmp_path / "secret" / "key")
+    link = str(tmp_path / "open" / "link")
+    for spec in ("open/**", "secret/**"):
+        pattern = PathPattern(spec, tmp_path, tmp_path)
+        assert pattern.matches(link, strict=False)
+        assert not pattern.matches(link, strict=True)
+
+
+def test_a_missing_file_is_where_its_parents_lead(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "alias").symlink_to(tmp_path / "real")
+    assert PathPattern("real/**", tmp_path, tmp_path).matches(str(tmp_path / "alias" / "new"), strict=False)
+
+
+def test_deny_patterns_ignore_case_and_allow_patterns_do_not() -> None:
+    pattern = PathPattern(".env", Path("/p"), Path("/p"))
+    assert pattern.matches("/p/.ENV", strict=False)
+    assert not pattern.matches("/p/.ENV", strict=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "protected"),
+    [
+        ("/p/.git/config", True),
+        ("/p/.git", True),
+        ("/p/sub/.git/hooks/x", True),
+        ("/p/.GIT/config", True),
+        ("/p/.gitignore", False),
+        ("/p/.agentcli/settings.json", True),
+        ("/p/.claude/x", True),
+        ("/p/.mcp.json", True),
+        ("/home/u/.bashrc", True),
+        ("/p/.vscode/tasks.json", True),
+        ("/p/.idea/x", True),
+        ("/p/.husky/pre-commit", True),
+        ("/p/.envrc", True),
+        ("/p/.env", False),
+        ("/p/.venv/bin/activate", True),
+        ("/p/venv/bin/activate.fish", True),
+        ("/p/activate.py", False),
+        ("/p/src/a.py", False),
+    ],
+)
+def test_protected_paths(path: str, protected: bool) -> None:
+    assert is_protected(path) is protected

@@ -1,0 +1,308 @@
+"""Bash with real processes. Waits end on what a process does, never on a fixed sleep."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tracemalloc
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.abort import AbortController, AbortReason
+from agentcli.tools import output as output_module
+from agentcli.tools.base import Output, Progress
+from agentcli.tools.bash import Bash
+from tests.tools.running import context_in, run, run_fully, text_of
+
+pytestmark = pytest.mark.anyio
+
+
+def alive(pid: int) -> bool:
+    """Running, and not merely waiting to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def until_file(path: Path) -> str:
+    async with asyncio.timeout(10):
+        while not (path.exists() and path.read_text().endswith("\n")):
+            await asyncio.sleep(0.005)
+    return path.read_text()
+
+
+async def test_output_and_success(tmp_path: Path) -> None:
+    output = await run(Bash(), context_in(tmp_path), command="echo out; echo err >&2")
+    assert (text_of(output), output.is_error, output.summary) == ("out\nerr", False, "exit code 0")
+    assert output.structured["exit_code"] == 0
+
+
+async def test_a_failure_states_its_exit_code(tmp_path: Path) -> None:
+    output = await run(Bash(), context_in(tmp_path), command="echo oops; exit 3")
+    assert output.is_error
+    assert text_of(output) == "oops\n\nExit code 3"
+
+
+async def test_no_output_is_said(tmp_path: Path) -> None:
+    assert text_of(await run(Bash(), context_in(tmp_path), command="true")) == "(no output, exit code 0)"
+
+
+async def test_a_syntax_error_is_an_ordinary_failure(tmp_path: Path) -> None:
+    output = await run(Bash(), context_in(tmp_path), command="if")
+    assert output.is_error
+    assert "syntax error" in text_of(output)
+
+
+async def test_death_by_signal_is_named(tmp_path: Path) -> None:
+    output = await run(Bash(), context_in(tmp_path), command="kill -KILL $$")
+    assert "SIGKILL" in text_of(output)
+
+
+async def test_control_sequences_do_not_reach_anybody(tmp_path: Path) -> None:
+    output = await run(Bash(), context_in(tmp_path), command=r"printf '\033[31mred\033[0m\033]0;title\007\000 \200\n'")
+    assert text_of(output) == "red \ufffd"
+
+
+async def test_binary_output_is_only_counted(tmp_path: Path) -> None:
+    output = await run(Bash(), context_in(tmp_path), command="head -c 5000 /dev/urandom; head -c 100 /dev/zero")
+    assert text_of(output) == "[binary output, 5,100 bytes]"
+
+
+async def test_standard_input_is_empty_and_there_is_no_terminal(tmp_path: Path) -> None:
+    output = await run(Bash(), context_in(tmp_path), command="cat; tty; echo $TERM")
+    assert text_of(output) == "not a tty\ndumb"
+
+
+async def test_keys_and_loader_variables_are_not_inherited(tmp_path: Path) -> None:
+    environ = {
+        **os.environ,
+        "ANTHROPIC_API_KEY": "k",
+        "OTHER_API_KEY": "k",
+        "ANTHROPIC_AUTH_TOKEN": "t",
+        "LD_PRELOAD": "",
+        "KEPT": "1",
+    }
+    context = context_in(tmp_path, environ=environ)
+    text = text_of(await run(Bash(), context, command="env"))
+    names = {line.partition("=")[0] for line in text.splitlines()}
+    assert not names & {"ANTHROPIC_API_KEY", "OTHER_API_KEY", "ANTHROPIC_AUTH_TOKEN", "LD_PRELOAD"}
+    assert "KEPT=1" in text
+    assert {"GIT_OPTIONAL_LOCKS=0", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0"} <= set(text.splitlines())
+
+
+# ------------------------------------------------------------------------------------------------ working directory
+
+
+async def test_cd_carries_over_inside_the_working_directories(tmp_path: Path) -> None:
+    (tmp_path / "sub dir").mkdir()
+    output = await run(Bash(), context_in(tmp_path), command="cd 'sub dir'")
+    assert output.new_cwd == Path(os.path.realpath(tmp_path / "sub dir"))
+    assert (await run(Bash(), context_in(tmp_path), command="cd 'sub dir'; exit 1")).new_cwd is not None
+
+
+async def test_cd_to_outside_is_not_kept_and_said(tmp_path: Path) -> None:
+    output = await run(Bash(), context_in(tmp_path), command="cd /")
+    assert output.new_cwd is None
+    assert "outside the working directories" in text_of(output)
+
+
+async def test_a_directory_that_is_gone_is_not_taken_over(tmp_path: Path) -> None:
+    output = await run(Bash(), context_in(tmp_path), command="mkdir x && cd x && rmdir ../x")
+    assert output.new_cwd is None
+
+
+async def test_a_working_directory_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    context = context_in(tmp_path / "gone")
+    assert "is gone" in text_of(await run(Bash(), context, command="ls"))
+
+
+# --------------------------------------------------------------------------------------------------------- size
+
+
+async def test_long_output_keeps_head_and_tail_and_the_rest_in_a_file(tmp_path: Path) -> None:
+    context = context_in(tmp_path, results_dir=tmp_path / "results")
+    output = await run(Bash(), context, command="seq 1 100000")
+    text = text_of(output)
+    assert text.startswith("1\n2\n")
+    assert text.endswith("99999\n100000")
+    assert len(text) < 31_000
+    saved = Path(output.structured["saved_to"])
+    assert str(saved) in text
+    assert saved.read_text().split() == [str(number) for number in range(1, 100_001)]
+    assert saved.stat().st_mode & 0o777 == 0o600
+
+
+async def test_long_output_without_a_folder_for_it_is_only_shortened(tmp_path: Path) -> None:
+    output = await run(Bash(), context_in(tmp_path), command="seq 1 100000")
+    assert "characters left out" in text_of(output)
+    assert output.structured["saved_to"] is None
+
+
+async def test_output_without_line_breaks_is_cut_the_same_way(tmp_path: Path) -> None:
+    context = context_in(tmp_path, results_dir=tmp_path / "results")
+    output = await run(Bash(), context, command="head -c 300000 /dev/zero | tr '\\0' x")
+    assert len(text_of(output)) < 31_000
+    assert Path(output.structured["saved_to"]).stat().st_size == 300_000
+
+
+async def test_memory_stays_constant_and_the_file_is_capped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_module, "FILE_LIMIT", 1_000_000)
+    context = context_in(tmp_path, results_dir=tmp_path / "results")
+    tracemalloc.start()
+    try:
+        output = await run(Bash(), context, command="yes 0123456789 | head -c 40000000")
+        _now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 12_000_000
+    assert Path(output.structured["saved_to"]).stat().st_size == 1_000_000
+    assert len(text_of(output)) < 31_000
+
+
+async def test_a_file_that_cannot_be_written_does_not_fail_the_command(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file where the folder should be")
+    context = context_in(tmp_path, results_dir=tmp_path / "results")
+    output = await run(Bash(), context, command="seq 1 100000")
+    assert not output.is_error
+    assert output.structured["saved_to"] is None
+
+
+# ------------------------------------------------------------------------------------------------- ends and aborts
+
+
+async def test_a_timeout_ends_the_group_and_keeps_the_output(tmp_path: Path) -> None:
+    output = await run(Bash(), context_in(tmp_path), command="echo $$; echo before; sleep 100", timeout=300)
+    text = text_of(output)
+    assert output.is_error
+    assert "before" in text
+    assert "after 0.3 s" in text
+    assert not alive(int(text.split()[0]))
+
+
+async def test_a_time_limit_is_never_longer_than_ten_minutes(tmp_path: Path) -> None:
+    assert not (await run(Bash(), context_in(tmp_path), command="true", timeout=10**9)).is_error
+
+
+async def test_a_grandchild_that_holds_the_pipe_does_not_hold_the_result(tmp_path: Path) -> None:
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    output = await run(Bash(), context_in(tmp_path), command="sleep 100 & echo $!")
+    assert loop.time() - start < 5
+    text = text_of(output)
+    assert "left running" in text
+    assert not alive(int(text.split()[0]))
+
+
+async def test_an_abort_ends_the_whole_group_at_once(tmp_path: Path) -> None:
+    controller = AbortController()
+    marker = tmp_path / "pids"
+    command = f"(sleep 100 & echo $! > {marker}.child; wait) & echo said; echo $$ $! > {marker}; wait"
+    task = asyncio.ensure_future(run(Bash(), context_in(tmp_path), controller.signal, command=command))
+    pids = [int(pid) for pid in (await until_file(marker) + await until_file(Path(f"{marker}.child"))).split()]
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    controller.abort(AbortReason.USER_CANCEL)
+    output = await task
+    assert loop.time() - start < 1.5
+    assert not any(alive(pid) for pid in pids)
+    assert output.is_error
+    assert text_of(output).startswith("said\n")
+    assert "stopped" in text_of(output)
+
+
+async def test_an_abort_ends_a_command_that_ignores_it(tmp_path: Path) -> None:
+    controller = AbortController()
+    marker = tmp_path / "pid"
+    command = f"trap '' TERM; echo $$ > {marker}; while true; do sleep 100; done"
+    task = asyncio.ensure_future(run(Bash(), context_in(tmp_path), controller.signal, command=command))
+    pid = int(await until_file(marker))
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    controller.abort()
+    await task
+    assert loop.time() - start < 4
+    assert not alive(pid)
+
+
+async def test_an_abort_before_the_start_starts_nothing(tmp_path: Path) -> None:
+    controller = AbortController()
+    controller.abort()
+    output = await run(Bash(), context_in(tmp_path), controller.signal, command=f"touch {tmp_path}/made")
+    assert output.is_error
+    assert not (tmp_path / "made").exists()
+
+
+async def test_cancelling_the_task_ends_the_group_and_waits_for_it(tmp_path: Path) -> None:
+    marker = tmp_path / "pid"
+    task = asyncio.ensure_future(
+        run(Bash(), context_in(tmp_path), command=f"trap '' TERM; echo $$ > {marker}; while true; do sleep 100; done")
+    )
+    pid = int(await until_file(marker))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not alive(pid)
+
+
+async def test_closing_the_generator_ends_the_group(tmp_path: Path) -> None:
+    events = Bash().run({"command": "echo $$; sleep 100"}, context_in(tmp_path), AbortController().signal)
+    async with aclosing(events):
+        first = await anext(events)
+    assert isinstance(first, Progress)
+    assert not alive(int(first.text))
+
+
+async def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    context = context_in(tmp_path)
+    await run(Bash(), context, command="true")
+    before = set(os.listdir("/proc/self/fd"))
+    for command in ("true", "sleep 100 & true", "exit 2"):
+        await run(Bash(), context, command=command)
+    assert len(set(os.listdir("/proc/self/fd"))) == len(before)
+
+
+# -------------------------------------------------------------------------------------------------------- progress
+
+
+async def test_live_output_comes_as_progress(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    context, signal = context_in(tmp_path), AbortController().signal
+    events = Bash().run({"command": f"echo early; cat {gate}; echo late"}, context, signal)
+    async with aclosing(events):
+        first = await anext(events)
+        assert isinstance(first, Progress)
+        assert first.text == "early\n"
+        await asyncio.to_thread(gate.write_text, "")
+        rest = [event async for event in events]
+    assert isinstance(rest[-1], Output)
+    assert text_of(rest[-1]) == "early\nlate"
+
+
+async def test_a_flood_makes_few_progress_events(tmp_path: Path) -> None:
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    _output, progress = await run_fully(Bash(), context_in(tmp_path), command="yes | head -c 5000000")
+    assert len(progress) <= (loop.time() - start) * 10 + 1
+    assert all(len(event.text) <= 4_000 for event in progress)
+
+
+# ------------------------------------------------------------------------------------------------------ the rest
+
+
+def test_what_only_reads_is_safe(tmp_path: Path) -> None:
+    assert Bash().is_safe({"command": "ls -la"})
+    assert not Bash().is_safe({"command": "rm x"})
+
+
+def test_control_characters_are_refused_before_anybody_is_asked(tmp_path: Path) -> None:
+    assert "control characters" in str(Bash().check({"command": "ls \x1b[A"}, context_in(tmp_path)))
+    assert Bash().check({"command": "ls\n\tpwd"}, context_in(tmp_path)) is None
+
+
+def test_a_title_is_made_of_anything() -> None:
+    assert Bash().title({}) == "Bash"
+    assert Bash().title({"command": "echo a\n\x1b[31mb"}) == "Bash echo a b"
