@@ -10,7 +10,6 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agentcli.assemble import Options
 from agentcli.cli.parse import Parsed
@@ -147,20 +146,14 @@ def _json_schema(given: str | None, cwd: Path) -> Json | None:
     flag = "--json-schema"
     text = given if given.lstrip().startswith(("{", "[")) else _read(given, cwd, flag)
     try:
-        schema: Any = json.loads(text)
+        schema: Json = json.loads(text)
     except ValueError as error:
         raise UsageError(f"{flag} is not valid JSON: {error}.") from None
-    if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-        raise UsageError(f'{flag} must describe an object: {{"type": "object", "properties": …}}.')
-    # Costs a tenth of a second, and only those who use the flag.
-    from jsonschema import SchemaError
-    from jsonschema.validators import validator_for
+    from agentcli.tools.structured import schema_problem
 
-    try:
-        validator_for(schema).check_schema(schema)
-    except SchemaError as error:
-        where = "/".join(str(part) for part in error.absolute_path) or "the top level"
-        raise UsageError(f"{flag} is not a valid JSON schema: at {where}, {error.message}.") from None
+    problem = schema_problem(schema)
+    if problem is not None:
+        raise UsageError(f"{flag}: {problem}")
     return schema
 
 

@@ -62,12 +62,27 @@ def _start(parsed: Parsed, environ: Mapping[str, str], stdin_open: bool) -> int:
         raise UsageError(
             "The interactive app is not part of this version. Use agentcli -p 'PROMPT'; agentcli --help says more."
         )
-    invocation = build_invocation(parsed, _current_folder())
+    try:
+        invocation = build_invocation(parsed, _current_folder())
+    except UsageError as error:
+        _tell_programs(str(error), parsed)
+        raise
     from agentcli.headless.run import run
     from agentcli.headless.streams import Streams
 
     _keep_tracebacks_off_the_screen(environ)
     return run(invocation.options, invocation.headless, Streams(stdin=0 if stdin_open else None))
+
+
+def _tell_programs(message: str, parsed: Parsed) -> None:
+    """Who asked for JSON gets a result also when nothing could be started."""
+    if parsed.get("output_format", "text") == "text":
+        return
+    from agentcli.core.ids import RandomIds
+    from agentcli.headless.encode import encode_whole
+    from agentcli.headless.result_frame import failure_frame
+
+    os.write(1, encode_whole(failure_frame(message, "", RandomIds().new())))
 
 
 def _keep_tracebacks_off_the_screen(environ: Mapping[str, str]) -> None:

@@ -12,11 +12,14 @@ from typing import Protocol
 from agentcli.core.events import Event
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Json
+from agentcli.core.plaintext import plain_line
 from agentcli.headless.encode import encode_line
 from agentcli.headless.notices import ALWAYS, VERBOSE, WATCHED, notice
 from agentcli.headless.result_frame import failure_frame
 from agentcli.headless.stream_json import Frames
 from agentcli.headless.streams import Writer, complain, is_terminal
+
+_LONGEST_LINE = 2000
 
 
 class Output(Protocol):
@@ -45,8 +48,9 @@ class Notices:
         if importance >= threshold:
             self.say(line)
 
-    def say(self, line: str) -> None:
-        complain(self.stderr, f"agentcli: {line}")
+    def say(self, text: str) -> None:
+        """One line, whatever the text holds: it may be a server's."""
+        complain(self.stderr, f"agentcli: {plain_line(text, _LONGEST_LINE)}")
 
 
 class StreamJsonOutput:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from typer.main import get_command
 
 from agentcli.cli.app import build_app
+from agentcli.cli.crash import ReportingHandler
 from agentcli.cli.flags import BY_NAME, COMMANDS, FLAGS
 from agentcli.cli.main import main
 from agentcli.cli.parse import parse
@@ -123,6 +125,39 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     assert shown.err.startswith("agentcli: ")
     assert shown.err.count("\n") == 1
     assert shown.out == ""
+
+
+def test_a_program_gets_a_result_also_for_wrong_usage(capfd: pytest.CaptureFixture[str], place: Path) -> None:
+    assert main(["-p", "x", "--output-format", "json", "--add-dir", "nowhere"], os.environ) == 2
+    shown = capfd.readouterr()
+    frame = json.loads(shown.out)
+    assert (frame["type"], frame["is_error"]) == ("result", True)
+    assert f"agentcli: {frame['result']}\n" == shown.err
+
+
+def test_an_interrupt_while_starting_is_quiet(
+    capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("agentcli.cli.main.parse", interrupted)
+    assert main(["-p", "x"], os.environ) == 130
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_logged_exception_becomes_a_report_and_a_sentence(tmp_path: Path) -> None:
+    told: list[str] = []
+    logger = logging.Logger("apart")
+    logger.addHandler(ReportingHandler({"AGENTCLI_STATE_DIR": str(tmp_path)}, told.append))
+    logger.warning("only a warning")
+    try:
+        raise ZeroDivisionError("oops")
+    except ZeroDivisionError:
+        logger.exception("the submission failed")
+    [report] = (tmp_path / "crashes").iterdir()
+    assert len(told) == 1
+    assert str(report) in told[0]
 
 
 def test_a_folder_that_is_gone_is_said(capfd: pytest.CaptureFixture[str], place: Path) -> None:

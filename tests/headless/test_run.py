@@ -200,6 +200,31 @@ def test_a_permission_question_is_answered_with_a_denial(terminal: Terminal) -> 
     assert (request_id, answer.behavior) == ("q1", "deny")
 
 
+def test_on_a_terminal_the_answer_carries_no_control_sequences(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    engine = FakeEngine([started(), result(text="a\x1b]0;title\x07\tb\x9b31m\x1b[2Jc\nd")])
+    settings = HeadlessSettings(prompt="hi")
+    assert run(Options(), settings, Streams(theirs, theirs, theirs), lambda _options: engine) == 0  # type: ignore[arg-type, return-value]
+    shown = os.read(ours, 1000)
+    os.close(ours)
+    os.close(theirs)
+    assert shown.replace(b"\r\n", b"\n").expandtabs() == b"a\tbc\nd\n".expandtabs()
+
+
+def test_into_a_pipe_the_answer_goes_as_it_is(terminal: Terminal) -> None:
+    terminal.run([result(text="a\x1b[31mb")])
+    assert terminal.out == "a\x1b[31mb\n"
+
+
+def test_a_terminal_as_standard_input_is_not_read(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    settings = HeadlessSettings(prompt=None)
+    assert run(Options(), settings, Streams(theirs, theirs, theirs), raising(AssertionError())) == 2
+    assert b"There is no prompt" in os.read(ours, 1000)
+    os.close(ours)
+    os.close(theirs)
+
+
 # ------------------------------------------------------------------------------------------------------- signals
 
 

@@ -1,0 +1,76 @@
+"""What is deferred stays deferred: a start pays only for what it uses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.program import REPOSITORY, Program
+from tests.support.scripts import reply, say
+from tests.support.server import LoopbackServer
+
+HEAVY = {"anthropic", "typer", "rich", "textual", "pydantic", "prompt_toolkit", "jsonschema", "mcp", "watchfiles"}
+
+
+def modules_after(code: str) -> set[str]:
+    line = f"import sys; before = set(sys.modules); {code}; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run(
+        [sys.executable, "-c", line], capture_output=True, text=True, check=True, cwd=REPOSITORY, timeout=30
+    )
+    return set(done.stdout.split("\n")[-2].split())
+
+
+def outside(modules: set[str]) -> set[str]:
+    tops = {name.partition(".")[0] for name in modules}
+    return {top for top in tops if top not in sys.stdlib_module_names and top != "agentcli"}
+
+
+def test_the_version_costs_no_import_of_other_packages() -> None:
+    assert outside(modules_after("from agentcli.__main__ import print_version; print_version()")) == set()
+
+
+def test_the_package_itself_costs_nothing() -> None:
+    assert modules_after("import agentcli") <= {"__future__", "agentcli", "typing"} | modules_after("import typing")
+
+
+def test_parsing_flags_is_standard_library_only() -> None:
+    assert outside(modules_after("from agentcli.cli.parse import parse; parse(['-p', 'x', '--model=m'])")) == set()
+
+
+def test_the_version_is_printed_by_both_flags() -> None:
+    for flag in ("-v", "--version"):
+        done = subprocess.run(
+            [sys.executable, "-m", "agentcli", flag], capture_output=True, text=True, cwd=REPOSITORY, timeout=30
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        number, name = done.stdout.split()
+        assert name == "(agentcli)"
+        assert number.count(".") == 2
+
+
+@pytest.mark.anyio
+async def test_a_headless_run_imports_nothing_heavy(program: Program) -> None:
+    code = (
+        "import os, sys, json\n"
+        "from agentcli.cli.main import main\n"
+        "code = main(['-p', 'hi', '--output-format', 'stream-json'], os.environ)\n"
+        "print(json.dumps({'code': code, 'modules': sorted({name.partition('.')[0] for name in sys.modules})}))\n"
+    )
+    async with LoopbackServer(reply(say("hi"))) as server:
+        program.talk_to(server.url)
+        import asyncio
+
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", code),
+            env=program.environ,
+            cwd=program.work,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        out, _err = await process.communicate()
+    last = json.loads(out.splitlines()[-1])
+    assert last["code"] == 0
+    assert HEAVY & set(last["modules"]) == set()
