@@ -230,7 +230,7 @@ class Engine:
         async with aclosing(work) as events:
             async for event in events:
                 yield event
-                if (notice_text := self._parts.store.take_notice()) is not None:
+                while (notice_text := self._parts.store.take_notice()) is not None:
                     yield ev.NoticeRaised(text=notice_text, level="warning", code="session")
 
     async def _compaction(self, focus: str, controller: AbortController) -> AsyncGenerator[ev.Event, None]:

@@ -21,6 +21,7 @@ from agentcli.core.permission import Need, PermissionMode
 from agentcli.permissions.policy import Policy
 from agentcli.providers.catalog import Catalog
 from agentcli.providers.scripted import ScriptedTransport
+from agentcli.session.base import Store
 from agentcli.session.null import NullStore
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.registry import Registry
@@ -105,14 +106,18 @@ class Bench:
 
     engine: Engine
     transport: ScriptedTransport
-    store: NullStore
+    store: Store
+    refused: list[str]
+    """What the API would have refused of the requests so far; must stay empty."""
 
     @property
     def requests(self) -> list[Json]:
         return self.transport.requests
 
     async def run(self, prompt: str = "go") -> list[ev.Event]:
-        return await collect(self.engine.submit(prompt))
+        events = await collect(self.engine.submit(prompt))
+        assert self.refused == []
+        return events
 
 
 async def collect(events: AsyncGenerator[ev.Event, None]) -> list[ev.Event]:
@@ -123,9 +128,10 @@ async def collect(events: AsyncGenerator[ev.Event, None]) -> list[ev.Event]:
 def bench(*replies: Json | str, tools: Sequence[Any] = (), **rest: Any) -> Bench:
     """An engine on a script. Every request is checked against what the API refuses."""
 
+    refused: list[str] = []
+
     def check(body: Json) -> None:
-        wrong = problems(body)
-        assert not wrong, f"the API would refuse this request: {wrong}"
+        refused.extend(problems(body))
 
     transport = rest.pop("transport", None) or transport_for(*replies, on_request=check)
     mode = rest.pop("mode", PermissionMode.BYPASS)
@@ -146,7 +152,7 @@ def bench(*replies: Json | str, tools: Sequence[Any] = (), **rest: Any) -> Bench
         audience=rest.pop("audience", Audience.NOBODY),
         **rest,
     )
-    return Bench(Engine(conversation), transport, store)
+    return Bench(Engine(conversation), transport, store, refused)
 
 
 def kinds(events: Sequence[ev.Event]) -> list[str]:

@@ -36,7 +36,12 @@ class _JumpingSelector(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
+    """`steps` counts iterations; `act_at` runs something between two of them: that is at every point where anything
+    can be awaiting."""
+
     def __init__(self) -> None:
+        self.steps = 0
+        self.act_at: dict[int, Callable[[], object]] = {}
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
         # Timers within the resolution of the clock count as due: without this a rounding error could spin.
@@ -44,6 +49,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jumping.now
+
+    def _run_once(self) -> None:
+        self.steps += 1
+        if (action := self.act_at.pop(self.steps, None)) is not None:
+            action()
+        super()._run_once()  # type: ignore[misc]
 
 
 def run_virtual(main: Callable[[], Coroutine[Any, Any, T]] | Coroutine[Any, Any, T]) -> T:
