@@ -1,0 +1,428 @@
+"""How tools run inside a turn: order, concurrency, permission, failures (SPEC T1 to T10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.agent.executor import BatchExecutor
+from agentcli.agent.ports import NoHooks, PostToolVerdict, PreToolVerdict, Seams
+from agentcli.agent.profile import Tuning
+from agentcli.agent.questions import Audience
+from agentcli.core import events as ev
+from agentcli.core.messages import Json, Origin, ToolResultBlock, ToolUseBlock
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.tools.base import Output
+from tests.support.fakes import Bench, FakeTool, bench, collect, kinds, only, result_of
+from tests.support.scripts import call, call_raw, call_with_id, fault, pause, reply, say
+from tests.support.virtual import run_virtual
+
+
+def played(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    def run() -> None:
+        run_virtual(test)
+
+    run.__name__ = test.__name__
+    return run
+
+
+def result_text(b: Bench, index: int = 0) -> str:
+    results = [r for m in b.engine.messages for r in m.tool_results]
+    return results[index].text
+
+
+@played
+async def test_safe_tools_start_and_finish_while_the_reply_still_streams() -> None:
+    """Four slow readers and a slow stream: the first has finished before the stream ends (order, not time)."""
+    tool = FakeTool(seconds=1)
+    steps = [item for n in range(4) for item in (call("Look", what=str(n)), pause(2), say(f"next {n}"))]
+    b = bench(reply(*steps), "Done.", tools=[tool])
+    async with b.engine:
+        events = await b.run()
+    names = kinds(events)
+    assert names.index("ToolFinished") < names.index("UsageReported")
+    started = [i for i, name in enumerate(names) if name == "ToolStarted"]
+    ended = [i for i, name in enumerate(names) if name == "BlockFinished" and _is_call(events[i])]
+    assert all(start > end for start, end in zip(started, ended, strict=True))
+    assert started[0] < ended[1], "each starts as soon as its own block is complete"
+
+
+def _is_call(event: ev.Event) -> bool:
+    return isinstance(event, ev.BlockFinished) and isinstance(event.block, ToolUseBlock)
+
+
+@played
+async def test_the_batch_executor_starts_nothing_before_the_reply_is_complete() -> None:
+    b = bench(
+        reply(call("Look"), pause(1), say("x")), "Done.", tools=[FakeTool()], tuning=Tuning(executor=BatchExecutor)
+    )
+    async with b.engine:
+        names = kinds(await b.run())
+    assert names.index("ToolStarted") > names.index("UsageReported")
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10])
+def test_at_most_so_many_safe_tools_run_at_once(limit: int) -> None:
+    running = 0
+    most = 0
+
+    class Counting(FakeTool):
+        async def run(self, input: Json, context: Any, signal: Any) -> Any:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            await asyncio.sleep(1)
+            running -= 1
+            yield Output("ok")
+
+    async def main() -> None:
+        b = bench(reply(*[call("Look")] * 12), "Done.", tools=[Counting()], tuning=Tuning(concurrency=limit))
+        async with b.engine:
+            await b.run()
+
+    run_virtual(main)
+    assert most == limit
+
+
+@played
+async def test_an_unsafe_call_waits_for_all_before_it_and_all_after_it_wait_for_it() -> None:
+    order: list[str] = []
+
+    class Noting(FakeTool):
+        async def run(self, input: Json, context: Any, signal: Any) -> Any:
+            order.append(f"+{input['what']}")
+            await asyncio.sleep(float(input["seconds"]))
+            order.append(f"-{input['what']}")
+            yield Output("ok")
+
+    read, write = Noting("Look"), Noting("Change", safe=False)
+    steps = [
+        call("Look", what="r1", seconds=3),
+        call("Look", what="r2", seconds=1),
+        call("Change", what="w", seconds=1),
+        call("Look", what="r3", seconds=1),
+    ]
+    b = bench(reply(*steps), "Done.", tools=[read, write])
+    async with b.engine:
+        await b.run()
+    assert order == ["+r1", "+r2", "-r2", "-r1", "+w", "-w", "+r3", "-r3"]
+
+
+@played
+async def test_results_come_in_the_order_of_the_calls_while_ends_are_told_at_once() -> None:
+    b = bench(reply(call("Look", seconds=5), call("Look", seconds=1)), "Done.", tools=[FakeTool()])
+    async with b.engine:
+        events = await b.run()
+    first, second = [e.block.id for e in only(events, ev.BlockFinished) if isinstance(e.block, ToolUseBlock)]
+    assert [e.tool_use_id for e in only(events, ev.ToolFinished)] == [second, first]
+    assert [e.tool_use_id for e in only(events, ev.ToolResultAdded)] == [first, second]
+
+
+@played
+async def test_progress_reaches_the_consumer_and_not_the_log() -> None:
+    b = bench(reply(call("Look")), "Done.", tools=[FakeTool(steps=3)])
+    async with b.engine:
+        events = await b.run()
+    assert [e.text for e in only(events, ev.ToolProgressed)] == ["step 0", "step 1", "step 2"]
+    assert "step" not in str(b.engine.messages)
+
+
+@played
+async def test_a_changed_directory_holds_for_the_following_calls_and_submissions() -> None:
+    seen: list[Path] = []
+
+    class Moving(FakeTool):
+        async def run(self, input: Json, context: Any, signal: Any) -> Any:
+            seen.append(context.cwd)
+            yield Output("ok", new_cwd=Path(input["what"]))
+
+    tool = Moving("Go", safe=False)
+    b = bench(reply(call("Go", what="/work/a"), call("Go", what="/work/b")), "Done.", reply(call("Go", what="/")), "x",
+              tools=[tool])  # fmt: skip
+    async with b.engine:
+        events = await b.run()
+        await b.run()
+    assert seen == [Path("/work"), Path("/work/a"), Path("/work/b")]
+    assert only(events, ev.DirectoryChanged)[0].cwd == "/work/b"
+
+
+@played
+async def test_a_failing_call_leaves_its_siblings_alone_unless_the_tool_says_otherwise() -> None:
+    gentle = FakeTool("Gentle", output=Output("exit 1", is_error=True))
+    harsh = FakeTool("Harsh", output=Output("lost the connection", is_error=True, cancel_siblings=True))
+    other = FakeTool(seconds=5)
+    b = bench(reply(call("Gentle"), call("Look")), reply(call("Harsh"), call("Look")), "Done.",
+              tools=[gentle, harsh, other])  # fmt: skip
+    async with b.engine:
+        events = await b.run()
+    assert other.ended == ["done", "cancelled"]
+    assert len(only(events, ev.ToolFinished)) == 4, "the cancelled one is told about, too"
+    assert "failed" in result_text(b, 3)
+
+
+FAILURES = [
+    (call("Lok", what="x"), "Did you mean Look?"),
+    (call_raw("Look", '{"what": "cut' + "x" * 400), "The input is not a JSON object"),
+    (call("Look", what=5, odd=1), "odd"),
+    (call("Look", what="forbidden"), "That is forbidden."),
+    (call("Crash"), "ValueError: boom"),
+]
+
+
+@pytest.mark.parametrize(("step", "said"), FAILURES)
+def test_every_failure_on_the_way_is_a_wrapped_error_result(step: Json, said: str) -> None:
+    async def main() -> None:
+        b = bench(reply(step), "Done.", tools=[FakeTool(), FakeTool("Crash", crash=ValueError("boom"))])
+        async with b.engine:
+            events = await b.run()
+        text = result_text(b)
+        assert text.startswith("<tool_use_error>")
+        assert text.endswith("</tool_use_error>")
+        assert said in text
+        assert len(text) < 500
+        assert only(events, ev.ToolFinished)[0].result.is_error
+        assert result_of(events).subtype == "success"
+
+    run_virtual(main)
+
+
+@played
+async def test_a_repeated_tool_id_gets_a_fresh_one_before_it_enters_the_log() -> None:
+    b = bench(
+        reply(call_with_id("toolu_x", "Look"), call_with_id("toolu_x", "Look")),
+        reply(call_with_id("toolu_x", "Look")),
+        "Done.",
+        tools=[FakeTool()],
+    )
+    async with b.engine:
+        await b.run()
+    ids = [use.id for m in b.engine.messages for use in m.tool_uses]
+    assert len(ids) == len(set(ids)) == 3
+
+
+@played
+async def test_a_call_without_input_runs_once_the_reply_proves_that_nothing_was_cut() -> None:
+    tool = FakeTool()
+    b = bench(reply(call_raw("Look", ""), call_raw("Look", "")), "Done.", tools=[tool])
+    async with b.engine:
+        await b.run()
+    assert tool.runs == [{}, {}]
+
+
+# ------------------------------------------------------------------------------------------------------ permission
+
+
+class Asking:
+    """A bench whose tool has to be asked for."""
+
+    def __init__(self, *replies: Any, answer: Answer | None, **rest: Any) -> None:
+        self.tool = FakeTool("Change", safe=False, need="write")
+        self.answer = answer
+        self.b = bench(*replies, tools=[self.tool], mode=PermissionMode.DEFAULT, audience=Audience.SOMEBODY, **rest)
+
+    async def run(self) -> list[ev.Event]:
+        events = []
+        async with self.b.engine:
+            async for event in self.b.engine.submit("go"):
+                events.append(event)
+                if isinstance(event, ev.PermissionRequested) and self.answer is not None:
+                    assert self.b.engine.answer(event.request_id, self.answer)
+                    assert not self.b.engine.answer(event.request_id, self.answer), "a question has one answer"
+        return events
+
+
+@played
+async def test_a_yes_runs_the_call_with_the_input_the_answer_gives() -> None:
+    asking = Asking(reply(call("Change", what="a")), "Done.", answer=Answer("allow", updated_input={"what": "b"}))
+    await asking.run()
+    assert asking.tool.runs == [{"what": "b"}]
+    assert asking.b.requests[1]["messages"][1]["content"][0]["input"] == {"what": "a"}, "T9: the original goes back"
+
+
+@played
+async def test_a_no_is_told_to_the_model_and_counted() -> None:
+    asking = Asking(reply(call("Change")), "Well then.", answer=Answer("deny", "Not in this folder."))
+    events = await asking.run()
+    assert asking.tool.runs == []
+    assert "Not in this folder." in result_text(asking.b)
+    result = result_of(events)
+    assert not result.is_error, "a denied tool is no failure of the run"
+    assert [d["tool_name"] for d in result.permission_denials] == ["Change"]
+
+
+@played
+async def test_a_no_may_end_the_submission_too() -> None:
+    asking = Asking(reply(call("Change")), answer=Answer("deny", "Stop.", interrupt=True))
+    events = await asking.run()
+    assert result_of(events).terminal == "aborted_tools"
+
+
+@played
+async def test_always_allow_holds_for_the_rest_of_the_conversation() -> None:
+    asking = Asking(reply(call("Change")), reply(call("Change")), "Done.", answer=Answer("allow", rules=("Change",)))
+    events = await asking.run()
+    assert len(only(events, ev.PermissionRequested)) == 1
+    assert len(asking.tool.runs) == 2
+
+
+@played
+async def test_an_abort_withdraws_the_question() -> None:
+    asking = Asking(reply(call("Change")), answer=None)
+    asyncio.get_running_loop().call_later(3, asking.b.engine.abort)
+    events = await asking.run()
+    assert [e.behavior for e in only(events, ev.PermissionResolved)] == ["withdrawn"]
+    assert result_of(events).terminal == "aborted_tools"
+    assert asking.tool.runs == []
+
+
+@played
+async def test_a_stream_that_breaks_while_a_question_is_open_withdraws_it_and_retries() -> None:
+    """Nothing has begun, so nothing keeps the reply: the question belongs to a reply that is void."""
+    asking = Asking(reply(call("Change"), pause(5), fault("drop")), "Done.", answer=None)
+    events = await asking.run()
+    assert [e.behavior for e in only(events, ev.PermissionResolved)] == ["withdrawn"]
+    assert len(only(events, ev.ReplyTombstoned)) == 1
+    assert result_of(events).text == "Done."
+
+
+@played
+async def test_with_nobody_to_ask_a_question_is_a_denial_that_says_how_to_allow() -> None:
+    tool = FakeTool("Change", safe=False, need="write")
+    b = bench(reply(call("Change")), "Done.", tools=[tool], mode=PermissionMode.DEFAULT)
+    async with b.engine:
+        events = await b.run()
+    assert tool.runs == []
+    assert "--allowedTools" in result_text(b)
+    assert len(only(events, ev.PermissionDenied)) == 1
+
+
+# ----------------------------------------------------------------------------------------------------------- hooks
+
+
+class ToolHooks(NoHooks):
+    def __init__(self, before: PreToolVerdict | None = None, after: PostToolVerdict | None = None) -> None:
+        self.before, self.after = before or PreToolVerdict(), after or PostToolVerdict()
+
+    async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
+        return self.before
+
+    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
+        return self.after
+
+
+@played
+async def test_a_hook_may_deny_change_and_comment_on_a_call() -> None:
+    tool = FakeTool()
+    changing = ToolHooks(PreToolVerdict(updated_input={"what": "other"}, context=("Mind the gap.",)))
+    b = bench(reply(call("Look", what="x")), "Done.", tools=[tool], seams=Seams(hooks=changing))
+    async with b.engine:
+        await b.run()
+    assert tool.runs == [{"what": "other"}]
+    assert "Mind the gap." in str(b.requests[1]["messages"][-1])
+    denying = ToolHooks(PreToolVerdict("deny", "Not on Fridays."))
+    b = bench(reply(call("Look", what="x")), "Done.", tools=[tool], seams=Seams(hooks=denying))
+    async with b.engine:
+        await b.run()
+    assert len(tool.runs) == 1
+    assert "Not on Fridays." in result_text(b)
+
+
+@pytest.mark.parametrize(("mode", "runs"), [(PermissionMode.DEFAULT, 1), (PermissionMode.PLAN, 0)])
+def test_a_hooks_allow_answers_a_question_but_overrides_no_refusal(mode: PermissionMode, runs: int) -> None:
+    async def main() -> None:
+        tool = FakeTool("Change", safe=False, need="write")
+        hooks = ToolHooks(PreToolVerdict("allow"))
+        b = bench(reply(call("Change")), "Done.", tools=[tool], mode=mode, seams=Seams(hooks=hooks))
+        async with b.engine:
+            await b.run()
+        assert len(tool.runs) == runs
+
+    run_virtual(main)
+
+
+# -------------------------------------------------------------------------------------------- queue and summaries
+
+
+@played
+async def test_a_prompt_queued_while_tools_run_joins_after_the_results() -> None:
+    tool = FakeTool(seconds=5)
+    b = bench(reply(call("Look")), "Both done.", tools=[tool])
+    async with b.engine:
+        loop = asyncio.get_running_loop()
+        loop.call_later(1, b.engine.enqueue, "also this", "next")
+        loop.call_later(2, b.engine.enqueue, "but first that", "now")
+        loop.call_later(2, b.engine.enqueue, "some day", "later")
+        events = await b.run()
+        left = b.engine.take_queued()
+    content = b.requests[1]["messages"][-1]["content"]
+    assert [block.get("text") for block in content[1:]] == ["but first that", "also this"]
+    assert [m.origin for m in b.engine.messages] == [
+        Origin.PROMPT,
+        Origin.REPLY,
+        Origin.TOOL_RESULTS,
+        Origin.QUEUED,
+        Origin.QUEUED,
+        Origin.REPLY,
+    ]
+    assert [prompt.text for prompt in left] == ["some day"]
+    assert result_of(events).turns == 2
+
+
+@played
+async def test_a_summary_of_a_batch_arrives_when_it_is_ready_and_nobody_waits_for_it() -> None:
+    summary = reply(pause(2), "Looked around.", match="You write one short line", repeat=True)
+    b = bench(
+        reply(call("Look")), reply(say("a"), pause(5), call("Look")), "Done.", summary, tools=[FakeTool()],
+        tuning=Tuning(tool_summaries=True),
+    )  # fmt: skip
+    async with b.engine:
+        events = await b.run()
+    names = kinds(events)
+    assert names.count("ToolBatchSummarised") == 1, "the second was still on its way when the submission ended"
+    assert names.index("ToolBatchSummarised") > names.index("TextStreamed")
+    assert any(e.purpose == "summary" for e in only(events, ev.UsageReported)), "side calls count"
+
+
+@played
+async def test_closing_the_generator_ends_a_running_tool() -> None:
+    tool = FakeTool("Slow", safe=False, seconds=100)
+    b = bench(reply(call("Slow")), "Next.", tools=[tool])
+    async with b.engine:
+        stream = b.engine.submit("go")
+        async for event in stream:
+            if isinstance(event, ev.ToolStarted):
+                await asyncio.sleep(0)
+                break
+        await stream.aclose()
+        assert tool.ended == ["cancelled"]
+        assert not b.engine.running
+        assert result_of(await collect(b.engine.submit("next"))).text == "Next."
+    assert b.refused == []
+
+
+@played
+async def test_a_tool_that_ignores_an_abort_is_cancelled_after_a_grace() -> None:
+    tool = FakeTool("Deaf", safe=False, seconds=1_000, ignores_abort=True)
+    b = bench(reply(call("Deaf")), tools=[tool])
+    async with b.engine:
+        loop = asyncio.get_running_loop()
+        loop.call_later(1, b.engine.abort)
+        events = await b.run()
+        assert loop.time() < 5
+    assert tool.ended == ["cancelled"]
+    assert result_of(events).terminal == "aborted_tools"
+
+
+@played
+async def test_one_submission_at_a_time() -> None:
+    b = bench(reply(pause(1), "a"))
+    async with b.engine:
+        stream = b.engine.submit("go")
+        await anext(stream)
+        with pytest.raises(RuntimeError, match="enqueue"):
+            await anext(b.engine.submit("again"))
+        await stream.aclose()
