@@ -5,6 +5,7 @@ Everything that can go wrong ends here in one sentence and an exit code; a trace
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,10 +29,18 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         return 130
     except BrokenPipeError:
         return 141
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            return _report(error, environ)
+        return _complain(f"The output cannot be written: {error.strerror}.", 1)
     except Exception as error:  # noqa: BLE001 -- the last line of defence: the person gets a sentence, the file the rest
-        from agentcli.cli.crash import write_report
+        return _report(error, environ)
 
-        return _complain(write_report(error, environ), 1)
+
+def _report(error: Exception, environ: Mapping[str, str]) -> int:
+    from agentcli.cli.crash import write_report
+
+    return _complain(write_report(error, environ), 1)
 
 
 def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool) -> int:

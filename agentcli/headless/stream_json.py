@@ -108,7 +108,8 @@ class Frames:
             for block in message.content:
                 if block not in shown:
                     frame = self._assistant(event, message.api_id or message.id, message.model, block)
-                    yield frame | {"aborted": True}
+                    # A block cut by the output limit has a stop reason; one cut by an abort has none.
+                    yield frame if message.stop_reason else frame | {"aborted": True}
         elif message.origin is Origin.TOOL_RESULTS:
             for result in message.tool_results:
                 if result.tool_use_id not in self._shown_results:

@@ -9,6 +9,8 @@ from agentcli.core.plaintext import plain_text
 from agentcli.headless.output import Notices
 from agentcli.headless.streams import Writer
 
+_ABORTED = ("aborted_streaming", "aborted_tools")
+
 
 class TextOutput:
     def __init__(self, writer: Writer, notices: Notices, to_terminal: bool) -> None:
@@ -25,8 +27,11 @@ class TextOutput:
             if self._to_terminal:
                 text = plain_text(text)
             await self._writer.write(f"{text}\n".encode(errors="replace"))
-        for error in event.errors if event.is_error else ():
-            self._notices.say(error)
+        if event.terminal in _ABORTED:
+            self._notices.say("Stopped before the answer was complete. agentcli -p -c 'PROMPT' goes on from here.")
+        elif event.is_error:
+            for error in event.errors:
+                self._notices.say(error)
 
     async def fail(self, message: str) -> None:
         """Nothing: the message is on standard error already."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -158,6 +159,15 @@ def test_a_logged_exception_becomes_a_report_and_a_sentence(tmp_path: Path) -> N
     [report] = (tmp_path / "crashes").iterdir()
     assert len(told) == 1
     assert str(report) in told[0]
+
+
+def test_a_full_disk_is_no_bug(capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("agentcli.cli.main.parse", full)
+    assert main(["config"], os.environ) == 1
+    assert capfd.readouterr().err == "agentcli: The output cannot be written: No space left on device.\n"
 
 
 def test_a_folder_that_is_gone_is_said(capfd: pytest.CaptureFixture[str], place: Path) -> None:

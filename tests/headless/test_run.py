@@ -157,6 +157,11 @@ def test_an_error_is_on_standard_error_and_the_unfinished_answer_on_standard_out
     assert (terminal.out, terminal.err) == ("half an\n", "agentcli: The server said no.\n")
 
 
+def test_a_stopped_run_says_so_in_words(terminal: Terminal) -> None:
+    terminal.run([failed("aborted_tools", terminal="aborted_tools")])
+    assert terminal.err.startswith("agentcli: Stopped before the answer was complete.")
+
+
 def test_warnings_are_always_told_and_retries_when_asked_for(terminal: Terminal) -> None:
     play = [
         NoticeRaised(text="settings are broken", level="warning"),

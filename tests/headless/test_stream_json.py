@@ -89,6 +89,12 @@ def test_text_kept_on_an_abort_is_shown_as_aborted() -> None:
     ]
 
 
+def test_text_cut_by_the_output_limit_is_not_called_aborted() -> None:
+    message = Message("assistant", (TextBlock("hal"),), "m1", Origin.REPLY, "msg_1", "claude-x", "max_tokens")
+    [frame] = frames(MessageAppended(message=message))
+    assert "aborted" not in frame
+
+
 def test_two_equal_blocks_are_two_frames_and_no_more() -> None:
     assert len(frames(block(TextBlock("x")), block(TextBlock("x"), 1), reply(TextBlock("x"), TextBlock("x")))) == 2
 
