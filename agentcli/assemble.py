@@ -32,6 +32,7 @@ from agentcli.providers.catalog import DEFAULT_MODEL, SMALL_MODEL, Catalog, near
 from agentcli.session.base import Store, Workplace
 from agentcli.session.null import NullStore
 from agentcli.tools.base import Tool, ToolContext
+from agentcli.tools.environment import child_environment
 from agentcli.tools.registry import Registry, builtin_tools
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class _Assembly:
                     cwd=self.cwd,
                     working_dirs=self.working_dirs,
                     results_dir=results_dir,
-                    environ=self.environ,
+                    environ=child_environment(self.environ),
                 ),
                 catalog=self.catalog,
                 ids=options.ids,

@@ -15,6 +15,7 @@ from agentcli.core.messages import (
     Json,
     Message,
     TextBlock,
+    ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     block_to_wire,
@@ -81,7 +82,11 @@ def _tool_uses(messages: Iterable[Message]) -> list[ToolUseBlock]:
 
 def _assistant_content(blocks: Sequence[Block]) -> list[Json]:
     """A reply's blocks. One of nothing but thinking goes: the API wants thinking to lead somewhere."""
-    kept = [block for block in blocks if not _is_blank(block) and not isinstance(block, ToolResultBlock)]
+    kept = [
+        block
+        for block in blocks
+        if not _is_blank(block) and not _is_unsendable(block) and not isinstance(block, ToolResultBlock)
+    ]
     if all(is_thinking(block) for block in kept):
         return []
     return [_clean(block) for block in kept]
@@ -104,6 +109,11 @@ def _is_blank(block: Block) -> bool:
     return isinstance(block, TextBlock) and not block.text.strip()
 
 
+def _is_unsendable(block: Block) -> bool:
+    """Thinking with a character that cannot be sent: cleaned it would not fit its signature any more."""
+    return isinstance(block, ThinkingBlock) and clean_text(block.thinking) != block.thinking
+
+
 def _clean(block: Block) -> Json:
     if isinstance(block, TextBlock):
         return block_to_wire(TextBlock(clean_text(block.text), block.citations))
@@ -116,7 +126,7 @@ def _clean(block: Block) -> Json:
         return block_to_wire(ToolResultBlock(block.tool_use_id, parts or (TextBlock(NO_OUTPUT),), block.is_error))
     if isinstance(block, ToolUseBlock):
         return block_to_wire(ToolUseBlock(block.id, block.name, _clean_json(block.input), extra=block.extra))
-    return block_to_wire(block)
+    return block_to_wire(block) if is_thinking(block) else _clean_json(block_to_wire(block))
 
 
 def _clean_json(value: Json) -> Json:

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agentcli.core.abort import AbortController, Aborted, AbortReason
+from tests.support.virtual import run_virtual
+
+
+def test_the_first_reason_stays() -> None:
+    controller = AbortController()
+    assert controller.signal.reason is None
+    controller.abort(AbortReason.INTERRUPT)
+    controller.abort(AbortReason.SHUTDOWN)
+    assert controller.signal.reason is AbortReason.INTERRUPT
+
+
+def test_callbacks_run_inside_the_call_that_aborts_and_only_once() -> None:
+    controller = AbortController()
+    heard: list[str] = []
+    controller.signal.on_abort(lambda reason: heard.append(f"a {reason.value}"))
+    unhook = controller.signal.on_abort(lambda reason: heard.append("b"))
+    unhook()
+    controller.abort(AbortReason.BUDGET)
+    controller.abort()
+    controller.signal.on_abort(lambda reason: heard.append(f"late {reason.value}"))
+    assert heard == ["a budget", "late budget"]
+
+
+def test_a_child_hears_its_parent_and_not_the_other_way_round() -> None:
+    parent = AbortController()
+    with AbortController(parent.signal) as first, AbortController(parent.signal) as second:
+        first.abort()
+        assert not parent.signal.aborted
+        assert not second.signal.aborted
+        parent.abort(AbortReason.SHUTDOWN)
+        assert first.signal.reason is AbortReason.USER_CANCEL
+        assert second.signal.reason is AbortReason.SHUTDOWN
+
+
+def test_a_closed_child_is_forgotten_by_its_parent() -> None:
+    parent = AbortController()
+    child = AbortController(parent.signal)
+    child.close()
+    parent.abort()
+    assert not child.signal.aborted
+    assert parent.signal._callbacks == {}
+
+
+def test_a_child_of_an_aborted_parent_is_aborted_from_the_start() -> None:
+    parent = AbortController()
+    parent.abort(AbortReason.INTERRUPT)
+    assert AbortController(parent.signal).signal.reason is AbortReason.INTERRUPT
+
+
+def test_waiting_ends_with_the_reason() -> None:
+    async def main() -> AbortReason:
+        controller = AbortController()
+        asyncio.get_running_loop().call_later(1, controller.abort, AbortReason.BUDGET)
+        return await controller.signal.wait()
+
+    assert run_virtual(main) is AbortReason.BUDGET
+
+
+def test_run_gives_the_value_or_raises_and_leaves_nothing_running() -> None:
+    ended: list[str] = []
+
+    async def work(seconds: float) -> str:
+        try:
+            await asyncio.sleep(seconds)
+            return "value"
+        finally:
+            ended.append("ended")
+
+    async def main() -> None:
+        controller = AbortController()
+        asyncio.get_running_loop().call_later(5, controller.abort, AbortReason.INTERRUPT)
+        assert await controller.signal.run(work(1)) == "value"
+        with pytest.raises(Aborted) as caught:
+            await controller.signal.run(work(100))
+        assert caught.value.reason is AbortReason.INTERRUPT
+        assert asyncio.get_running_loop().time() == pytest.approx(5)
+
+    run_virtual(main)
+    assert ended == ["ended", "ended"]
+
+
+def test_what_finished_in_the_same_instant_is_not_thrown_away() -> None:
+    async def main() -> str:
+        controller = AbortController()
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def both() -> None:
+            future.set_result("done")
+            controller.abort()
+
+        asyncio.get_running_loop().call_later(1, both)
+
+        return await controller.signal.run(future)
+
+    assert run_virtual(main) == "done"
+
+
+def test_cancelling_the_caller_is_no_abort() -> None:
+    async def main() -> None:
+        controller = AbortController()
+        task = asyncio.ensure_future(controller.signal.run(asyncio.sleep(100)))
+        await asyncio.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not controller.signal.aborted
+
+    run_virtual(main)
+
+
+def test_a_sleep_is_cut_short_by_an_abort() -> None:
+    async def main() -> tuple[bool, bool, float]:
+        controller = AbortController()
+        whole = await controller.signal.sleep(2)
+        asyncio.get_running_loop().call_later(1, controller.abort)
+        cut = await controller.signal.sleep(50)
+        assert not await controller.signal.sleep(50)
+        return whole, cut, asyncio.get_running_loop().time()
+
+    whole, cut, time = run_virtual(main)
+    assert whole
+    assert not cut
+    assert time == pytest.approx(3)

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agentcli.core.aio import Merge, cancel_and_wait
+from tests.support.virtual import run_virtual
+
+
+def test_items_of_several_producers_come_as_they_happen() -> None:
+    async def main() -> list[str]:
+        merge: Merge[str] = Merge()
+
+        async def produce(name: str, gap: float) -> None:
+            for n in range(3):
+                await asyncio.sleep(gap)
+                await merge.put(f"{name}{n}")
+
+        merge.start(produce("a", 2))
+        merge.start(produce("b", 3))
+        return [item async for item in merge]
+
+    assert run_virtual(main) == ["a0", "b0", "a1", "b1", "a2", "b2"]
+
+
+def test_a_producer_may_be_added_while_the_consumer_iterates() -> None:
+    async def main() -> list[int]:
+        merge: Merge[int] = Merge()
+
+        async def produce(n: int) -> None:
+            await merge.put(n)
+
+        merge.start(produce(1))
+        seen = []
+        async for item in merge:
+            seen.append(item)
+            if item < 4:
+                merge.start(produce(item + 1))
+        return seen
+
+    assert run_virtual(main) == [1, 2, 3, 4]
+
+
+def test_a_slow_consumer_slows_the_producer() -> None:
+    async def main() -> int:
+        merge: Merge[int] = Merge(depth=4)
+        produced = 0
+
+        async def produce() -> None:
+            nonlocal produced
+            for n in range(1000):
+                await merge.put(n)
+                produced += 1
+
+        merge.start(produce())
+        await anext(merge)
+        await asyncio.sleep(10)
+        await merge.aclose()
+        return produced
+
+    assert run_virtual(main) <= 6
+
+
+def test_a_producer_that_raises_ends_the_merge_with_its_error() -> None:
+    async def main() -> None:
+        merge: Merge[int] = Merge()
+
+        async def fail() -> None:
+            raise ValueError("boom")
+
+        merge.start(fail())
+        with pytest.raises(ValueError, match="boom"):
+            async for _item in merge:
+                pass
+        await merge.aclose()
+
+    run_virtual(main)
+
+
+def test_closing_cancels_producers_that_wait_for_room() -> None:
+    async def main() -> list[str]:
+        merge: Merge[int] = Merge(depth=1)
+        ended: list[str] = []
+
+        async def produce() -> None:
+            try:
+                while True:
+                    await merge.put(1)
+            finally:
+                ended.append("ended")
+
+        merge.start(produce())
+        merge.start(produce())
+        await anext(merge)
+        await merge.aclose()
+        return ended
+
+    assert run_virtual(main) == ["ended", "ended"]
+
+
+def test_cancel_and_wait_waits_for_slow_cleaning_up_even_when_cancelled_itself() -> None:
+    async def main() -> list[str]:
+        done: list[str] = []
+
+        async def stubborn() -> None:
+            try:
+                await asyncio.sleep(100)
+            finally:
+                await asyncio.sleep(5)
+                done.append("cleaned")
+
+        task = asyncio.ensure_future(stubborn())
+        await asyncio.sleep(1)
+        waiter = asyncio.ensure_future(cancel_and_wait([task]))
+        await asyncio.sleep(1)
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        return done
+
+    assert run_virtual(main) == ["cleaned"]

@@ -1,0 +1,151 @@
+"""The layers of the house (see .github/CONTRIBUTING.md): who may import whom, checked by reading every import."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "agentcli"
+
+RANK = {
+    "core": 0,
+    "config": 1,
+    "providers": 2,
+    "tools": 2,
+    "permissions": 2,
+    "hooks": 2,
+    "session": 2,
+    "context": 2,
+    "mcp": 2,
+    "memory": 2,
+    "skills": 2,
+    "agent": 3,
+    "commands": 4,
+    "assemble": 4,
+    "cli": 5,
+    "headless": 5,
+    "acp": 5,
+    "plain": 5,
+    "tui": 5,
+    "sdk": 5,
+}
+CHOOSERS = {"cli", "assemble"}
+"""They pick implementations of their own or a lower layer: `cli` imports exactly one front end."""
+
+ONLY_IN = {
+    "textual": ("tui/",),
+    "rich": ("tui/", "plain/", "headless/text.py"),
+    "prompt_toolkit": ("plain/",),
+    "typer": ("cli/",),
+    "anthropic": ("providers/sdk.py",),
+    "httpx2": ("providers/",),
+    "mcp": ("mcp/",),
+}
+
+
+def imports(path: Path) -> Iterator[tuple[str, int, bool]]:
+    """Every imported module with its line, and whether it is imported when the module itself is."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    deferred = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or _is_type_checking(node)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        at_import = id(node) not in deferred
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno, at_import
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            yield node.module, node.lineno, at_import
+            if node.module == "agentcli":
+                for alias in node.names:
+                    yield f"agentcli.{alias.name}", node.lineno, at_import
+
+
+def _is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def layer(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def test_imports_never_go_up_and_siblings_never_import_one_another() -> None:
+    crossed = []
+    for path in modules():
+        here = layer(path)
+        for name, line, _now in imports(path):
+            parts = name.split(".")
+            there = parts[1] if parts[0] == "agentcli" and len(parts) > 1 else None
+            if there is None or there == here or here not in RANK or there not in RANK:
+                continue
+            upward = RANK[there] > RANK[here]
+            sideways = RANK[there] == RANK[here] and RANK[here] in (2, 5) and here not in CHOOSERS
+            if upward or sideways:
+                crossed.append(f"{path.relative_to(PACKAGE)}:{line}: {here} -> {there}")
+    assert crossed == []
+
+
+def test_every_package_has_a_layer() -> None:
+    top = {path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert top - {"__init__", "__main__", "__pycache__", "py.typed", "data"} <= set(RANK)
+
+
+def test_the_core_needs_nothing_but_the_standard_library() -> None:
+    for path in (PACKAGE / "core").rglob("*.py"):
+        for name, line, _now in imports(path):
+            top = name.split(".")[0]
+            assert top in ("agentcli", *sys.stdlib_module_names), f"{path}:{line}: {name}"
+            assert not name.startswith("agentcli.") or name.startswith("agentcli.core"), f"{path}:{line}: {name}"
+
+
+def test_each_library_is_imported_only_where_it_belongs() -> None:
+    for path in modules():
+        where = path.relative_to(PACKAGE).as_posix()
+        for name, line, _now in imports(path):
+            homes = ONLY_IN.get(name.split(".")[0])
+            assert homes is None or where.startswith(homes), f"{where}:{line}: {name}"
+
+
+LIGHT = ["agentcli", "agentcli.agent.loop", "agentcli.assemble", "agentcli.cli.main"]
+HEAVY = {
+    "anthropic",
+    "textual",
+    "rich",
+    "typer",
+    "pydantic",
+    "mcp",
+    "jsonschema",
+    "prompt_toolkit",
+    "httpx2",
+    "watchfiles",
+}
+
+
+@pytest.mark.parametrize("module", LIGHT)
+def test_importing_it_imports_no_heavy_library(module: str) -> None:
+    code = f"import sys, {module}; print(' '.join({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
+    assert set(done.stdout.split()) & HEAVY == set()
+
+
+def test_no_file_and_no_function_has_grown_too_large() -> None:
+    for path in modules():
+        text = path.read_text(encoding="utf-8")
+        assert text.count("\n") <= 600, path
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert (node.end_lineno or 0) - node.lineno < 80, f"{path}: {node.name}"
+    assert (PACKAGE / "agent" / "loop.py").read_text(encoding="utf-8").count("\n") <= 150
