@@ -7,9 +7,33 @@ from __future__ import annotations
 
 import re
 
+_BRACES = re.compile(r"(?<!\\)\{([^{}]*,[^{}]*)(?<!\\)\}")
+_MOST_ALTERNATIVES = 256
+
 
 def glob_regex(pattern: str) -> str:
     """A regular expression (without anchors) for a slash-separated pattern. Never raises: odd input is literal."""
+    alternatives = _expanded(pattern)
+    if len(alternatives) == 1:
+        return _path_regex(alternatives[0])
+    return f"(?:{'|'.join(map(_path_regex, alternatives))})"
+
+
+def _expanded(pattern: str) -> list[str]:
+    """The pattern once for each choice in its braces, the innermost first; beyond a limit braces stay literal."""
+    finished: list[str] = []
+    waiting = [pattern]
+    while waiting:
+        current = waiting.pop()
+        found = _BRACES.search(current)
+        if found is None or len(waiting) + len(finished) > _MOST_ALTERNATIVES:
+            finished.append(current)
+            continue
+        waiting += [current[: found.start()] + choice + current[found.end() :] for choice in found.group(1).split(",")]
+    return finished
+
+
+def _path_regex(pattern: str) -> str:
     pieces: list[str] = []
     components = pattern.split("/")
     last = len(components) - 1
@@ -42,7 +66,6 @@ def has_magic(text: str) -> bool:
 def _component_regex(text: str) -> str:
     out: list[str] = []
     position = 0
-    depth = 0
     while position < len(text):
         char = text[position]
         position += 1
@@ -57,18 +80,9 @@ def _component_regex(text: str) -> str:
         elif char == "[" and (found := re.compile(r"([!^]?)(\]?[^\]/]*)\]").match(text, position)):
             out.append(_class_regex(found.group(1), found.group(2)))
             position = found.end()
-        elif char == "{" and "}" in text[position:]:
-            depth += 1
-            out.append("(?:")
-        elif char == "}" and depth:
-            depth -= 1
-            out.append(")")
-        elif char == "," and depth:
-            out.append("|")
         else:
             out.append(re.escape(char))
-    # An unbalanced brace would be an invalid expression: then all of it is meant literally.
-    return "".join(out) if depth == 0 else re.escape(text)
+    return "".join(out)
 
 
 def _class_regex(negation: str, members: str) -> str:

@@ -24,7 +24,11 @@ _ACTIVATE = re.compile(r"(?:activate(?:\.\w+)?|activate_this\.py)\Z", re.IGNOREC
 
 def real_path(path: str) -> str:
     """What the path leads to; for what does not exist yet, what its existing parents lead to."""
-    return os.path.realpath(path)
+    try:
+        return os.path.realpath(path)
+    except ValueError:
+        # No file can have such a name (NUL, lone surrogate); words of a command may.
+        return path
 
 
 def is_inside(path: str, folders: Iterable[Path]) -> bool:

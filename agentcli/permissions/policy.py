@@ -74,6 +74,15 @@ class Policy:
         """Whether a deny rule takes the tool away altogether, so that the model need not be told of it."""
         return any(rule.spec is None and rule.names(tool_name) for rule in self.deny)
 
+    def hides(self, path: str, cwd: Path, working_dirs: Sequence[Path]) -> bool:
+        """Whether a deny rule keeps this file from being read: then a search of its folder must not show it either."""
+        call = _Call("Read", (Need("read", path),), cwd, tuple(working_dirs))
+        return any(rule.spec is not None and self._restricts(rule, call) for rule in self.deny)
+
+    @property
+    def hides_anything(self) -> bool:
+        return any(rule.spec is not None and rule.tool in READING_TOOLS for rule in self.deny)
+
     def decide(
         self,
         tool_name: str,
@@ -167,7 +176,7 @@ class Policy:
         if self.mode is PermissionMode.BYPASS:
             return None
         for need in call.needs:
-            if need.kind == "write" and (is_protected(need.target) or is_protected(real_path(need.target))):
+            if need.kind == "write" and self._is_protected(need.target, call):
                 return Decision("ask", f"{need.target} is a protected path: other programs run or obey what is in it")
             if need.kind == "execute" and not self._reads_only(need.target, call):
                 for word in sorted(loose_words(need.target)):
@@ -176,6 +185,18 @@ class Policy:
                             "ask", f"the command names {word}, a protected path: other programs run or obey it"
                         )
         return None
+
+    @staticmethod
+    def _is_protected(path: str, call: _Call) -> bool:
+        """By the name and by what it leads to; what stands above a working directory does not count."""
+        for given in (path, real_path(path)):
+            relative = given
+            for folder in call.working_dirs:
+                for base in (str(folder), os.path.realpath(folder)):
+                    relative = min(relative, given.removeprefix(base.rstrip("/") + "/"), key=len)
+            if is_protected(relative):
+                return True
+        return False
 
     def _by_allow_rules(self, call: _Call) -> Decision | None:
         for rule in self.allow:

@@ -7,7 +7,7 @@ An exception is a bug and is turned into an error result by the caller.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,6 +33,9 @@ class ToolContext:
     """For child processes; keys and tokens are already taken out (S11)."""
     read_cache: ReadCache = field(default_factory=ReadCache)
     """What the model has seen of which file. Shared by all calls of a conversation."""
+    hides: Callable[[str], bool] | None = None
+    """Whether a file (absolute path) must not show up in what a search finds; None: nothing is hidden.
+    A search is allowed for a folder as a whole, so rules against single files in it have to bind here (S7)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import has_control_characters, is_read_only
 from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, failure, in_thread, object_schema, os_failure
+from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema, os_failure
 from agentcli.tools.environment import child_environment
 from agentcli.tools.output import CollectedOutput
 from agentcli.tools.process import Child, Pipe
@@ -76,7 +76,7 @@ class Bash(BuiltinTool):
     def check(self, input: Json, context: ToolContext) -> str | None:
         if not input["command"].strip():
             return "The command is empty."
-        if has_control_characters(input["command"]):
+        if has_control_characters(input["command"]) or not is_encodable(input["command"]):
             return "The command contains control characters. Write it without them, for example with printf."
         return None
 
@@ -138,8 +138,12 @@ class _Command:
                 await asyncio.wait({pump}, timeout=_DRAIN)
             finally:
                 unhook()
-                await cancel_and_wait([pump])
-                await child.aclose()
+                try:
+                    await cancel_and_wait([pump])
+                finally:
+                    await child.aclose()
+            if not pump.cancelled():
+                pump.result()
             await self._output.finish()
             final = folder.read_now().decode("utf-8", errors="surrogateescape").removesuffix("\n")
             return _Finished(ending, child.code or 0, left_running, final)

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import plain_line
+from agentcli.core.plaintext import plain_line, visible_text
 from agentcli.tools.base import Output, ToolContext
 
 P = ParamSpec("P")
@@ -59,15 +59,24 @@ def absolute_path(given: object, context: ToolContext) -> str:
 def path_problem(given: object) -> str | None:
     if not isinstance(given, str) or not given.strip():
         return "The path is empty. Give the path of a file."
-    if "\x00" in given:
-        return "The path contains a NUL character. Give a path without it."
-    return None
+    return None if is_encodable(given) else "The path contains characters that no file name can have."
+
+
+def is_encodable(text: str) -> bool:
+    """Whether the operating system takes it in a name or a command: no NUL, no lone surrogates."""
+    try:
+        return b"\x00" not in text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+
+
+def name_below(path: str, context: ToolContext) -> str:
+    """As short as it is clear: relative when it is below the working directory."""
+    return path.removeprefix(str(context.cwd).rstrip("/") + "/")
 
 
 def shown_path(path: str, context: ToolContext) -> str:
-    """As short as it is clear: relative when it is below the working directory."""
-    base = str(context.cwd).rstrip("/") + "/"
-    return path.removeprefix(base)
+    return visible_text(name_below(path, context))
 
 
 def failure(text: str, summary: str = "failed") -> Output:

@@ -10,12 +10,13 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from agentcli.core.plaintext import visible_text
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.builtin import absolute_path, failure, in_thread, os_failure, shown_path
 from agentcli.tools.diff import diff_display
 from agentcli.tools.encoding import Decoded, decode
 from agentcli.tools.files import LARGEST_LOADED, Refusal, inspect, load, near_names, replace_file
-from agentcli.tools.readcache import digest_of
+from agentcli.tools.readcache import Seen, digest_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ async def change_file(
             await in_thread(replace_file, real, change.data, name)
         except OSError as error:
             return os_failure(error, f"{shown} cannot be written")
-        context.read_cache.note(real, change.data)
+        context.read_cache.note_digest(real, await in_thread(digest_of, change.data))
     display = await in_thread(diff_display, shown, present.text, change.text)
     summary = f"+{display['added']} -{display['removed']}"
     return Output(change.message, summary=summary, display=display, structured={**display, "path": path})
@@ -75,12 +76,19 @@ async def _present(real: str, shown: str, context: ToolContext, *, whole: bool, 
             return failure(found.text)
         context.read_cache.forget(real)
         near = await in_thread(near_names, real)
-        hint = f" Did you mean {' or '.join(near)}?" if near else " Create it with Write."
+        hint = (
+            f" Did you mean {' or '.join(visible_text(name) for name in near)}?" if near else " Create it with Write."
+        )
         return failure(f"{found.text}{hint}", summary="not found")
     if found.st_size > LARGEST_LOADED:
         return failure(f"{shown} is too large to be changed this way ({found.st_size:,} bytes). Use a command instead.")
     data = await load(real)
-    problem = _unseen(real, shown, data, context, whole=whole)
+    seen = context.read_cache.seen(real)
+    return await in_thread(_known, data, shown, seen, whole=whole)
+
+
+def _known(data: bytes, shown: str, seen: Seen | None, *, whole: bool) -> Present | Output:
+    problem = _unseen(data, shown, seen, whole=whole)
     if problem is not None:
         return failure(problem)
     decoded = decode(data)
@@ -89,8 +97,7 @@ async def _present(real: str, shown: str, context: ToolContext, *, whole: bool, 
     return Present(shown, decoded)
 
 
-def _unseen(real: str, shown: str, data: bytes, context: ToolContext, *, whole: bool) -> str | None:
-    seen = context.read_cache.seen(real)
+def _unseen(data: bytes, shown: str, seen: Seen | None, *, whole: bool) -> str | None:
     if seen is None:
         return f"{shown} exists but has not been read yet. Read it first, then try again."
     if seen.digest != digest_of(data):

@@ -35,7 +35,7 @@ class FunctionTool:
     def __init__(self, function: Function, name: str, description: str, *, safe: bool) -> None:
         self._function = function
         self._safe = safe
-        self._hints = typing.get_type_hints(function)
+        self._hints = _hints(function)
         self.name = name
         self.description = description
         self.input_schema = _function_schema(function, self._hints)
@@ -117,6 +117,16 @@ def _as_output(result: Any) -> Output:
 
 
 # ---------------------------------------------------------------------------------------------------------- schema
+
+
+def _hints(function: Function) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except NameError as error:
+        # Annotations are text until now, and text can name only what the function's module knows.
+        raise TypeError(
+            f"an annotation of {function.__name__} cannot be resolved: {error}; define it in the module"
+        ) from None
 
 
 def _function_schema(function: Function, hints: dict[str, Any]) -> Json:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.globs import glob_regex, has_magic
@@ -15,7 +15,16 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import visible_text
 from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, object_schema, shown_path
+from agentcli.tools.builtin import (
+    BuiltinTool,
+    absolute_path,
+    failure,
+    in_thread,
+    is_encodable,
+    name_below,
+    object_schema,
+    shown_path,
+)
 from agentcli.tools.ripgrep import search
 
 MOST_SHOWN = 100
@@ -37,7 +46,8 @@ class Glob(BuiltinTool):
         return (Need("read", _split(input, context)[0]),)
 
     def check(self, input: Json, context: ToolContext) -> str | None:
-        return "The pattern contains a NUL character." if "\x00" in f"{input['pattern']}{input.get('path')}" else None
+        fine = is_encodable(f"{input['pattern']}{input.get('path')}")
+        return None if fine else "The pattern contains characters that no file name can have."
 
     async def run(
         self, input: Json, context: ToolContext, signal: AbortSignal
@@ -54,7 +64,7 @@ class Glob(BuiltinTool):
         if found.error and not found.lines:
             yield failure(visible_text(found.error))
             return
-        names = await in_thread(_newest_first, found.lines, base, pattern)
+        names = await in_thread(_newest_first, found.lines, base, pattern, context.hides)
         yield _shown(names, context, incomplete=found.more or found.timed_out, pattern=pattern)
 
 
@@ -76,13 +86,13 @@ def _split(input: Json, context: ToolContext) -> tuple[str, str]:
     return base, rest if fixed or "/" in rest or rest == "**" else f"**/{rest}"
 
 
-def _newest_first(lines: list[bytes], base: str, pattern: str) -> list[str]:
+def _newest_first(lines: list[bytes], base: str, pattern: str, hides: Callable[[str], bool] | None) -> list[str]:
     expression = re.compile(glob_regex(pattern), re.DOTALL)
     prefix = base.rstrip("/") + "/"
     dated: list[tuple[float, str]] = []
     for line in lines:
         path = os.fsdecode(line)
-        if path and expression.fullmatch(path.removeprefix(prefix)):
+        if path and expression.fullmatch(path.removeprefix(prefix)) and not (hides and hides(path)):
             try:
                 dated.append((-os.lstat(path).st_mtime, path))
             except OSError:
@@ -95,7 +105,7 @@ def _shown(names: list[str], context: ToolContext, *, incomplete: bool, pattern:
         text = f"No files match {pattern}."
         return Output(text + (" The search was cut short; narrow it." if incomplete else ""), summary="no files")
     shown = [
-        visible_text(os.fsencode(shown_path(name, context)).decode(errors="replace")) for name in names[:MOST_SHOWN]
+        visible_text(os.fsencode(name_below(name, context)).decode(errors="replace")) for name in names[:MOST_SHOWN]
     ]
     text = "\n".join(shown)
     if len(names) > MOST_SHOWN:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncGenerator
 
 from agentcli.core.abort import AbortSignal
@@ -10,7 +11,15 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, visible_text
 from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, object_schema, shown_path
+from agentcli.tools.builtin import (
+    BuiltinTool,
+    absolute_path,
+    failure,
+    in_thread,
+    is_encodable,
+    object_schema,
+    shown_path,
+)
 from agentcli.tools.ripgrep import TIME_LIMIT, Found, search
 
 DEFAULT_LIMIT = 250
@@ -50,7 +59,7 @@ class Grep(BuiltinTool):
 
     def check(self, input: Json, context: ToolContext) -> str | None:
         text = f"{input['pattern']}{input.get('path')}{input.get('glob')}{input.get('type')}"
-        return "The input contains a NUL character." if "\x00" in text else None
+        return None if is_encodable(text) else "The input contains characters that cannot be searched for."
 
     async def run(
         self, input: Json, context: ToolContext, signal: AbortSignal
@@ -66,7 +75,7 @@ class Grep(BuiltinTool):
         elif found.error and not found.lines:
             yield failure(visible_text(found.error))
         else:
-            yield _shown(found, offset, input, context)
+            yield await in_thread(_shown, found, offset, input, context)
 
 
 def _arguments(input: Json, path: str) -> list[str]:
@@ -75,9 +84,9 @@ def _arguments(input: Json, path: str) -> list[str]:
     if mode == "files_with_matches":
         arguments.append("--files-with-matches")
     elif mode == "count":
-        arguments += ["--count", "--with-filename"]
+        arguments += ["--count", "--with-filename", "--null"]
     else:
-        arguments += ["--max-columns-preview", "--no-heading", "--with-filename"]
+        arguments += ["--max-columns-preview", "--no-heading", "--with-filename", "--null"]
         arguments.append("--line-number" if input.get("-n", True) else "--no-line-number")
         arguments += [f"{flag}{input[flag]}" for flag in ("-A", "-B", "-C") if flag in input]
     if input.get("-i"):
@@ -91,15 +100,36 @@ def _arguments(input: Json, path: str) -> list[str]:
     return [*arguments, f"--regexp={input['pattern']}", "--", path]
 
 
+def _visible_lines(found: Found, offset: int, input: Json, context: ToolContext) -> list[str]:
+    """The lines as they are shown, without those of hidden files. Blocking: hiding looks at links on disk."""
+    base = str(context.cwd).rstrip("/") + "/"
+    hidden: dict[str, bool] = {}
+    lines: list[str] = []
+    for raw in found.lines:
+        name, null, rest = raw.partition(b"\0")
+        path = os.fsdecode(name)
+        if context.hides is not None and path.startswith("/"):
+            if path not in hidden:
+                hidden[path] = context.hides(path)
+            if hidden[path]:
+                continue
+        text = os.fsencode(path.removeprefix(base)).decode("utf-8", errors="replace")
+        if null:
+            content = rest.decode("utf-8", errors="replace")
+            # The separator after a line number tells matches (:) from the lines around them (-).
+            numbered = re.match(r"\d+([:-])", content) if input.get("-n", True) else None
+            text += (numbered.group(1) if numbered else ":") + content
+        lines.append(visible_text(text.rstrip("\r")))
+    return lines[offset:]
+
+
 def _shown(found: Found, offset: int, input: Json, context: ToolContext) -> Output:
-    prefix = str(context.cwd).rstrip("/") + "/"
-    decoded = [line.decode("utf-8", errors="replace").rstrip("\r") for line in found.lines[offset:]]
+    visible = _visible_lines(found, offset, input, context)
     lines: list[str] = []
     size = 0
-    for line in decoded:
-        line = visible_text(line.removeprefix(prefix))
+    for line in visible:
         size += len(line) + 1
-        if size > _MOST_CHARACTERS:
+        if size > _MOST_CHARACTERS and lines:
             break
         lines.append(line)
     unit = "lines" if input.get("output_mode") == "content" else "files"
@@ -108,7 +138,7 @@ def _shown(found: Found, offset: int, input: Json, context: ToolContext) -> Outp
         text += f" The search was ended after {TIME_LIMIT:g} s; narrow it." if found.timed_out else ""
         return Output(text, summary="no matches", structured={"mode": unit, "lines": []})
     text = "\n".join(lines)
-    if found.more or len(lines) < len(decoded):
+    if found.more or len(lines) < len(visible):
         text += f"\n\n[There is more. Continue with offset {offset + len(lines)}, or narrow the search.]"
     if found.timed_out:
         text += f"\n\n[The search was ended after {TIME_LIMIT:g} s; this is what it had found. Narrow it.]"

@@ -17,7 +17,7 @@ from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, object_schema, os_failure, shown_path
 from agentcli.tools.encoding import decode, looks_binary
 from agentcli.tools.files import LARGEST_LOADED, Refusal, inspect, load, near_names, open_without_links
-from agentcli.tools.readcache import digest_of
+from agentcli.tools.readcache import Seen, digest_of
 
 MOST_LINES = 2_000
 LONGEST_LINE = 2_000
@@ -75,7 +75,10 @@ class Read(BuiltinTool):
         except OSError as error:
             yield os_failure(error, f"{shown} cannot be read")
             return
-        yield await in_thread(_present, data, real, shown, (offset, limit), context)
+        output, seen = await in_thread(_present, data, shown, offset, limit)
+        if seen is not None:
+            context.read_cache.note_digest(real, seen.digest, seen.whole)
+        yield output
 
 
 async def _refused(refusal: Refusal, path: str, context: ToolContext) -> Output:
@@ -86,27 +89,26 @@ async def _refused(refusal: Refusal, path: str, context: ToolContext) -> Output:
     return failure(f"{refusal.text}{hint} The working directory is {context.cwd}.", summary="not found")
 
 
-def _present(data: bytes, real: str, shown: str, window: tuple[int, int], context: ToolContext) -> Output:
+def _present(data: bytes, shown: str, offset: int, limit: int) -> tuple[Output, Seen | None]:
+    """What is shown of a file, and what the model has then seen of it."""
     kind = image_kind(data)
     if kind is not None:
-        return _image(data, kind, shown)
+        return _image(data, kind, shown), None
     if not data:
-        context.read_cache.note(real, data)
-        return Output(f"{shown} exists and is empty.", summary="empty")
+        return Output(f"{shown} exists and is empty.", summary="empty"), Seen(digest_of(data), whole=True)
     decoded = decode(data)
     if decoded is None:
         what = "a binary file" if looks_binary(data[:8192]) or b"\x00" in data else "in an unknown encoding"
-        return failure(f"{shown} is {what} ({len(data):,} bytes) and cannot be shown as text.", summary="binary")
+        text = f"{shown} is {what} ({len(data):,} bytes) and cannot be shown as text."
+        return failure(text, summary="binary"), None
     lines = decoded.text.split("\n")
     if lines[-1] == "":
         lines.pop()
-    page = _page(lines[window[0] - 1 :], *window, total=len(lines))
+    page = _page(lines[offset - 1 :], offset, limit, total=len(lines))
     if page is None:
-        return failure(
-            f"{shown} has {len(lines):,} lines; offset {window[0]:,} is past its end.", summary="past the end"
-        )
-    context.read_cache.note_digest(real, digest_of(data), page.whole)
-    return _shown(page, shown)
+        text = f"{shown} has {len(lines):,} lines; offset {offset:,} is past its end."
+        return failure(text, summary="past the end"), None
+    return _shown(page, shown), Seen(digest_of(data), page.whole)
 
 
 def _read_large(real: str, shown: str, offset: int, limit: int) -> Output:

@@ -49,7 +49,7 @@ class Registry:
         import difflib
 
         folded = {known.lower(): known for known in self._tools}
-        return [folded[match] for match in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.5)]
+        return [folded[match] for match in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.6)]
 
     def schemas(self) -> tuple[Json, ...]:
         """For the request. The same objects every time, so that they encode to the same bytes."""

@@ -80,8 +80,10 @@ async def search(
             await child.wait(1)
     finally:
         unhook()
-        await cancel_and_wait([errors])
-        await child.aclose()
+        try:
+            await cancel_and_wait([errors])
+        finally:
+            await child.aclose()
     failed = not more and not timed_out and not signal.aborted and child.code not in (0, 1)
     text = errors.result() if failed and not errors.cancelled() else ""
     return Found(lines, more, timed_out, text)

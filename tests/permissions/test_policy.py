@@ -327,3 +327,24 @@ def test_a_suggested_path_rule_makes_the_question_go_away(project: Path) -> None
 def test_a_tool_denied_altogether_is_known_beforehand() -> None:
     assert policy(deny="Bash").refuses_always("Bash")
     assert not policy(deny="Bash(rm *)").refuses_always("Bash")
+
+
+def test_searches_are_told_which_files_deny_rules_hide(project: Path) -> None:
+    rules = policy(deny="Read(.env)")
+    assert rules.hides_anything
+    assert rules.hides(str(project / "sub" / ".env"), project, [project])
+    assert not rules.hides(str(project / "a.py"), project, [project])
+    assert not policy(deny="Bash(rm *)").hides_anything
+
+
+def test_a_project_below_a_protected_name_is_a_project_like_any_other(tmp_path: Path) -> None:
+    project = tmp_path / ".claude" / "worktrees" / "one"
+    project.mkdir(parents=True)
+    assert write(policy(PermissionMode.ACCEPT_EDITS), project / "a.py", project).behavior == "allow"
+    assert write(policy(PermissionMode.ACCEPT_EDITS), project / ".git" / "config", project).behavior == "ask"
+
+
+@pytest.mark.parametrize("command", ["cat \x00", "cat \ud800", "cat " + "x" * 5000, "", "   ", ";;;", "'"])
+def test_no_command_makes_the_decision_fail(command: str, project: Path) -> None:
+    for rules in (policy(), policy(deny="Read(.env)"), policy(allow="Bash(x *)")):
+        assert bash(rules, command, project).behavior in ("ask", "deny", "allow")

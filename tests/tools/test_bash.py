@@ -258,10 +258,10 @@ async def test_closing_the_generator_ends_the_group(tmp_path: Path) -> None:
 async def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     context = context_in(tmp_path)
     await run(Bash(), context, command="true")
-    before = set(os.listdir("/proc/self/fd"))
+    before = set(Path("/proc/self/fd").iterdir())
     for command in ("true", "sleep 100 & true", "exit 2"):
         await run(Bash(), context, command=command)
-    assert len(set(os.listdir("/proc/self/fd"))) == len(before)
+    assert len(set(Path("/proc/self/fd").iterdir())) == len(before)
 
 
 # -------------------------------------------------------------------------------------------------------- progress
@@ -306,3 +306,17 @@ def test_control_characters_are_refused_before_anybody_is_asked(tmp_path: Path) 
 def test_a_title_is_made_of_anything() -> None:
     assert Bash().title({}) == "Bash"
     assert Bash().title({"command": "echo a\n\x1b[31mb"}) == "Bash echo a b"
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_cancelling_at_any_point_of_the_start_leaves_nothing(turns: int, tmp_path: Path) -> None:
+    task = asyncio.ensure_future(run(Bash(), context_in(tmp_path), command="sleep 100"))
+    for _turn in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_what_no_operating_system_takes_is_refused(tmp_path: Path) -> None:
+    assert Bash().check({"command": "echo \ud800"}, context_in(tmp_path)) is not None

@@ -1,0 +1,367 @@
+"""Read, Write and Edit on real files."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.messages import ImageBlock
+from agentcli.tools import files, read
+from agentcli.tools.base import Output, ToolContext
+from agentcli.tools.edit import Edit
+from agentcli.tools.read import Read
+from agentcli.tools.write import Write
+from tests.tools.running import context_in, run, text_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> ToolContext:
+    return context_in(tmp_path)
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+async def read_then_edit(context: ToolContext, name: str, old: str, new: str, **more: object) -> Output:
+    await run(Read(), context, file_path=name)
+    return await run(Edit(), context, file_path=name, old_string=old, new_string=new, **more)
+
+
+# ------------------------------------------------------------------------------------------------------------ Read
+
+
+async def test_lines_are_numbered(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n\nfour")
+    output = await run(Read(), context, file_path="a.txt")
+    assert text_of(output) == "1\tone\n2\ttwo\n3\t\n4\tfour"
+    assert output.summary == "4 lines"
+
+
+async def test_offset_and_limit_show_a_part_and_say_so(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("".join(f"line {number}\n" for number in range(1, 11)))
+    output = await run(Read(), context, file_path="a.txt", offset=3, limit=2)
+    assert text_of(output) == "3\tline 3\n4\tline 4\n\n[Partial: lines 3–4 of 10. Continue with offset 5.]"
+    last = await run(Read(), context, file_path="a.txt", offset=10)
+    assert text_of(last).endswith("[Partial: lines 10–10 of 10.]")
+
+
+async def test_a_long_file_is_cut_at_two_thousand_lines(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x\n" * 3000)
+    text = text_of(await run(Read(), context, file_path="a.txt"))
+    assert "lines 1–2,000 of 3,000. Continue with offset 2001." in text
+
+
+async def test_wide_files_are_cut_before_they_fill_the_conversation(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(("y" * 1500 + "\n") * 500)
+    text = text_of(await run(Read(), context, file_path="a.txt"))
+    assert len(text) < 50_000
+    assert "Continue with offset" in text
+
+
+async def test_a_long_line_is_cut_and_that_is_said(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("z" * 5000)
+    text = text_of(await run(Read(), context, file_path="a.txt"))
+    assert "3,000 more characters" in text
+    assert "cut at 2,000 characters" in text
+
+
+async def test_what_is_what(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "binary").write_bytes(bytes(range(256)) * 10)
+    (tmp_path / "three.txt").write_text("1\n2\n3\n")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    cases = {
+        "folder": "is a directory", "empty": "exists and is empty", "binary": "is a binary file (2,560 bytes)",
+        "pipe": "is a pipe", "/dev/zero": "is a pipe, socket or device", "/proc/self/environ": "belongs to the kernel",
+        "dangling": "does not exist", "thre.txt": "Did you mean three.txt?",
+    }  # fmt: skip
+    for name, expected in cases.items():
+        output = await run(Read(), context, file_path=name)
+        assert expected in text_of(output), name
+        assert output.is_error is (name != "empty")
+    past = await run(Read(), context, file_path="three.txt", offset=9)
+    assert "has 3 lines; offset 9 is past its end" in text_of(past)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (codecs.BOM_UTF8 + "é\n".encode(), "1\té"),
+        (codecs.BOM_UTF16_LE + "é\n".encode("utf-16-le"), "1\té"),
+        ("é\n".encode("latin-1"), "1\té"),
+        (b"a\r\nb\r\n", "1\ta\n2\tb"),
+        (b"a\x1b[31mb\x00"[:-1], "1\ta␛[31mb"),
+    ],
+)
+async def test_encodings_and_control_characters_are_shown_readably(
+    data: bytes, expected: str, context: ToolContext, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_bytes(data)
+    assert text_of(await run(Read(), context, file_path="a.txt")) == expected
+
+
+async def test_a_picture_is_shown_as_one_whatever_its_name(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\x00" * 20)
+    output = await run(Read(), context, file_path="picture.txt")
+    image = next(block for block in output.content if isinstance(block, ImageBlock))
+    assert image.source["media_type"] == "image/png"
+
+
+async def test_a_picture_too_large_for_the_api_is_refused(
+    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "LARGEST_IMAGE", 10)
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\x00" * 20)
+    output = await run(Read(), context, file_path="a.png")
+    assert output.is_error
+    assert "Make a smaller copy" in text_of(output)
+
+
+async def test_a_file_too_large_to_load_is_streamed_by_offset(
+    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "LARGEST_LOADED", 1_000)
+    (tmp_path / "big.txt").write_text("".join(f"row {number}\n" for number in range(1, 1001)) + "w" * 20_000 + "\nlast")
+    output = await run(Read(), context, file_path="big.txt", offset=500, limit=2)
+    assert text_of(output) == "500\trow 500\n501\trow 501\n\n[Partial: lines 500–501. Continue with offset 502.]"
+    end = text_of(await run(Read(), context, file_path="big.txt", offset=1001, limit=5))
+    assert "1002\tlast" in end
+    assert "past its end" in text_of(await run(Read(), context, file_path="big.txt", offset=5000))
+
+
+async def test_a_home_path_is_understood(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    context = context_in(tmp_path / "elsewhere", environ={"HOME": str(tmp_path)})
+    assert text_of(await run(Read(), context, file_path="~/a.txt")) == "1\tx"
+
+
+# ----------------------------------------------------------------------------------------------------------- Write
+
+
+async def test_a_new_file_and_its_folders_are_made(context: ToolContext, tmp_path: Path) -> None:
+    output = await run(Write(), context, file_path="a/b/c.txt", content="one\ntwo\n")
+    assert (tmp_path / "a/b/c.txt").read_text() == "one\ntwo\n"
+    assert text_of(output) == "Created a/b/c.txt (2 lines)."
+    assert output.display == {
+        "kind": "diff",
+        "path": "a/b/c.txt",
+        "diff": "@@ -0,0 +1,2 @@\n+one\n+two",
+        "added": 2,
+        "removed": 0,
+    }
+    assert names_in(tmp_path / "a/b") == ["c.txt"]
+
+
+async def test_an_existing_file_must_have_been_read(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    refused = await run(Write(), context, file_path="a.txt", content="new")
+    assert refused.is_error
+    assert "has not been read yet. Read it first" in text_of(refused)
+    await run(Read(), context, file_path="a.txt")
+    assert not (await run(Write(), context, file_path="a.txt", content="new")).is_error
+    assert not (await run(Write(), context, file_path="a.txt", content="newer")).is_error, "what was written is known"
+
+
+async def test_a_file_read_in_part_is_not_replaced_whole(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1\n2\n3\n")
+    await run(Read(), context, file_path="a.txt", limit=1)
+    assert "Only a part" in text_of(await run(Write(), context, file_path="a.txt", content="new"))
+    await run(Read(), context, file_path="a.txt")
+    await run(Read(), context, file_path="a.txt", limit=1)
+    assert not (await run(Write(), context, file_path="a.txt", content="new")).is_error
+
+
+async def test_a_change_in_the_same_second_is_noticed_by_content(context: ToolContext, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    await run(Read(), context, file_path="a.txt")
+    times = path.stat()
+    path.write_text("two")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    for tool, more in ((Write(), {"content": "x"}), (Edit(), {"old_string": "two", "new_string": "x"})):
+        refused = await run(tool, context, file_path="a.txt", **more)
+        assert "has changed since it was read" in text_of(refused)
+    assert path.read_text() == "two"
+
+
+async def test_mode_line_ends_and_mark_of_an_existing_file_are_kept(context: ToolContext, tmp_path: Path) -> None:
+    path = tmp_path / "a.sh"
+    path.write_bytes(codecs.BOM_UTF8 + b"a\r\nb\r\n")
+    path.chmod(0o750)
+    await run(Read(), context, file_path="a.sh")
+    await run(Write(), context, file_path="a.sh", content="c\nd\n")
+    assert path.read_bytes() == codecs.BOM_UTF8 + b"c\r\nd\r\n"
+    assert path.stat().st_mode & 0o777 == 0o750
+
+
+async def test_a_link_stays_a_link_and_its_target_is_written(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "target.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to("target.txt")
+    await run(Read(), context, file_path="link.txt")
+    await run(Write(), context, file_path="link.txt", content="new")
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "target.txt").read_text() == "new"
+
+
+async def test_hard_links_stay_together(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old and long")
+    os.link(tmp_path / "a.txt", tmp_path / "b.txt")
+    await run(Read(), context, file_path="a.txt")
+    await run(Write(), context, file_path="a.txt", content="new")
+    assert (tmp_path / "b.txt").read_text() == "new"
+    assert names_in(tmp_path) == ["a.txt", "b.txt"]
+
+
+async def test_a_read_only_file_is_an_error_and_untouched(context: ToolContext, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    path.chmod(0o444)
+    await run(Read(), context, file_path="a.txt")
+    output = await run(Write(), context, file_path="a.txt", content="new")
+    assert "read-only" in text_of(output)
+    assert path.read_text() == "old"
+
+
+async def test_a_disk_that_fails_leaves_the_original_and_no_rubbish(
+    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    await run(Read(), context, file_path="a.txt")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    output = await run(Write(), context, file_path="a.txt", content="new")
+    assert text_of(output) == "a.txt cannot be written: no space left on device."
+    assert (tmp_path / "a.txt").read_text() == "old"
+    assert names_in(tmp_path) == ["a.txt"]
+
+
+async def test_writing_onto_a_directory_or_through_a_file_is_an_error(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("x")
+    assert "is a directory" in text_of(await run(Write(), context, file_path="folder", content="x"))
+    assert (await run(Write(), context, file_path="file/below", content="x")).is_error
+
+
+# ------------------------------------------------------------------------------------------------------------ Edit
+
+
+async def test_an_edit_replaces_a_unique_piece(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def a():\n    return 1\n")
+    output = await read_then_edit(context, "a.py", "return 1", "return 2")
+    assert (tmp_path / "a.py").read_text() == "def a():\n    return 2\n"
+    assert text_of(output) == "Edited a.py at line 2."
+    assert output.display["diff"] == "@@ -1,2 +1,2 @@\n def a():\n-    return 1\n+    return 2"
+
+
+async def test_several_matches_list_their_lines(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x\ny\nx\nx\n")
+    output = await read_then_edit(context, "a.txt", "x", "z")
+    assert "occurs 3 times in a.txt: lines 1, 3, 4." in text_of(output)
+    every = await read_then_edit(context, "a.txt", "x", "z", replace_all=True)
+    assert text_of(every) == "Edited a.txt in 3 places."
+    assert (tmp_path / "a.txt").read_text() == "z\ny\nz\nz\n"
+
+
+async def test_a_miss_shows_the_nearest_lines(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import os\n\ndef compute(value):\n    return value + 1\n")
+    text = text_of(await read_then_edit(context, "a.py", "def compute(values):", "x"))
+    assert "was not found in a.py" in text
+    assert "3\tdef compute(value):" in text
+    spaces = text_of(await read_then_edit(context, "a.py", "def compute(value):\n  return value + 1", "x"))
+    assert "differ only in white space" in spaces
+    numbers = text_of(await read_then_edit(context, "a.py", "3\tdef compute(value):", "x"))
+    assert "line numbers" in numbers
+    nothing = text_of(await read_then_edit(context, "a.py", "§§§§§§§§§§§", "x"))
+    assert "Nothing in the file is like it" in nothing
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"a\r\nb\r\nc", "a\nb", "x\ny", b"x\r\ny\r\nc"),
+        (b"a\nb\r\nc\n", "b", "x\ny", b"a\nx\ny\r\nc\n"),
+        (b"a\r\nb\nc\r\nd\r\n", "a\nb", "x\ny", b"x\r\ny\nc\r\nd\r\n"),
+        (codecs.BOM_UTF8 + b"a\n", "a", "b", codecs.BOM_UTF8 + b"b\n"),
+        (
+            codecs.BOM_UTF16_BE + "a\r\nb".encode("utf-16-be"),
+            "a\nb",
+            "ä\nb",
+            codecs.BOM_UTF16_BE + "ä\r\nb".encode("utf-16-be"),
+        ),
+        ("caf\xe9 a\n".encode("latin-1"), "a\n", "b\n", "caf\xe9 b\n".encode("latin-1")),
+        (b"no newline", "no", "still no", b"still no newline"),
+    ],
+)
+async def test_encoding_and_line_ends_survive_an_edit(
+    before: bytes, old: str, new: str, after: bytes, context: ToolContext, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_bytes(before)
+    output = await read_then_edit(context, "a.txt", old, new)
+    assert not output.is_error, text_of(output)
+    assert (tmp_path / "a.txt").read_bytes() == after
+
+
+async def test_characters_that_the_encoding_lacks_are_refused(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"caf\xe9")
+    output = await read_then_edit(context, "a.txt", "caf", "日本")
+    assert "latin-1, which lacks some characters" in text_of(output)
+    assert (tmp_path / "a.txt").read_bytes() == b"caf\xe9"
+
+
+async def test_what_cannot_be_decoded_is_not_edited(context: ToolContext, tmp_path: Path) -> None:
+    data = b"a\x81\x00b"
+    (tmp_path / "a.bin").write_bytes(data)
+    context.read_cache.note(os.path.realpath(tmp_path / "a.bin"), data)
+    output = await run(Edit(), context, file_path="a.bin", old_string="a", new_string="b")
+    assert "would damage it" in text_of(output)
+
+
+async def test_edits_of_one_file_at_the_same_time_see_each_other(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("".join(f"<{number}>\n" for number in range(10)))
+    await run(Read(), context, file_path="a.txt")
+    edits = (
+        run(Edit(), context, file_path="a.txt", old_string=f"<{number}>", new_string=f"[{number}]")
+        for number in range(10)
+    )
+    outputs = await asyncio.gather(*edits)
+    assert not any(output.is_error for output in outputs)
+    assert (tmp_path / "a.txt").read_text() == "".join(f"[{number}]\n" for number in range(10))
+
+
+async def test_a_file_that_vanished_is_an_error(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    await run(Read(), context, file_path="a.txt")
+    (tmp_path / "a.txt").unlink()
+    assert "does not exist" in text_of(await run(Edit(), context, file_path="a.txt", old_string="x", new_string="y"))
+
+
+def test_an_edit_that_changes_nothing_is_refused_beforehand(context: ToolContext) -> None:
+    edit = Edit()
+    assert "nothing to change" in str(edit.check({"file_path": "a", "old_string": "x", "new_string": "x"}, context))
+    assert "empty" in str(edit.check({"file_path": "a", "old_string": "", "new_string": "x"}, context))
+
+
+async def test_a_large_file_with_a_small_change_has_a_small_diff(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("".join(f"{number}\n" for number in range(100_000)))
+    output = await read_then_edit(context, "a.txt", "\n50000\n", "\nfifty thousand\n")
+    assert output.display["diff"].splitlines()[0] == "@@ -49998,7 +49998,7 @@"
+    assert (output.display["added"], output.display["removed"]) == (1, 1)
+
+
+def test_writing_tools_need_to_write_and_are_not_safe(context: ToolContext, tmp_path: Path) -> None:
+    for tool in (Write(), Edit()):
+        assert not tool.is_safe({})
+        (need,) = tool.needs({"file_path": "sub/../a.txt"}, context)
+        assert (need.kind, need.target) == ("write", f"{context.cwd}/a.txt")

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from agentcli.core.errors import UsageError
+from agentcli.tools.function import tool
+from agentcli.tools.registry import BUILTIN_NAMES, Registry, builtin_tools
+
+
+def named(name: str) -> object:
+    return tool(name=name)(lambda: "")
+
+
+def test_the_order_does_not_depend_on_how_tools_are_given() -> None:
+    tools = [*builtin_tools(), named("zeta"), named("alpha")]
+    expected = (*BUILTIN_NAMES, "alpha", "zeta")
+    assert Registry(tools).names == expected
+    assert Registry(reversed(tools)).names == expected
+
+
+def test_schemas_are_the_same_bytes_in_every_process() -> None:
+    program = (
+        "import json; from agentcli.tools.registry import *; print(json.dumps(Registry(builtin_tools()).schemas()))"
+    )
+    other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    registry = Registry(builtin_tools())
+    assert json.dumps(registry.schemas()) == other.strip()
+    assert registry.schemas() is registry.schemas()
+
+
+def test_descriptions_are_there_and_short() -> None:
+    descriptions = [tool.description for tool in builtin_tools()]
+    assert all(descriptions)
+    # About four characters a token.
+    assert sum(map(len, descriptions)) < 1_200 * 4
+
+
+def test_importing_the_registry_imports_no_third_party_package() -> None:
+    program = (
+        "import sys; from agentcli.tools.registry import builtin_tools; builtin_tools();"
+        "print({'aiofiles', 'jsonschema', 'pydantic', 'rich'} & set(sys.modules))"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "set()\n"
+    )
+
+
+def test_aliases_and_near_names() -> None:
+    registry = Registry(builtin_tools())
+    assert registry.get("Read") is not None
+    assert registry.get("bash") is registry.get("Bash")
+    assert registry.get("Nonsense") is None
+    assert registry.near("Raed") == ["Read"]
+    assert registry.near("grepp")[0] == "Grep"
+    assert registry.near("qqqqqq") == []
+
+
+def test_selecting_and_leaving_out() -> None:
+    registry = Registry(builtin_tools())
+    assert registry.selected(["Bash", "Read", "Read"]).names == ("Read", "Bash")
+    assert registry.selected([]).names == ()
+    assert registry.without(["Bash"]).get("Bash") is None
+    with pytest.raises(UsageError, match="no tool called Raed"):
+        registry.selected(["Raed"])
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x" * 129, "päd", "a.b"])
+def test_names_that_the_api_refuses_are_refused_here(name: str) -> None:
+    function = tool(lambda: "")
+    function.name = name
+    with pytest.raises(UsageError, match="Not a tool name"):
+        Registry([function])
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(UsageError, match="Two tools"):
+        Registry([*builtin_tools(), named("Read")])

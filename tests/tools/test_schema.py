@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from agentcli.tools.registry import builtin_tools
+from agentcli.tools.schema import checked, coerce, problems
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "file_path": {"type": "string", "minLength": 1},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 10},
+        "ratio": {"type": "number"},
+        "all": {"type": "boolean"},
+        "mode": {"type": "string", "enum": ["a", "b"]},
+        "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "either": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "nested": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]},
+    },
+    "required": ["file_path"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"file_path": "a"}, []),
+        ({}, ["file_path: required"]),
+        ([], ["input: must be an object"]),
+        ({"file_path": 1}, ["file_path: must be a string"]),
+        ({"file_path": ""}, ["file_path: must not be empty"]),
+        ({"file_path": "a", "limit": 1.5}, ["limit: must be an integer"]),
+        ({"file_path": "a", "limit": True}, ["limit: must be an integer"]),
+        ({"file_path": "a", "limit": 0}, ["limit: must be at least 1"]),
+        ({"file_path": "a", "limit": 11}, ["limit: must be at most 10"]),
+        ({"file_path": "a", "ratio": 2}, []),
+        ({"file_path": "a", "all": 1}, ["all: must be true or false"]),
+        ({"file_path": "a", "mode": "c"}, ["mode: must be one of a, b"]),
+        ({"file_path": "a", "tags": ["x", 2]}, ["tags[1]: must be a string"]),
+        ({"file_path": "a", "tags": []}, ["tags: must have at least 1 items"]),
+        ({"file_path": "a", "either": None}, []),
+        ({"file_path": "a", "either": 3}, ["either: must be a string or null"]),
+        ({"file_path": "a", "nested": {"x": "y"}}, ["nested.x: must be an integer"]),
+        ({"file_path": "a", "nested": {}}, ["nested.x: required"]),
+        ({"file_path": "a", "typo": 1}, [f"typo: unknown; known are {', '.join(SCHEMA['properties'])}"]),
+    ],
+)
+def test_problems_are_said_in_words(value: Any, expected: list[str]) -> None:
+    assert problems(SCHEMA, value) == expected
+
+
+def test_harmless_slips_are_put_right_in_a_copy() -> None:
+    value = {
+        "file_path": "5",
+        "limit": "5",
+        "ratio": "0.5",
+        "all": "True",
+        "nested": {"x": " 7 "},
+        "tags": ["1"],
+        "mode": None,
+    }
+    before = copy.deepcopy(value)
+    assert coerce(SCHEMA, value) == {
+        "file_path": "5", "limit": 5, "ratio": 0.5, "all": True, "nested": {"x": 7}, "tags": ["1"],
+    }  # fmt: skip
+    assert value == before
+
+
+@pytest.mark.parametrize("value", ["five", "5.5", "", "1e9", "0x10", "9" * 30])
+def test_what_is_not_clearly_a_number_stays_as_it_is(value: str) -> None:
+    assert coerce({"type": "integer"}, value) == value
+
+
+def test_a_whole_float_is_an_integer() -> None:
+    assert checked(SCHEMA, {"file_path": "a", "limit": 5.0}) == ({"file_path": "a", "limit": 5}, [])
+
+
+def test_unknown_keywords_make_nothing_wrong() -> None:
+    assert problems({"type": "object", "$ref": "#/x", "patternProperties": {}}, {"a": 1}) == []
+
+
+def test_the_built_in_schemas_stay_inside_what_is_understood() -> None:
+    known = {"type", "properties", "required", "additionalProperties", "description", "enum", "minimum", "minLength"}
+    for tool in builtin_tools():
+        for schema in (tool.input_schema, *tool.input_schema["properties"].values()):
+            assert set(schema) <= known
