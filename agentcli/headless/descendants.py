@@ -13,18 +13,22 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+_ROUNDS = 20
+
 
 class _Process(NamedTuple):
     pid: int
     parent: int
     session: int
+    dead: bool
+    """Ended, but not yet waited for; still says whose child it was."""
 
 
 def kill_descendants() -> None:
-    """Never raises. Twice over, because a process may fork while the list is read."""
-    own = os.getpid()
-    for _round in range(2):
-        doomed = _below(own, _processes())
+    """Never raises. Looks again until nobody is found: a shell starts its next command when the first is killed."""
+    sessions: set[int] = set()
+    for _round in range(_ROUNDS):
+        doomed = _below(os.getpid(), _processes(), sessions)
         for pid in doomed:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -32,22 +36,23 @@ def kill_descendants() -> None:
             return
 
 
-def _below(root: int, processes: list[_Process]) -> set[int]:
-    own_session = next((process.session for process in processes if process.pid == root), None)
+def _below(root: int, processes: list[_Process], sessions: set[int]) -> set[int]:
+    """The living processes below `root`. Adds to `sessions`, which are remembered for when their leaders are gone."""
+    # Never our own session: who started us is in it too.
+    spared = {os.getsid(root), 0}
     found: set[int] = set()
-    sessions: set[int] = set()
     while True:
-        more = {
-            process.pid
+        more = [
+            process
             for process in processes
             if process.pid not in found
             and process.pid != root
             and (process.parent == root or process.parent in found or process.session in sessions)
-        }
+        ]
         if not more:
-            return found
-        found |= more
-        sessions |= {p.session for p in processes if p.pid in more and p.session not in (own_session, 0)}
+            return found - {process.pid for process in processes if process.dead}
+        found |= {process.pid for process in more}
+        sessions |= {process.session for process in more} - spared
 
 
 def _processes() -> list[_Process]:
@@ -64,15 +69,18 @@ def _from_proc(pid: str) -> _Process | None:
         return None
     # The name, in parentheses, may itself hold spaces and parentheses.
     fields = text.rpartition(")")[2].split()
-    return _Process(int(pid), int(fields[1]), int(fields[3]))
+    return _Process(int(pid), int(fields[1]), int(fields[3]), fields[0] in "ZX")
 
 
 def _from_ps() -> list[_Process]:
     with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
         listing = subprocess.run(
-            ["/bin/ps", "-A", "-o", "pid=,ppid=,sess="], capture_output=True, text=True, timeout=1, check=False
+            ["/bin/ps", "-A", "-o", "pid=,ppid=,sess=,stat="], capture_output=True, text=True, timeout=1, check=False
         )
         rows = [line.split() for line in listing.stdout.splitlines()]
         # macOS prints sessions as pointers; then the parents alone must do.
-        return [_Process(int(row[0]), int(row[1]), int(row[2]) if row[2].isdigit() else 0) for row in rows]
+        return [
+            _Process(int(row[0]), int(row[1]), int(row[2]) if row[2].isdigit() else 0, row[3].startswith("Z"))
+            for row in rows
+        ]
     return []
