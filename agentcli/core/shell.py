@@ -147,10 +147,11 @@ def _allowed(flags: Flags, arguments: tuple[str, ...]) -> bool:
     positional: list[str] = []
     options = True
     for argument in arguments:
-        if options and argument == "--":
+        if options and argument == "--" and flags.words is None:
             options = False
-        elif options and argument.startswith("-") and argument != "-":
-            if not _flag_allowed(flags, argument):
+        elif argument.startswith("-") and argument != "-":
+            # Not every program means by `--` that no flag follows (find does not), so none may.
+            if not options or not _flag_allowed(flags, argument):
                 return False
         else:
             positional.append(argument)

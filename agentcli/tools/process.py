@@ -34,6 +34,8 @@ class Pipe:
 
     async def read(self) -> bytes:
         """What is there, waiting until something is; empty at the end."""
+        # A pipe that is never empty would otherwise keep everything else on the loop from running.
+        await asyncio.sleep(0)
         while True:
             try:
                 return os.read(self._descriptor, CHUNK)

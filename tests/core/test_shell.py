@@ -219,6 +219,12 @@ date -s now
 hostname evil
 tree -o out
 find . -delete
+find -- . -delete
+find . -- -delete
+find -- -delete
+sort -- -o x
+echo -- -x
+git diff -- --output=x
 find . -exec rm x
 find . -execdir rm x
 find . -ok rm x
