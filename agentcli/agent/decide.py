@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from agentcli.agent import words
 from agentcli.agent.state import Continue, Limits, LoopState, Stop, Terminal, Transition
 from agentcli.core.abort import AbortReason
 from agentcli.providers.base import Failure, FailureKind
@@ -67,7 +68,7 @@ Decision = Continue | Stop | Find
 def decide(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
     if outcome.aborted is not None:
         tools = outcome.aborted_in == "tools"
-        return Stop(Terminal.ABORTED_TOOLS if tools else Terminal.ABORTED_STREAMING)
+        return Stop(Terminal.ABORTED_TOOLS if tools else Terminal.ABORTED_STREAMING, words.aborted(outcome.aborted))
     if outcome.failure is not None and outcome.failure.kind is not FailureKind.PROMPT_TOO_LONG:
         image = outcome.failure.kind is FailureKind.IMAGE
         return Stop(Terminal.IMAGE_ERROR if image else Terminal.MODEL_ERROR, outcome.failure.message)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentcli.core.abort import AbortReason
+
 INTERRUPTED = "[Request interrupted by user]"
 INTERRUPTED_TOOLS = "[Request interrupted by user for tool use]"
 
@@ -12,6 +14,18 @@ OUTPUT_RECOVERY = (
     "Do the rest in smaller pieces."
 )
 EMPTY_REPLY = "Your reply was empty. Go on with the task, or say in a sentence that it is done."
+
+
+_ABORTED = {
+    AbortReason.USER_CANCEL: "Interrupted by the user.",
+    AbortReason.INTERRUPT: "Interrupted by a new prompt.",
+    AbortReason.BUDGET: "The budget is spent.",
+    AbortReason.SHUTDOWN: "Interrupted because agentcli was told to end.",
+}
+
+
+def aborted(reason: AbortReason) -> str:
+    return _ABORTED[reason]
 
 
 def token_budget(remaining: int) -> str:
