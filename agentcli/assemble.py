@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -167,6 +168,7 @@ class _Assembly:
                     working_dirs=self.working_dirs,
                     results_dir=results_dir,
                     environ=child_environment(self.environ),
+                    hides=self._hides(policy),
                 ),
                 catalog=self.catalog,
                 ids=options.ids,
@@ -215,6 +217,10 @@ class _Assembly:
             source = "settings that could not be read"
             policy = policy.with_rules(ask=parse_rules(registry.names, source))
         return policy
+
+    def _hides(self, policy: Policy) -> Callable[[str], bool] | None:
+        """What searches must not bring out; None when no rule hides anything, which is cheaper."""
+        return partial(policy.hides, cwd=self.cwd, working_dirs=self.working_dirs) if policy.hides_anything else None
 
     def _rules(self, behavior: str) -> tuple[Rule, ...]:
         """The rules of the settings files. A text that is no rule is reported; if it was to restrict, all asks."""

@@ -29,7 +29,7 @@ from agentcli.core.messages import Json, TextBlock, ToolResultBlock, ToolUseBloc
 from agentcli.core.permission import Answer, Decision, Need
 from agentcli.tools.base import Output, Progress, Tool, ToolContext
 from agentcli.tools.registry import Registry
-from agentcli.tools.schema import coerce, problems
+from agentcli.tools.schema import checked
 
 Emit = Callable[[Event], Awaitable[None]]
 INVALID_JSON_SHOWN = 200
@@ -87,8 +87,8 @@ class ToolRunner:
         if tool is None or call.invalid_json is not None:
             return True
         try:
-            input = coerce(tool.input_schema, call.input)
-            return bool(problems(tool.input_schema, input)) or tool.is_safe(input)
+            input, wrong = _fitted(tool, call.input)
+            return bool(wrong) or tool.is_safe(input)
         except Exception:  # noqa: BLE001 - a tool's bug must not start it beside others
             return False
 
@@ -157,8 +157,7 @@ class ToolRunner:
         return tool
 
     def _parse(self, tool: Tool, given: Json, context: ToolContext) -> Json:
-        input = coerce(tool.input_schema, given)
-        wrong = problems(tool.input_schema, input)
+        input, wrong = _fitted(tool, given)
         if wrong:
             raise _Refused(f"The input of {tool.name} is not right: " + "; ".join(wrong), "invalid input")
         refused = tool.check(input, context)
@@ -245,6 +244,13 @@ class ToolRunner:
             return CallResult(call, block, output, hook_context=approved.context)
         post = await self.hooks.after_tool(call, approved.input, block)
         return CallResult(call, block, output, post.stop, (*approved.context, *post.context))
+
+
+def _fitted(tool: Tool, given: Json) -> tuple[Json, list[str]]:
+    """The input in the form of the tool's schema, and what is wrong with it. Some tools say that better themselves."""
+    if getattr(tool, "validates_itself", False):
+        return given, []
+    return checked(tool.input_schema, given)
 
 
 async def _answered(future: Awaitable[Answer]) -> Answer:

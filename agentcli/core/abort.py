@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import TypeVar
+from typing import Self, TypeVar
 
 T = TypeVar("T")
 
@@ -148,7 +148,7 @@ class AbortController:
         """Unhook from the parent; a child that is not closed is kept alive by it."""
         self._unhook()
 
-    def __enter__(self) -> AbortController:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exc: object) -> None:

@@ -26,7 +26,7 @@ NeedKind = Literal["none", "read", "write", "execute", "fetch", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One thing a call would do: read or write `target` (an absolute path), execute it (a command), fetch it (a URL)."""
+    """One thing a call would do to `target`: read or write it (a path), run it (a command), fetch it (a URL)."""
 
     kind: NeedKind
     target: str = ""

@@ -1,0 +1,71 @@
+"""What the README promises is so."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_ci_runs_the_readmes_own_test_command() -> None:
+    command = next(block.strip() for block in blocks("sh") if "pytest" in block and "-m venv" in block)
+    assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert command in (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def test_every_flag_of_the_readme_exists() -> None:
+    from agentcli.cli.flags import BY_NAME
+
+    lines = [line for block in blocks("sh") for line in block.splitlines() if "agentcli" in line]
+    named = {flag for line in lines for flag in re.findall(r"(?<=\s)--[a-z][a-zA-Z-]+", line)} - {"--help"}
+    prose = set(re.findall(r"`(--[a-z][a-zA-Z-]+)", README)) - {"--help"}
+    assert named | prose <= set(BY_NAME)
+
+
+def test_the_run_without_a_key_works(tmp_path: Path) -> None:
+    line = next(line for block in blocks("sh") for line in block.splitlines() if "AGENTCLI_SCRIPT" in line)
+    command = line.replace(".venv/bin/agentcli", f"{sys.executable} -m agentcli")
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=ROOT, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    frames = [json.loads(line) for line in done.stdout.splitlines()]
+    assert frames[-1]["result"].startswith("This folder holds")
+    results = [f["message"]["content"][0] for f in frames if f["type"] == "user"]
+    assert len(results) == 2
+    assert not any(result["is_error"] for result in results)
+
+
+def test_the_python_example_runs_against_a_script(tmp_path: Path) -> None:
+    (tmp_path / "script.json").write_text(
+        json.dumps({"version": 1, "replies": [{"steps": [{"tool": "lookup", "input": {"word": "loop"}}]}, "See loop."]})
+    )
+    (tmp_path / "example.py").write_text(blocks("python")[0])
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environ["AGENTCLI_SCRIPT"] = "script.json"
+    done = subprocess.run(
+        [sys.executable, "example.py"], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "see loop" in done.stdout
+    assert "Result(" in done.stdout
+
+
+def test_the_settings_example_is_valid() -> None:
+    from agentcli.config.paths import Paths
+    from agentcli.config.settings import SettingsRequest, load_settings
+
+    settings = load_settings(
+        SettingsRequest(paths=Paths(None, None, None), cwd=ROOT / "tests", flag_text=blocks("json")[0], sources=())
+    )
+    assert [problem.text for problem in settings.problems] == []
+    assert settings.text("model") == "sonnet"
