@@ -1,0 +1,53 @@
+"""python -m tests.bench [NAME ...] [--runs N]: measure, and print what was measured against what was promised."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Callable, Mapping
+
+from tests.bench.abort import abort
+from tests.bench.imports import imports
+from tests.bench.iteration import iteration, memory
+from tests.bench.measure import Report
+from tests.bench.process import ending, start
+from tests.bench.session import session
+from tests.bench.tools import tools
+
+BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
+    "start": (start, 15),
+    "exit": (ending, 15),
+    "iteration": (iteration, 3),
+    "memory": (memory, 2),
+    "tools": (tools, 15),
+    "abort": (abort, 10),
+    "imports": (imports, 9),
+    "session": (session, 3),
+}
+"""Each with how often it is run unless told otherwise."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}; all if none is given")
+    parser.add_argument("--runs", type=int, help="how often each is run")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in BENCHES]
+    if unknown:
+        parser.error(f"there is no bench called {unknown[0]}; there are: {', '.join(BENCHES)}")
+    load = os.getloadavg()[0]
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {load:.1f}\n")
+    over: list[str] = []
+    for name in options.names or BENCHES:
+        bench, usual_runs = BENCHES[name]
+        report = bench(options.runs or usual_runs)
+        print(f"{report}\n", flush=True)
+        over += [f"{name}: {measure.name}" for measure in report.measures if not measure.within_budget]
+    print("Over budget: " + "; ".join(over) if over else "All within budget.")
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""What a start pays for: processor time and number of modules."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.bench.loopback import Loopback
+from tests.bench.measure import Measure, Report
+from tests.bench.program import AGENTCLI, REPOSITORY, Workshop, workshop
+from tests.support.scripts import reply, say
+
+_COUNT = "import sys; sys.stdout.write(str(len(sys.modules)))"
+_HEADLESS = "import os; from agentcli.cli.main import main; main(['-p', 'hi', '--output-format', 'json'], os.environ)"
+
+
+def imports(runs: int) -> Report:
+    code = {
+        "import agentcli": "import agentcli",
+        "import agentcli.core.events": "import agentcli.core.events",
+        "import agentcli.agent.loop": "import agentcli.agent.loop",
+        "import agentcli.assemble": "import agentcli.assemble",
+        "import httpx2": "import httpx2",
+    }
+    measures: list[Measure] = []
+    notes: list[str] = []
+    with workshop() as place, Loopback() as server:
+        place.talk_to(server.url)
+        server.play(*[reply(say("Hello."))] * (runs + 1))
+        # Counting comes first: it also compiles what has not been compiled yet.
+        for name, line in {"python -c pass": "pass", **code, "a headless run": _HEADLESS}.items():
+            notes.append(f"{name}: {_modules(place, line)} modules")
+        measures.append(_measure(place, "python -c pass", (sys.executable, "-c", "pass"), runs))
+        measures.append(_measure(place, "agentcli --version", (*AGENTCLI, "--version"), runs))
+        for name, line in code.items():
+            measures.append(_measure(place, name, (sys.executable, "-c", line), runs))
+        measures.append(_measure(place, "a headless run", (*AGENTCLI, "-p", "hi"), runs))
+    return Report("imports: processor time of whole processes", tuple(measures), tuple(notes))
+
+
+def _measure(place: Workshop, name: str, command: tuple[str, ...], runs: int) -> Measure:
+    times = tuple(place.run(command).cpu_ms for _run in range(runs))
+    return Measure(name, times, baseline=None if name == "python -c pass" else "python -c pass")
+
+
+def _modules(place: Workshop, line: str) -> int:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{line}\n{_COUNT}"],
+        env={**place.environ, "PYTHONPATH": str(REPOSITORY)},
+        cwd=place.project,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(done.stdout.splitlines()[-1])

@@ -1,0 +1,51 @@
+"""Every bench runs and measures something; how fast anything is, is not a matter of tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from tests.bench.abort import abort
+from tests.bench.imports import imports
+from tests.bench.iteration import iteration, memory
+from tests.bench.measure import Measure, Report, quantile
+from tests.bench.process import ending, start
+from tests.bench.session import session
+from tests.bench.tools import tools
+
+SMALL: dict[str, Callable[[int], Report]] = {
+    "start": start,
+    "exit": ending,
+    "iteration": partial(iteration, calls=4),
+    "memory": partial(memory, turns=4),
+    "tools": tools,
+    "abort": partial(abort, stubborn_runs=0),
+    "imports": imports,
+    "session": partial(session, records=40),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_bench_measures_something_in_every_row(name: str) -> None:
+    report = SMALL[name](1)
+    assert report.measures
+    for measure in report.measures:
+        assert measure.values, measure.name
+        assert all(value == value for value in measure.values), measure.name
+
+
+def test_every_number_shown_is_one_that_was_measured() -> None:
+    assert quantile([3.0, 1.0, 2.0], 0.5) == 2.0
+    assert quantile([1.0, 2.0], 0.5) == 1.0
+    assert quantile([float(n) for n in range(1, 101)], 0.95) == 95.0
+
+
+def test_a_report_says_what_is_over_its_budget_and_how_much_the_baseline_was() -> None:
+    fast = Measure("fast", (1.0, 2.0, 3.0), budget=10)
+    slow = Measure("slow", (30.0,), budget=10, baseline="fast")
+    text = str(Report("title", (fast, slow)))
+    assert [line.split("  ")[-1] for line in text.splitlines()[2:]] == ["ok", "15.00 × fast"]
+    assert "OVER" in text
+    assert not slow.within_budget
