@@ -31,6 +31,7 @@ from agentcli.agent.profile import (
 )
 from agentcli.agent.prompts import Priority, Prompt, PromptQueue, QueuedPrompt, prompt_blocks
 from agentcli.agent.questions import Audience, Questions
+from agentcli.agent.sidecall import SideQuestions
 from agentcli.agent.state import LoopState, Terminal
 from agentcli.agent.summaries import Summaries
 from agentcli.agent.toolcall import ToolRunner
@@ -314,6 +315,8 @@ class Engine:
             hooks=own.seams.hooks,
             ids=own.ids,
             clock=own.clock,
+            workspace=own.seams.workspace,
+            small_model=lambda emit: SideQuestions(own.provider, self._requests, self._price, emit),
             on_interrupting_denial=controller.abort,
         )
         turn = TurnParts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentcli.core.messages import Json
-from agentcli.core.permission import Decision, Need, PermissionMode
+from agentcli.core.permission import Decision, Need, PermissionMode, SaveTo
 from agentcli.permissions.policy import Policy
 from agentcli.tools.base import ToolContext
 
@@ -15,13 +15,21 @@ class LivePermissions:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
+        self._before_plan = PermissionMode.DEFAULT if policy.mode is PermissionMode.PLAN else policy.mode
 
     @property
     def mode(self) -> PermissionMode:
         return self.policy.mode
 
     def set_mode(self, mode: PermissionMode) -> None:
+        if mode is PermissionMode.PLAN and self.policy.mode is not PermissionMode.PLAN:
+            self._before_plan = self.policy.mode
         self.policy = self.policy.with_mode(mode)
+
+    def leave_plan(self) -> PermissionMode:
+        if self.policy.mode is PermissionMode.PLAN:
+            self.policy = self.policy.with_mode(self._before_plan)
+        return self.policy.mode
 
     def decide(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> Decision:
         return self.policy.decide(name, input, needs, context.cwd, context.working_dirs)
@@ -29,5 +37,6 @@ class LivePermissions:
     def suggest(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
         return self.policy.suggestions(name, input, needs)
 
-    def learn(self, rules: Sequence[str]) -> None:
+    def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
         self.policy = self.policy.with_allowed(rules, "an answer in this session")
+        return "session"

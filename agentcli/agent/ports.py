@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from agentcli.agent.decide import StopVerdict
 from agentcli.agent.state import LoopState
 from agentcli.core.messages import Json, Message, ToolResultBlock, ToolUseBlock
-from agentcli.core.permission import Decision, Need
+from agentcli.core.permission import Decision, Need, PermissionMode, SaveTo
 from agentcli.core.usage import Usage
 from agentcli.providers.base import Request
 from agentcli.tools.base import ToolContext
@@ -80,9 +80,29 @@ class Permissions(Protocol):
 
     def suggest(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]: ...
 
-    def learn(self, rules: Sequence[str]) -> None:
-        """Allow rules that a person gave with an answer; they hold for this conversation."""
+    def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
+        """Allow rules that a person gave with an answer. Returns where they are kept: `session` or a file's path."""
         ...
+
+    def set_mode(self, mode: PermissionMode) -> None: ...
+
+    def leave_plan(self) -> PermissionMode:
+        """Out of plan mode, back to the mode before it; returns the mode in force then. An answer may have left it
+        already, for another mode."""
+        ...
+
+
+class Workspace(Protocol):
+    """Keeps what files were like before a call that may change them, so that it can be put back."""
+
+    async def before_change(self, call: ToolUseBlock, context: ToolContext) -> None:
+        """Called right before a call that is not safe begins to work. Must be quick and must not raise."""
+        ...
+
+
+class NoWorkspace:
+    async def before_change(self, call: ToolUseBlock, context: ToolContext) -> None:
+        return None
 
 
 class Collapser(Protocol):
@@ -151,3 +171,4 @@ class Seams:
     hooks: Hooks = field(default_factory=NoHooks)
     collapser: Collapser = field(default_factory=NoCollapser)
     attachments: Attachments = field(default_factory=NoAttachments)
+    workspace: Workspace = field(default_factory=NoWorkspace)

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import replace
 
-from agentcli.agent.ports import PriceOf
+from agentcli.agent.ports import PriceOf, Requests
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
+from agentcli.core.messages import Json
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
+from agentcli.tools.base import SmallReply
+
+Emit = Callable[[ev.Event], Awaitable[None]]
+
+
+class SideQuestions:
+    """Implements `SmallModel` for one tool call: its events (usage, retries) go where the call's own go."""
+
+    def __init__(self, provider: model.Provider, requests: Requests, price: PriceOf, emit: Emit) -> None:
+        self._provider = provider
+        self._requests = requests
+        self._price = price
+        self._emit = emit
+
+    async def ask(
+        self, system: str, prompt: str, signal: AbortSignal, server_tools: tuple[Json, ...] = ()
+    ) -> SmallReply:
+        call = SideCall(self._provider, self._price)
+        request = replace(self._requests.small(system, prompt), tools=server_tools, max_tokens=4_096, purpose="tool")
+        async with aclosing(call.run(request, signal)) as events:
+            async for event in events:
+                await self._emit(event)
+        if call.failure is not None:
+            return SmallReply("", call.failure.message)
+        return SmallReply(call.text or "")
 
 
 class SideCall:

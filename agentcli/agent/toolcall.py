@@ -12,22 +12,26 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from agentcli.agent.ports import Hooks, Permissions, PreToolVerdict
+from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PreToolVerdict, Workspace
 from agentcli.agent.questions import Audience, Questions
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
 from agentcli.core.events import (
     Event,
+    ModeChanged,
+    PermissionDecided,
     PermissionDenied,
     PermissionRequested,
     PermissionResolved,
+    RulesLearned,
+    TodosChanged,
     ToolFinished,
     ToolProgressed,
     ToolStarted,
 )
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, TextBlock, ToolResultBlock, ToolUseBlock, clean_text
-from agentcli.core.permission import Answer, Decision, Need
-from agentcli.tools.base import Output, Progress, Tool, ToolContext
+from agentcli.core.permission import Answer, Decision, Need, PermissionMode
+from agentcli.tools.base import Output, Progress, SmallModel, Tool, ToolContext
 from agentcli.tools.registry import Registry
 from agentcli.tools.schema import checked
 
@@ -78,6 +82,9 @@ class ToolRunner:
     hooks: Hooks
     ids: Ids
     clock: Clock
+    workspace: Workspace = field(default_factory=NoWorkspace)
+    small_model: Callable[[Emit], SmallModel] | None = None
+    """Makes a small model whose costs are reported through a call's own events."""
     on_interrupting_denial: Callable[[], None] = field(default=lambda: None)
     """Called when a denial also asks for the end of the submission."""
 
@@ -99,6 +106,8 @@ class ToolRunner:
         began = self.clock.monotonic()
         try:
             approved = await self._approve(call, context, signal, emit)
+            if not approved.tool.is_safe(approved.input):
+                await self.workspace.before_change(call, context)
             on_start()
             await emit(
                 ToolStarted(
@@ -137,6 +146,16 @@ class ToolRunner:
             input = self._parse(tool, verdict.updated_input, context)
         needs = tool.needs(input, context)
         decision = self._decide(tool, input, needs, context, verdict)
+        await emit(
+            PermissionDecided(
+                tool_use_id=call.id,
+                name=tool.name,
+                behavior=decision.behavior,
+                reason=decision.reason,
+                rule=decision.rule,
+                source=decision.source,
+            )
+        )
         if decision.behavior == "ask":
             input = await self._ask(call, tool, input, needs, decision, context, signal, emit)
         elif decision.behavior == "deny":
@@ -217,10 +236,25 @@ class ToolRunner:
                 self.on_interrupting_denial()
             await self._deny(call, input, answer.message or "The user said no to this call.", emit)
         if answer.rules:
-            self.permissions.learn(answer.rules)
+            where = self.permissions.learn(answer.rules, answer.save_to)
+            await emit(RulesLearned(rules=list(answer.rules), where=where))
+        if answer.mode is not None:
+            self.permissions.set_mode(answer.mode)
+            await emit(ModeChanged(mode=answer.mode.value, reason="the answer to a question"))
         if answer.updated_input is not None and answer.updated_input != input:
             return self._parse(tool, answer.updated_input, context)
         return input
+
+    async def _apply(self, output: Output, emit: Emit) -> None:
+        """What a call changes besides files: it must hold before the next call is decided about."""
+        if output.mode == "plan":
+            self.permissions.set_mode(PermissionMode.PLAN)
+            await emit(ModeChanged(mode=PermissionMode.PLAN.value, reason="the model began to plan"))
+        elif output.mode == "previous":
+            mode = self.permissions.leave_plan()
+            await emit(ModeChanged(mode=mode.value, reason="the plan was approved"))
+        if output.todos is not None:
+            await emit(TodosChanged(todos=output.todos))
 
     async def _deny(self, call: ToolUseBlock, input: Json, reason: str, emit: Emit) -> None:
         await emit(PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=reason))
@@ -230,6 +264,8 @@ class ToolRunner:
         self, call: ToolUseBlock, approved: _Approved, context: ToolContext, signal: AbortSignal, emit: Emit
     ) -> CallResult:
         output: Output | None = None
+        if self.small_model is not None:
+            context = replace(context, small_model=self.small_model(emit))
         with AbortController(parent=signal) as controller:
             async with aclosing(approved.tool.run(approved.input, context, controller.signal)) as items:
                 async for item in items:
@@ -240,6 +276,7 @@ class ToolRunner:
         if output is None:
             return failed(call, f"{call.name} ended without a result.")
         block = result_block(call, output)
+        await self._apply(output, emit)
         if signal.aborted:
             return CallResult(call, block, output, hook_context=approved.context)
         post = await self.hooks.after_tool(call, approved.input, block)

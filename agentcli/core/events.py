@@ -242,6 +242,24 @@ class ToolResultAdded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TodosChanged(Event):
+    """The task list as it is now, whole."""
+
+    todos: list[Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundChanged(Event):
+    """A background command has begun or ended."""
+
+    task_id: str
+    status: str
+    """running, completed, failed or killed."""
+    command: str
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryChanged(Event):
     """From now on calls run in this folder."""
 
@@ -265,7 +283,12 @@ class PermissionRequested(Event):
     title: str
     reason: str
     suggestions: list[str] = field(default_factory=list)
-    """Rules that would make this question go away, narrowest first."""
+    """The allow rules, one per part of a compound command, that together would make this question go away; exactly
+    what is saved when the answer says always."""
+    display: Json = field(default_factory=dict)
+    """What the call would do, for people, in the form of a tool's display: a diff, the parsed command, a plan."""
+    details: list[str] = field(default_factory=list)
+    """Why it is asked, part by part, where there is more to say than `reason`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +297,32 @@ class PermissionResolved(Event):
     tool_use_id: str
     behavior: str
     """allow, deny, or withdrawn when the submission ended first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionDecided(Event):
+    """What the pipeline decided about a call, and by what: every call has one before it runs, asks or is refused."""
+
+    tool_use_id: str
+    name: str
+    behavior: str
+    reason: str
+    rule: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesLearned(Event):
+    """Allow rules that came with an answer, and where they are kept (`session` or a file)."""
+
+    rules: list[str]
+    where: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeChanged(Event):
+    mode: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,9 @@ class PermissionMode(StrEnum):
     BYPASS = "bypassPermissions"
 
 
-NeedKind = Literal["none", "read", "write", "execute", "fetch", "other"]
+NeedKind = Literal["none", "read", "write", "execute", "fetch", "question", "other"]
+"""`question`: the call is itself a question to the person (AskUserQuestion, ExitPlanMode). It is asked in every mode
+but dontAsk, whatever the rules allow, and the answer's `updated_input` is what the tool then works with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,9 @@ class Decision:
     source: str = ""
 
 
+SaveTo = Literal["session", "local", "project", "user"]
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A person's (or a program's) answer to a permission question. Goes in through `Engine.answer`."""
@@ -55,5 +60,9 @@ class Answer:
     updated_input: Json | None = None
     rules: tuple[str, ...] = ()
     """Allow rules to add for the rest of the session, e.g. `Bash(npm test)`."""
+    save_to: SaveTo = "session"
+    """Where the rules are kept; anything but `session` is written to a settings file."""
+    mode: PermissionMode | None = None
+    """Switch to this mode with the answer (approving a plan, "accept all edits")."""
     interrupt: bool = False
     """On a denial: end the submission too."""

@@ -7,10 +7,10 @@ An exception is a bug and is turned into an error result by the caller.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import ImageBlock, Json, TextBlock, UnknownBlock
@@ -18,6 +18,57 @@ from agentcli.core.permission import Need
 from agentcli.tools.readcache import ReadCache
 
 Content = str | tuple[TextBlock | ImageBlock | UnknownBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How one child process is to be started, and what to do when it is over."""
+
+    arguments: tuple[str, ...]
+    environ: Mapping[str, str]
+    close: Callable[[], None] = lambda: None
+    """To be called once the process has ended: removes what the launch had to leave on disk."""
+    pass_descriptors: tuple[int, ...] = ()
+
+
+class Launcher(Protocol):
+    """Starts child processes of tools: bare, or inside a sandbox. Immutable; decided once per session."""
+
+    @property
+    def name(self) -> str:
+        """`none`, `bubblewrap`, `seatbelt`: shown to the person, never silent."""
+        ...
+
+    def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch: ...
+
+    def explain(self, code: int, output: str) -> str | None:
+        """A sentence when a failure looks like the sandbox's doing: what was refused and how to allow it."""
+        ...
+
+
+class BareLauncher:
+    name = "none"
+
+    def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch:
+        return Launch(tuple(arguments), environ)
+
+    def explain(self, code: int, output: str) -> str | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class SmallReply:
+    text: str
+    error: str = ""
+    """Why there is no text."""
+
+
+class SmallModel(Protocol):
+    """A side question to the small model; what it costs is counted. Bound to one call by whoever runs the tool."""
+
+    async def ask(
+        self, system: str, prompt: str, signal: AbortSignal, server_tools: tuple[Json, ...] = ()
+    ) -> SmallReply: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +87,9 @@ class ToolContext:
     hides: Callable[[str], bool] | None = None
     """Whether a file (absolute path) must not show up in what a search finds; None: nothing is hidden.
     A search is allowed for a folder as a whole, so rules against single files in it have to bind here (S7)."""
+    launcher: Launcher = BareLauncher()
+    small_model: SmallModel | None = None
+    """None where no model is at hand, e.g. in tests of a tool alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +114,10 @@ class Output:
     structured: Any = None
     """For programs: `tool_use_result` in stream-json."""
     new_cwd: Path | None = None
+    mode: Literal["plan", "previous"] | None = None
+    """Enter plan mode, or go back to the mode before it."""
+    todos: list[Json] | None = None
+    """The task list, whole, when the call changed it."""
     cancel_siblings: bool = False
     """This failure makes the calls that run beside it pointless (T6)."""
     final: Any = None
