@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 
 from agentcli.agent.ports import Hooks, PriceOf, Requests
 from agentcli.agent.sidecall import SideCall
@@ -18,6 +17,7 @@ from agentcli.context.normalise import normalise
 from agentcli.context.view import View
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.providers.base import FailureKind, Provider
@@ -25,7 +25,7 @@ from agentcli.providers.base import FailureKind, Provider
 MAX_SUMMARY_TOKENS = 16_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompactParts:
     provider: Provider
     requests: Requests

@@ -7,19 +7,19 @@ stands here alone, and a table test can walk through it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from agentcli.agent import words
 from agentcli.agent.state import Continue, Limits, LoopState, Stop, Terminal, Transition
 from agentcli.core.abort import AbortReason
+from agentcli.core.frozen import frozen
 from agentcli.providers.base import Failure, FailureKind
 
 MIN_TARGET_SHARE = 0.9
 """A token target counts as met from this share on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StopVerdict:
     """What the stop hooks said. Both empty: they let go."""
 
@@ -29,7 +29,7 @@ class StopVerdict:
     """They end the submission here, with this reason."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnOutcome:
     """What one turn produced."""
 
@@ -55,7 +55,7 @@ class TurnOutcome:
     stop_hooks: StopVerdict | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Find:
     """A fact is missing: find it out and ask again."""
 

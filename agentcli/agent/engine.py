@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Self
 
 from agentcli.agent.account import Account
@@ -41,6 +41,7 @@ from agentcli.context.view import View
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason
 from agentcli.core.aio import cancel_and_wait
+from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.permission import Answer, PermissionMode
@@ -52,7 +53,7 @@ from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import Registry
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conversation:
     """What an engine is made of. `assemble.build_engine` puts one together."""
 

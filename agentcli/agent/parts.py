@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agentcli.agent.compaction import CompactParts
@@ -14,10 +13,11 @@ from agentcli.agent.summaries import Summaries
 from agentcli.agent.turn import TurnParts
 from agentcli.core.abort import AbortSignal
 from agentcli.core.events import Event
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoopParts:
     turn: TurnParts
     compact: CompactParts

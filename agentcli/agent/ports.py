@@ -7,11 +7,12 @@ an exception that gets through is a bug and ends the submission with `model_erro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
 from agentcli.agent.decide import StopVerdict
 from agentcli.agent.state import LoopState
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message, ToolResultBlock, ToolUseBlock
 from agentcli.core.permission import Decision, Need, PermissionMode, SaveTo
 from agentcli.core.usage import Usage
@@ -19,7 +20,7 @@ from agentcli.providers.base import Request
 from agentcli.tools.base import ToolContext
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreToolVerdict:
     """A hook's word before a call. `allow` never overrides a deny or ask rule."""
 
@@ -30,7 +31,7 @@ class PreToolVerdict:
     """Text for the model, added after the results."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PostToolVerdict:
     stop: str | None = None
     """Not None: the submission ends after this batch, for this reason."""
@@ -144,7 +145,7 @@ class Requests(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContextLimits:
     """The room there is. Estimates are compared with `usable`."""
 
@@ -164,7 +165,7 @@ class ContextLimits:
 PriceOf = Callable[[str, Usage], float | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seams:
     """The parts of a loop that policy decides, each with a default that does nothing."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from agentcli.agent.executor import Executor, StreamingExecutor
 from agentcli.agent.ports import ContextLimits
 from agentcli.agent.state import Limits
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.usage import Usage
 from agentcli.providers.base import Effort, Request, Thinking
@@ -16,7 +16,7 @@ from agentcli.providers.catalog import Catalog
 CHARACTERS_PER_TOKEN = 3.5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Profile:
     """Immutable; the engine replaces it when the person changes model, effort or thinking."""
 
@@ -34,14 +34,14 @@ class Profile:
     raw_events: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bounds:
     max_turns: int | None = None
     max_budget_usd: float | None = None
     token_target: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tuning:
     executor: type[Executor] = StreamingExecutor
     concurrency: int = 10

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, TextBlock, clean_text
 
 Priority = Literal["now", "next", "later"]
@@ -13,7 +13,7 @@ _RANK: dict[Priority, int] = {"now": 0, "next": 1, "later": 2}
 Prompt = str | tuple[Block, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueuedPrompt:
     id: str
     content: tuple[Block, ...]

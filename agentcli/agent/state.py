@@ -7,10 +7,11 @@ recovery path into another: a field that a transition does not mention is reset 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
 from agentcli.tools.base import ToolContext
 
@@ -39,7 +40,7 @@ class Terminal(StrEnum):
     IMAGE_ERROR = "image_error"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompactTracking:
     """Auto-compaction's memory: when it last worked, and how often it failed since."""
 
@@ -47,7 +48,7 @@ class CompactTracking:
     failures_in_a_row: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TokenProgress:
     """Where a submission stands against its token target."""
 
@@ -57,7 +58,7 @@ class TokenProgress:
     gain_before: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoopState:
     messages: tuple[Message, ...]
     tool_context: ToolContext
@@ -79,7 +80,7 @@ class LoopState:
         return replace(self, messages=self.messages + messages)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """What bounds a submission. All of it is known before the first request."""
 
@@ -97,13 +98,13 @@ class Limits:
     """Two continuations in a row below this many tokens are diminishing returns."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Continue:
     transition: Transition
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stop:
     terminal: Terminal
     text: str = ""

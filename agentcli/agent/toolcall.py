@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PreToolVerdict, Workspace
@@ -28,6 +28,7 @@ from agentcli.core.events import (
     ToolProgressed,
     ToolStarted,
 )
+from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, TextBlock, ToolResultBlock, ToolUseBlock, clean_text
 from agentcli.core.permission import Answer, Decision, Need, PermissionMode
@@ -39,7 +40,7 @@ Emit = Callable[[Event], Awaitable[None]]
 INVALID_JSON_SHOWN = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallResult:
     call: ToolUseBlock
     block: ToolResultBlock
@@ -63,7 +64,7 @@ class _Refused(Exception):
         self.summary = summary
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Approved:
     tool: Tool
     input: Json
@@ -74,7 +75,7 @@ class StartedCallback(Protocol):
     def __call__(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolRunner:
     registry: Registry
     permissions: Permissions

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from agentcli.agent.decide import TurnOutcome
@@ -23,6 +23,7 @@ from agentcli.agent.toolcall import CallResult, ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge, cancel_and_wait
+from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Message, Origin, TextBlock, ToolUseBlock
 from agentcli.core.usage import Usage
@@ -30,7 +31,7 @@ from agentcli.providers import base as model
 from agentcli.tools.base import ToolContext
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnParts:
     """What a turn needs that does not change between turns."""
 
@@ -43,7 +44,7 @@ class TurnParts:
     concurrency: int = 10
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnPlan:
     """What is particular to this turn."""
 

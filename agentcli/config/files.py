@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from agentcli.core.frozen import frozen
 
 SIZE_LIMIT = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """One thing about the settings that a person should know, as one or two sentences."""
 
@@ -23,7 +24,7 @@ class Problem:
     level: Literal["note", "warning"] = "warning"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """`values` is None when the file is there and cannot be used: what it would have forbidden is not known."""
 

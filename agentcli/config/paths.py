@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from agentcli.core.frozen import frozen
 
 MANAGED_SETTINGS = Path("/etc/agentcli/settings.json")
 PROJECT_FOLDER = ".agentcli"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Paths:
     """None: there is no home and no variable that names the folder, so nothing is read or kept there."""
 

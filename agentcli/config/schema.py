@@ -7,8 +7,9 @@ written by others, so it can never raise rights or spending, nor say where reque
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from agentcli.core.frozen import frozen
 
 Kind = Literal["text", "integer", "number", "boolean", "texts", "object", "text map"]
 Repository = Literal["yes", "no", "stricter"]
@@ -17,7 +18,7 @@ PERMISSION_MODES = ("plan", "dontAsk", "default", "acceptEdits", "bypassPermissi
 """From the strictest to the freest."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Key:
     name: str
     """A dot leads into an object: `permissions.allow` is `allow` inside `permissions`."""

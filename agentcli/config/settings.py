@@ -10,7 +10,7 @@ might forbid something cannot be used, `rights_uncertain` says so, and whoever d
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from agentcli.config.paths import Paths, project_folder
 from agentcli.config.schema import BY_NAME, HOLD_WITHOUT_TRUST, KEYS, SECTIONS, Key
 from agentcli.config.values import Unfit, fit, fit_text
 from agentcli.core.errors import UsageError
+from agentcli.core.frozen import frozen
 
 SOURCES = ("user", "project", "local")
 
@@ -40,7 +41,7 @@ class Layer(StrEnum):
         return self in (Layer.LOCAL, Layer.PROJECT)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """Where a value came from: a file, a flag, `environment variable X`, or `default`."""
 
@@ -51,7 +52,7 @@ class Source:
 DEFAULT_SOURCE = Source(Layer.DEFAULT, "default")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Given:
     """One value as one layer gives it."""
 
@@ -60,7 +61,7 @@ class Given:
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """One line of `agentcli config`."""
 
@@ -70,7 +71,7 @@ class Row:
     doc: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SettingsRequest:
     paths: Paths
     cwd: Path
@@ -233,7 +234,7 @@ class _Reading:
                 self._say(
                     source,
                     "this folder is not trusted yet, so of its settings only deny and ask rules are used. "
-                    "Use --trust if you know where it comes from.",
+                    "Use --trust, or `agentcli trust` to see what is in them and trust them for good.",
                     note=True,
                 )
         for name, value in flat.items():

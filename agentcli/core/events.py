@@ -8,9 +8,10 @@ objects. Each names the agent it belongs to ("" is the main one), so sub-agents 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
     Block,
     Json,
@@ -26,7 +27,7 @@ from agentcli.core.messages import (
 from agentcli.core.usage import Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Event:
     agent: str = ""
 
@@ -34,7 +35,7 @@ class Event:
 # ------------------------------------------------------------------------------------------- session, submission
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SessionStarted(Event):
     """First event of every submission: what is in force."""
 
@@ -48,14 +49,14 @@ class SessionStarted(Event):
     commands: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class MessageAppended(Event):
     """The log grew by this message. Persisted before anybody sees it."""
 
     message: Message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class NoticeRaised(Event):
     """A quiet line for the person: something worth knowing that needs no answer."""
 
@@ -68,7 +69,7 @@ class NoticeRaised(Event):
 # ------------------------------------------------------------------------------------------------- model replies
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class RequestStarted(Event):
     model: str
     turn: int
@@ -77,7 +78,7 @@ class RequestStarted(Event):
     estimated_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ReplyStarted(Event):
     """A reply begins; `message_id` is the id its message will have in the log, if it gets there."""
 
@@ -86,7 +87,7 @@ class ReplyStarted(Event):
     model: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class BlockStarted(Event):
     message_id: str
     index: int
@@ -95,28 +96,28 @@ class BlockStarted(Event):
     """The tool's name, when kind is tool_use."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TextStreamed(Event):
     message_id: str
     index: int
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ThinkingStreamed(Event):
     message_id: str
     index: int
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ToolInputStreamed(Event):
     message_id: str
     index: int
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class BlockFinished(Event):
     """One block of a reply is complete. Persisted before anybody sees it."""
 
@@ -127,7 +128,7 @@ class BlockFinished(Event):
     block: Block
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ReplyTombstoned(Event):
     """What came of this reply so far is void: remove it from the screen. A retry follows, or an error."""
 
@@ -135,14 +136,14 @@ class ReplyTombstoned(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class RawStreamed(Event):
     """One event of the API as it came; only when asked for."""
 
     data: Json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class UsageReported(Event):
     """A response has ended, in whichever way, and this is what it said it used."""
 
@@ -154,7 +155,7 @@ class UsageReported(Event):
     duration_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class RetryScheduled(Event):
     attempt: int
     max_attempts: int
@@ -164,21 +165,21 @@ class RetryScheduled(Event):
     status: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class StreamWentQuiet(Event):
     """Nothing has come for a while; not yet an error."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ModelFellBack(Event):
     from_model: str
     to_model: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class FeatureDropped(Event):
     """The endpoint refused a parameter; from now on it is not sent there."""
 
@@ -186,7 +187,7 @@ class FeatureDropped(Event):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class RequestRepaired(Event):
     """The API refused part of the history; from here on requests leave it out. `through` names the last message."""
 
@@ -199,7 +200,7 @@ class RequestRepaired(Event):
 # --------------------------------------------------------------------------------------------------------- tools
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ToolStarted(Event):
     tool_use_id: str
     name: str
@@ -208,7 +209,7 @@ class ToolStarted(Event):
     """One line for people, e.g. `Read src/app.py`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ToolProgressed(Event):
     """Not kept in the log."""
 
@@ -217,7 +218,7 @@ class ToolProgressed(Event):
     data: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ToolFinished(Event):
     """A tool has ended; may come in another order than the calls. Persisted before anybody sees it."""
 
@@ -231,7 +232,7 @@ class ToolFinished(Event):
     duration_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ToolResultAdded(Event):
     """The result of a call, in the order of the calls (SPEC T1)."""
 
@@ -241,14 +242,14 @@ class ToolResultAdded(Event):
     structured: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TodosChanged(Event):
     """The task list as it is now, whole."""
 
     todos: list[Json]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class BackgroundChanged(Event):
     """A background command has begun or ended."""
 
@@ -259,20 +260,20 @@ class BackgroundChanged(Event):
     summary: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class DirectoryChanged(Event):
     """From now on calls run in this folder."""
 
     cwd: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ToolBatchSummarised(Event):
     tool_use_ids: list[str]
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class PermissionRequested(Event):
     """Answer with `Engine.answer(request_id, Answer(...))`."""
 
@@ -291,7 +292,7 @@ class PermissionRequested(Event):
     """Why it is asked, part by part, where there is more to say than `reason`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class PermissionResolved(Event):
     request_id: str
     tool_use_id: str
@@ -299,7 +300,7 @@ class PermissionResolved(Event):
     """allow, deny, or withdrawn when the submission ended first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class PermissionDecided(Event):
     """What the pipeline decided about a call, and by what: every call has one before it runs, asks or is refused."""
 
@@ -311,7 +312,7 @@ class PermissionDecided(Event):
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class RulesLearned(Event):
     """Allow rules that came with an answer, and where they are kept (`session` or a file)."""
 
@@ -319,13 +320,13 @@ class RulesLearned(Event):
     where: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ModeChanged(Event):
     mode: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class PermissionDenied(Event):
     tool_use_id: str
     name: str
@@ -333,7 +334,7 @@ class PermissionDenied(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class HookRan(Event):
     hook_event: str
     name: str
@@ -345,33 +346,33 @@ class HookRan(Event):
 # ----------------------------------------------------------------------------------------------------- the loop
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class PrefixBroken(Event):
     """Earlier content of the request changed, so the prompt cache after it is lost; says why."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CompactionStarted(Event):
     trigger: str
     """manual, auto or reactive."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ContextCompacted(Event):
     trigger: str
     tokens_before: int
     tokens_after: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CompactionFailed(Event):
     trigger: str
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class LoopContinued(Event):
     """The loop goes round again; `transition` is one of SPEC 2.7 and `data` is what belongs to it."""
 
@@ -380,7 +381,7 @@ class LoopContinued(Event):
     data: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class LoopEnded(Event):
     """Last event of `run_loop`."""
 
@@ -395,7 +396,7 @@ class LoopEnded(Event):
     """The value with which a tool completed the submission (structured output)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Result(Event):
     """Last event of every submission, exactly one."""
 

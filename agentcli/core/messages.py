@@ -9,29 +9,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Literal
 
+from agentcli.core.frozen import frozen
 from agentcli.core.usage import Usage
 
 Json = dict[str, Any]
 Role = Literal["user", "assistant"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextBlock:
     text: str
     citations: tuple[Json, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThinkingBlock:
     thinking: str
     signature: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolUseBlock:
     id: str
     name: str
@@ -42,12 +43,12 @@ class ToolUseBlock:
     """Fields that this version does not know (e.g. `caller`); they go back as they came."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImageBlock:
     source: Json
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolResultBlock:
     tool_use_id: str
     content: tuple[TextBlock | ImageBlock | UnknownBlock, ...]
@@ -58,7 +59,7 @@ class ToolResultBlock:
         return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnknownBlock:
     data: Json
 
@@ -94,7 +95,7 @@ class Origin(StrEnum):
         return self in (Origin.BOUNDARY, Origin.ERROR)
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@frozen(weakref_slot=True)
 class Message:
     role: Role
     content: tuple[Block, ...]

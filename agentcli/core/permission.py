@@ -6,10 +6,10 @@ and never make one. These values are the language between the three.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 
 
@@ -26,7 +26,7 @@ NeedKind = Literal["none", "read", "write", "execute", "fetch", "question", "oth
 but dontAsk, whatever the rules allow, and the answer's `updated_input` is what the tool then works with."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Need:
     """One thing a call would do to `target`: read or write it (a path), run it (a command), fetch it (a URL)."""
 
@@ -37,7 +37,7 @@ class Need:
 Behavior = Literal["allow", "ask", "deny"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """What was decided and why. `reason` is a sentence for people; `rule` and `source` name what decided."""
 
@@ -50,7 +50,7 @@ class Decision:
 SaveTo = Literal["session", "local", "project", "user"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """A person's (or a program's) answer to a permission question. Goes in through `Engine.answer`."""
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from agentcli.core.frozen import frozen
 from agentcli.core.shelltable import GIT_COMMANDS, PROGRAMS, Flags
 
 _LONGEST = 20_000
@@ -22,7 +22,7 @@ _HARMLESS_REDIRECTION = re.compile(r"(?:[012]?>&[12]|(?:[012]|&)?>>?[ \t]*/dev/n
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SimpleCommand:
     """One part of a compound command: its words with quotes taken off, and its text with single spaces."""
 

@@ -10,10 +10,12 @@ keep the command from ending. What is missing makes a command ask; what is here 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from agentcli.core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flags:
     short: str = ""
     with_value: str = ""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any
+
+from agentcli.core.frozen import frozen
 
 TOKEN_LIMIT = 10**9
 """No response bills more; a larger number is a server's mistake and is cut to this."""
@@ -16,7 +18,7 @@ def _count(value: object) -> int:
     return int(min(max(value, 0), TOKEN_LIMIT))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usage:
     """What one response (or a sum of responses) used."""
 
@@ -82,7 +84,7 @@ class Usage:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Price:
     """US dollars per million tokens. `above` takes over for a request whose prompt exceeds `above_tokens`."""
 
@@ -115,7 +117,7 @@ class Price:
         ) / 1_000_000 + usage.web_search_requests * price.web_search
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelTotals:
     usage: Usage = Usage()
     cost_usd: float = 0.0
@@ -124,7 +126,7 @@ class ModelTotals:
     """Requests whose price is not known; `cost_usd` does not include them and must not be read as complete."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Totals:
     """What a conversation has used so far, per model. Immutable: `adding` gives new totals."""
 

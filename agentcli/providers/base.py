@@ -9,11 +9,12 @@ with `Failed(kind=ABORTED)`. Task cancellation (closing the generator) closes th
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Literal, Protocol
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json
 from agentcli.core.usage import Usage
 
@@ -21,14 +22,14 @@ Effort = Literal["low", "medium", "high", "xhigh", "max"]
 ThinkingMode = Literal["adaptive", "enabled", "disabled"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Thinking:
     mode: ThinkingMode = "adaptive"
     budget_tokens: int | None = None
     """For `enabled` only."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """What is wanted, in terms of the conversation; a provider fits it to the model (see `body.py`)."""
 
@@ -76,7 +77,7 @@ class FailureKind(StrEnum):
     INTERNAL = "internal"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     kind: FailureKind
     message: str
@@ -92,7 +93,7 @@ class Failure:
 # ------------------------------------------------------------------------------------- what a stream consists of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Started:
     """message_start. May come again after `Broken`: then it is a new reply."""
 
@@ -101,14 +102,14 @@ class Started:
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opened:
     index: int
     kind: str
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delta:
     """`kind` is text, thinking or input; signatures, citations and unknown deltas go into the block silently."""
 
@@ -117,7 +118,7 @@ class Delta:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Closed:
     """A block is complete. `cut` is true for a tool call without any input text, which max_tokens may have cut."""
 
@@ -126,7 +127,7 @@ class Closed:
     cut: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finished:
     """Last: the reply is whole. `open_blocks` are those that never closed (half of them, e.g. at max_tokens)."""
 
@@ -135,7 +136,7 @@ class Finished:
     stop_details: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Broken:
     """The stream failed after `Started`. To retry, ask for the next event; to keep what came (salvage), close
     the stream. All since the last `Started` is void if you go on. `usage` is what the lost reply said it used."""
@@ -145,7 +146,7 @@ class Broken:
     model: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waiting:
     """A retry is due in `seconds`; an abort ends the wait at once."""
 
@@ -155,21 +156,21 @@ class Waiting:
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quiet:
     """No byte for so long; not yet a failure."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FellBack:
     from_model: str
     to_model: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dropped:
     """The endpoint does not know a parameter: it is left out from now on, and the request is sent again."""
 
@@ -177,14 +178,14 @@ class Dropped:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Raw:
     """An event of the API as it came; only when the request asks for raw events."""
 
     data: Json
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failed:
     """Last: no reply. `usage` is what a reply cut off by an abort said it used."""
 

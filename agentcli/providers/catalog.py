@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from agentcli.core.frozen import frozen
 from agentcli.core.usage import Price
 from agentcli.providers.base import Effort, ThinkingMode
 
@@ -24,7 +25,7 @@ _CHOICE: tuple[ThinkingMode, ...] = ("adaptive", "disabled")
 _BUDGETED: tuple[ThinkingMode, ...] = ("adaptive", "enabled", "disabled")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelInfo:
     id: str
     context_window: int

@@ -11,10 +11,11 @@ import contextlib
 import os
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlsplit
 
 from agentcli.core.errors import CredentialError, UsageError
+from agentcli.core.frozen import frozen
 
 PUBLIC_BASE_URL = "https://api.anthropic.com"
 _RUN_IT_YOURSELF = "Run the command of the `apiKeyHelper` setting yourself to see why."
@@ -74,7 +75,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Credentials:
     base_url: str = PUBLIC_BASE_URL
     """Without a trailing slash and without `/v1`."""

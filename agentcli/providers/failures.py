@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind
 from agentcli.providers.retry import retry_after_seconds
@@ -33,7 +34,7 @@ STATUS_OF_TYPE: Mapping[str, int] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Where:
     """What a message about a failure may have to name."""
 
@@ -43,7 +44,7 @@ class Where:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """An error response: what a transport knows of it."""
 

@@ -12,6 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids, RandomIds
 from agentcli.core.messages import Json
 from agentcli.core.usage import Usage
@@ -70,7 +71,7 @@ class _Course:
         return old
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Lost:
     """How an attempt that brought no whole reply ended; never leaves this module."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from agentcli.core.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class RetryPolicy:
     max_retries: int = 10
     max_stalls: int = 3
@@ -38,7 +39,7 @@ class RetryPolicy:
         return retry_after + chance * min(1.0, 0.1 * retry_after)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Patience:
     """How long a reply may say nothing. Pings count as something for the first two, not for the last."""
 

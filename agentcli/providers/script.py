@@ -26,11 +26,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from agentcli.core.errors import UsageError
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.providers.failures import STATUS_OF_TYPE
 
@@ -41,17 +42,17 @@ _DEFAULT_CHUNK = 24
 PING_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Emit:
     event: Json
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delay:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Break:
     fault: Fault
 
@@ -59,14 +60,14 @@ class Break:
 Operation = Emit | Delay | Break
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ErrorAnswer:
     status: int
     body: str
     headers: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     steps: tuple[Json, ...] = ()
     error: Json | None = None
@@ -168,7 +169,7 @@ def _chunks(text: str, step: Json) -> list[str]:
 # ----------------------------------------------------------------------------------------------------- the script
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Script:
     replies: tuple[Reply, ...]
 

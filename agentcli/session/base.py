@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from agentcli.core.events import Event
+from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workplace:
     """Where sessions are written, and what is written into every line."""
 

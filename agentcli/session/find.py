@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.session.lines import decode_line
 from agentcli.session.places import is_session_id, project_dir, sessions_dir
@@ -19,7 +19,7 @@ _PREFIX_LENGTH = 4
 _PROMPT_TEXT = re.compile(rb'"text":"((?:[^"\\]|\\.){0,400})')
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionInfo:
     session_id: str
     path: Path

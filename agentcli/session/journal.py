@@ -12,9 +12,9 @@ import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
 from agentcli.session.errors import SessionBusy
 from agentcli.session.lock import FileLock, LockBusy
@@ -26,7 +26,7 @@ BUFFER_LIMIT = 8 * 1024 * 1024
 _PERMANENT = "The session file was removed while it was in use, so this conversation is no longer saved."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ending:
     """How a file ended when it was read: of `size` bytes, the first `whole` are complete lines."""
 

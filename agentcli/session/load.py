@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
     Block,
     Json,
@@ -38,7 +39,7 @@ LINE_LIMIT = 64 * 1024 * 1024
 UNFINISHED = "<tool_use_error>The session ended before this call was done; its result is not known.</tool_use_error>"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Redaction:
     """From here on requests leave something out of all messages up to `through`."""
 

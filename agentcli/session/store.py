@@ -24,6 +24,7 @@ from agentcli.core.events import (
     Result,
     ToolFinished,
 )
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, usage_to_dict
 from agentcli.session.base import Workplace
 from agentcli.session.errors import SessionExists, SessionTooNew
@@ -33,7 +34,7 @@ from agentcli.session.load import LoadedSession, load_session, read_records
 from agentcli.session.places import is_session_id, make_private_dir, session_path
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Part:
     uuid: str
     block: Block

@@ -1,0 +1,156 @@
+"""A frozen class behaves as the frozen, slotted dataclass that it stands for."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import weakref
+from dataclasses import FrozenInstanceError, dataclass, field, fields, is_dataclass, replace
+from typing import Any
+
+import pytest
+
+from agentcli.core.frozen import frozen
+
+
+@frozen
+class Point:
+    x: int
+    y: int = 2
+    tags: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        return self.x + self.y
+
+
+@frozen(kw_only=True)
+class Base:
+    agent: str = ""
+
+
+@frozen(kw_only=True)
+class Derived(Base):
+    """Says what it is."""
+
+    name: str
+    secret: str = field(default="", repr=False)
+
+
+@frozen(weakref_slot=True)
+class Referable:
+    x: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    x: int
+    y: int = 2
+    tags: list[str] = field(default_factory=list)
+
+
+def test_fields_are_set_by_position_and_by_name_and_have_their_defaults() -> None:
+    assert (Point(1).x, Point(1).y, Point(1).tags) == (1, 2, [])
+    assert Point(1, y=5).total == 6
+    assert Point(tags=["a"], x=1).tags == ["a"]
+
+
+def test_each_value_gets_a_default_of_its_own() -> None:
+    assert Point(1).tags is not Point(1).tags
+
+
+def test_wrong_arguments_are_refused_as_functions_refuse_them() -> None:
+    with pytest.raises(TypeError, match=r"Point.__init__\(\) missing 1 required positional argument: 'x'"):
+        Point()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
+        Point(1, z=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+        Derived("name")  # type: ignore[call-arg]
+
+
+def test_nothing_can_be_changed_removed_or_added() -> None:
+    point = Point(1)
+    with pytest.raises(FrozenInstanceError):
+        point.x = 2  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        del point.x
+    with pytest.raises(FrozenInstanceError):
+        point.other = 1  # type: ignore[attr-defined]
+    assert not hasattr(point, "__dict__")
+
+
+def test_values_are_equal_when_class_and_fields_are() -> None:
+    assert Point(1) == Point(1, 2)
+    assert Point(1) != Point(2)
+    assert Point(1) != Standard(1)  # type: ignore[comparison-overlap]
+    not_a_number = float("nan")
+    assert Derived(name="a", agent=not_a_number) == Derived(name="a", agent=not_a_number)  # type: ignore[arg-type]
+
+
+def test_equal_values_have_equal_hashes_unless_a_field_has_none() -> None:
+    assert hash(Derived(name="a")) == hash(Derived(name="a"))
+    assert len({Derived(name="a"), Derived(name="a"), Derived(name="b")}) == 2
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Point(1))
+
+
+def test_it_shows_its_fields_but_not_the_secret_ones() -> None:
+    assert repr(Point(1)) == "Point(x=1, y=2, tags=[])"
+    assert repr(Derived(name="a", secret="s")) == "Derived(agent='', name='a')"
+
+
+def test_the_functions_for_dataclasses_take_it() -> None:
+    assert [spec.name for spec in fields(Derived)] == ["agent", "name", "secret"]
+    assert replace(Point(1), y=7) == Point(1, 7)
+    assert is_dataclass(Point)
+    assert inspect.signature(Point).parameters.keys() == inspect.signature(Standard).parameters.keys()
+
+
+def test_it_matches_by_position_and_by_name() -> None:
+    found: Any = Point(1, 9)
+    match found:
+        case Point(x, y, tags=[]):
+            assert (x, y) == (1, 9)
+        case _:
+            pytest.fail("it did not match")
+    assert Point.__match_args__ == Standard.__match_args__
+    assert Derived.__match_args__ == ()
+
+
+def test_it_survives_copying_and_pickling() -> None:
+    point = Point(1, 3, ["a"])
+    assert pickle.loads(pickle.dumps(point)) == point
+    assert copy.copy(point) == point
+    deep = copy.deepcopy(point)
+    assert deep == point
+    assert deep.tags is not point.tags
+
+
+def test_a_weak_reference_needs_to_be_asked_for() -> None:
+    value = Referable(1)
+    assert weakref.ref(value)() is value
+    with pytest.raises(TypeError):
+        weakref.ref(Point(1))
+
+
+def test_a_method_that_the_class_brings_itself_stays() -> None:
+    @frozen
+    class Loud:
+        text: str
+
+        def __repr__(self) -> str:
+            return self.text.upper()
+
+        def __post_init__(self) -> None:
+            if not self.text:
+                raise ValueError("empty")
+
+    assert repr(Loud("a")) == "A"
+    with pytest.raises(ValueError, match="empty"):
+        Loud("")
+
+
+def test_its_documentation_stays() -> None:
+    assert Derived.__doc__ == "Says what it is."
+    assert Point.__doc__ == "Point"
