@@ -6,8 +6,9 @@ do something in this version are in it. Standard library only, and little of tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from agentcli.core.frozen import frozen
 
 Kind = Literal["switch", "text", "optional", "equals", "integer", "number", "choice", "names", "rules", "paths"]
 """The form of a value:
@@ -22,7 +23,7 @@ names     a comma list; rules: a comma list whose items may hold commas in paren
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flag:
     names: tuple[str, ...]
     key: str

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.assemble import Options
 from agentcli.cli.parse import Parsed
 from agentcli.core.errors import UsageError
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
 from agentcli.headless.settings import HeadlessSettings
@@ -21,7 +21,7 @@ from agentcli.headless.settings import HeadlessSettings
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Invocation:
     options: Options
     headless: HeadlessSettings

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from agentcli.cli.flags import BY_NAME, COMMANDS, Flag
 from agentcli.core.errors import UsageError
+from agentcli.core.frozen import frozen
 
 _RULE_LIST = re.compile(r"(?:[A-Z]\w*|mcp__[\w-]+)(?:\([^)]*\))?(?:,(?:[A-Z]\w*|mcp__[\w-]+)(?:\([^)]*\))?)*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parsed:
     values: Mapping[str, Any] = field(default_factory=dict)
     """By `Flag.key`; only flags that were given. Lists are tuples."""

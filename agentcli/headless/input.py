@@ -10,10 +10,10 @@ import json
 import os
 import stat
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from typing import Any
 
 from agentcli.core.errors import UsageError
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, TextBlock, ToolResultBlock, ToolUseBlock, block_from_wire, clean_text
 
 TEXT_LIMIT = 10 * 1024 * 1024
@@ -116,18 +116,18 @@ async def lines(descriptor: int) -> AsyncGenerator[bytes | None, None]:
 # --------------------------------------------------------------------------------------------------------- lines
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UserLine:
     prompt: Prompt
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ControlLine:
     request_id: str
     subtype: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BadLine:
     message: str
 

@@ -6,10 +6,10 @@ nothing else; notices go to standard error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from agentcli.core.events import Event
+from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
@@ -32,7 +32,7 @@ class Output(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notices:
     """Lines for the person at standard error."""
 

@@ -14,12 +14,12 @@ import select
 import stat
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Streams:
     stdin: int | None = 0
     """None: there is none to read, because it is closed."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+from agentcli.core.frozen import frozen
 from agentcli.core.globs import glob_regex
 
 PROTECTED_FOLDERS = frozenset({".git", ".agentcli", ".claude", ".vscode", ".idea", ".husky"})
@@ -53,7 +53,7 @@ def is_protected(path: str, *, scripts: bool = True) -> bool:
     return scripts and _ACTIVATE.match(components[-1]) is not None and components[-2:-1] in (["bin"], ["scripts"])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PathPattern:
     """A gitignore-like pattern: `//absolute`, `~/home`, `/from-the-settings-root`, or relative to `cwd`.
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.core.shell import (
@@ -31,7 +32,7 @@ _MOST_WORDS = 400
 """A read-only command with more words than this is asked about rather than having every word looked up on disk."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Call:
     """One call and where it would run."""
 
@@ -46,7 +47,7 @@ class _Call:
         return self.working_dirs[0] if self.working_dirs else self.cwd
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Policy:
     mode: PermissionMode = PermissionMode.DEFAULT
     allow: tuple[Rule, ...] = ()

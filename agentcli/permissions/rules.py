@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.core.errors import UsageError
+from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
 from agentcli.core.shell import SimpleCommand, loose_segments
 from agentcli.permissions.paths import PathPattern
@@ -22,7 +22,7 @@ WRITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 ALIASES = {"Agent": "Task"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     tool: str
     spec: str | None = None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import visible_text
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.builtin import absolute_path, failure, in_thread, os_failure, shown_path
@@ -19,7 +19,7 @@ from agentcli.tools.files import LARGEST_LOADED, Refusal, inspect, load, near_na
 from agentcli.tools.readcache import Seen, digest_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Present:
     """A file as it is now; `decoded` is None while it does not exist."""
 
@@ -31,7 +31,7 @@ class Present:
         return self.decoded.text if self.decoded else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     data: bytes
     text: str

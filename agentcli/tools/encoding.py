@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
+
+from agentcli.core.frozen import frozen
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -16,7 +17,7 @@ _MARKS = (
 _NO_TEXT = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decoded:
     text: str
     encoding: str = "utf-8"

@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+
+from agentcli.core.frozen import frozen
 
 LARGEST_LOADED = 32 * 1024 * 1024
 """Larger files are streamed when read, and cannot be edited."""
@@ -17,7 +18,7 @@ LARGEST_LOADED = 32 * 1024 * 1024
 _KERNEL_FOLDERS = ("/proc/", "/sys/", "/dev/")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """Why something is not a file that can be read or written, for the model."""
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable
-from dataclasses import dataclass
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, Json, TextBlock
 from agentcli.core.plaintext import visible_text
 from agentcli.tools.base import Output, Progress, ToolContext
@@ -27,7 +27,7 @@ LARGEST_IMAGE = 5 * 1024 * 1024 * 3 // 4
 """The API takes 5 MB of base64, which is this many bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Page:
     """Some lines of a file."""
 

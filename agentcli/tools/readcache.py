@@ -6,10 +6,11 @@ import asyncio
 import hashlib
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from agentcli.core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seen:
     digest: str
     """Of the file's bytes when it was read or written."""

@@ -8,11 +8,11 @@ import shutil
 import signal as signals
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait
+from agentcli.core.frozen import frozen
 from agentcli.tools.base import ToolContext
 from agentcli.tools.environment import child_environment
 from agentcli.tools.process import Child
@@ -25,7 +25,7 @@ COMMON = ("--no-config", "--hidden", "--no-require-git", "--color=never", "--glo
 """Hidden files count, the repository's own folder does not; .gitignore holds also where there is no repository."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     lines: list[bytes]
     more: bool = False
