@@ -17,8 +17,10 @@ from agentcli.agent.ports import Seams
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.questions import Audience
 from agentcli.agent.structured import RequireOutput
-from agentcli.config.paths import Paths
+from agentcli.config.paths import Paths, project_folder
+from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer, Settings, SettingsRequest, load_settings
+from agentcli.config.trust import TrustStore
 from agentcli.context.prompt import system_context, system_parts
 from agentcli.context.view import View
 from agentcli.core import events as ev
@@ -122,6 +124,8 @@ class _Assembly:
         self.cwd = _folder(options.cwd or Path.cwd())
         given = os.environ if options.environ is None else options.environ
         self.paths = Paths.from_environ(given)
+        home = given.get("HOME")
+        self.trust = TrustStore(self.paths.state_dir, Path(home) if home else None)
         self.settings = load_settings(
             SettingsRequest(
                 paths=self.paths,
@@ -130,7 +134,7 @@ class _Assembly:
                 flag_text=options.settings,
                 flag_values=_flag_values(options),
                 sources=options.setting_sources,
-                trusted=options.trust,
+                trusted=options.trust or self.trust.state(self.cwd).trusted,
             )
         )
         self.environ = {**given, **self.settings.mapping("env")}
@@ -162,7 +166,9 @@ class _Assembly:
                 provider=provider,
                 registry=registry,
                 store=session.store,
-                permissions=LivePermissions(replace(policy, readable=(results_dir,) if results_dir else ())),
+                permissions=LivePermissions(
+                    replace(policy, readable=(results_dir,) if results_dir else ()), self._rule_keeper().save
+                ),
                 profile=replace(profile, system=self._system(session)),
                 tool_context=ToolContext(
                     cwd=self.cwd,
@@ -218,6 +224,13 @@ class _Assembly:
             source = "settings that could not be read"
             policy = policy.with_rules(ask=parse_rules(registry.names, source))
         return policy
+
+    def _rule_keeper(self) -> RuleKeeper:
+        folder = project_folder(self.cwd)
+        paths = {"local": folder / "settings.local.json", "project": folder / "settings.json"}
+        if self.paths.user_settings is not None:
+            paths["user"] = self.paths.user_settings
+        return RuleKeeper(paths, self.trust, self.cwd)
 
     def _hides(self, policy: Policy) -> Callable[[str], bool] | None:
         """What searches must not bring out; None when no rule hides anything, which is cheaper."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from agentcli.core.errors import AgentError
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode, SaveTo
 from agentcli.permissions.policy import Policy
@@ -13,8 +14,10 @@ from agentcli.tools.base import ToolContext
 class LivePermissions:
     """Implements `Permissions` on an immutable policy that is replaced, never changed."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, save: Callable[[Sequence[str], str], str] | None = None) -> None:
+        """`save` writes rules to the settings file of that name and returns its path; it may raise `AgentError`."""
         self.policy = policy
+        self._save = save
         self._before_plan = PermissionMode.DEFAULT if policy.mode is PermissionMode.PLAN else policy.mode
 
     @property
@@ -38,5 +41,12 @@ class LivePermissions:
         return self.policy.suggestions(name, input, needs)
 
     def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
-        self.policy = self.policy.with_allowed(rules, "an answer in this session")
-        return "session"
+        """The rules hold for this session in any case; if they cannot be kept beyond it, the text says why."""
+        where = "session"
+        if save_to != "session" and self._save is not None:
+            try:
+                where = self._save(rules, save_to)
+            except AgentError as error:
+                where = f"session only: {error}"
+        self.policy = self.policy.with_allowed(rules, "your answer" if where == "session" else where)
+        return where

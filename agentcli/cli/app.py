@@ -61,6 +61,7 @@ def build_app() -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_root_with_flags())
     app.command("config", help=COMMANDS["config"])(config)
+    app.command("trust", help=COMMANDS["trust"])(trust)
     app.command("completion", help=COMMANDS["completion"])(completion)
     sessions = typer.Typer(help=COMMANDS["sessions"], rich_markup_mode=None)
     sessions.command("list", help="The sessions of this folder, newest first.")(sessions_list)
@@ -127,6 +128,23 @@ def _completer(choices: tuple[str, ...]) -> Any:
         return [choice for choice in choices if choice.startswith(incomplete)]
 
     return complete
+
+
+def trust(
+    folder: Annotated[Path | None, typer.Argument(help="This folder, unless named.", show_default=False)] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the trust back.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="The folders that are trusted.")] = False,
+) -> None:
+    from agentcli.cli.trust import distrust, list_trusted, trust_folder
+
+    where = folder or Path.cwd()
+    if list_:
+        list_trusted()
+    elif remove:
+        distrust(where)
+    else:
+        trust_folder(where, yes=yes)
 
 
 def completion(

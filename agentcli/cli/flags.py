@@ -304,6 +304,7 @@ BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
 COMMANDS = {
     "config": "Show each setting with where it came from.",
     "sessions": "List the stored sessions.",
+    "trust": "Look at what a folder's own settings would do, and trust them.",
     "completion": "Print the completion script for a shell.",
 }
 """Sub-commands with their help; `app.py` has one function for each."""

@@ -1,0 +1,32 @@
+"""Replacing a small file of ours as a whole: other readers see the old one or the new one, never half of one."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+def replace_file(path: Path, data: bytes, mode: int) -> None:
+    """Write beside it, force to disk, rename. The file's folder must exist. Follows a link to where the file is.
+
+    Raises OSError; the old file is untouched then. A file that is there keeps its own permission bits.
+    """
+    target = path.resolve()
+    with suppress(FileNotFoundError):
+        mode = target.stat().st_mode & 0o777
+    beside = target.with_name(f".{target.name}.{os.urandom(6).hex()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fchmod(descriptor, mode)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        beside.replace(target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,82 @@
+"""Adding permission rules to a settings file: everything else in it stays as it is.
+
+The file is edited only when it can be read without doubt; a broken one is never overwritten.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentcli.config.atomic import replace_file
+from agentcli.config.files import read_document
+from agentcli.config.paths import PROJECT_FOLDER
+from agentcli.config.trust import TrustStore
+from agentcli.core.errors import AgentError
+
+_INDENT = re.compile(r"^\{\s*?\n([ \t]+)\"", re.MULTILINE)
+_IGNORED = "settings.local.json\n"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleKeeper:
+    """Keeps the allow rules that come with a person's answers, in the file the answer names."""
+
+    paths: Mapping[str, Path]
+    trust: TrustStore
+    cwd: Path
+
+    def save(self, rules: Sequence[str], where: str) -> str:
+        """Add rules to a file; returns its path. Raises `AgentError`, and nothing was changed then.
+
+        A folder that was trusted stays so: what is new in its files is the person's own answer.
+        """
+        path = self.paths.get(where)
+        if path is None:
+            raise AgentError(f"There is no {where} settings file to keep a rule in.")
+        before = self.trust.state(self.cwd)
+        try:
+            _make_folder(path.parent)
+            add_rules(path, "allow", rules)
+        except OSError as error:
+            raise AgentError(f"The rule could not be saved in {path}: {error.strerror}.") from error
+        if before.trusted:
+            self.trust.trust(self.trust.state(self.cwd))
+        return str(path)
+
+
+def add_rules(path: Path, behavior: str, rules: Sequence[str]) -> None:
+    """Add what is not there yet to `permissions.<behavior>`. Raises `AgentError` for an unusable file, and OSError."""
+    document = read_document(path)
+    values: dict[str, Any] = {}
+    indent: str | int = 2
+    if document is not None:
+        if document.values is None or document.doubled:
+            raise AgentError(f"{document.problems[0].text} Nothing was saved there; mend the file first.")
+        values = document.values
+        found = _INDENT.search(path.read_text(encoding="utf-8-sig"))
+        indent = found.group(1) if found else 2
+    permissions = values.setdefault("permissions", {})
+    if not isinstance(permissions, dict) or not isinstance(permissions.get(behavior, []), list):
+        raise AgentError(f"{path}: its permissions do not have the form of rules. Nothing was saved there.")
+    kept = permissions.setdefault(behavior, [])
+    new = [rule for rule in dict.fromkeys(rules) if rule not in kept]
+    if not new:
+        return
+    kept += new
+    text = json.dumps(values, indent=indent, ensure_ascii=False) + "\n"
+    replace_file(path, text.encode(), 0o600)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder; a new one in a repository keeps the person's own file out of commits."""
+    if folder.is_dir():
+        return
+    folder.mkdir(parents=True, mode=0o700)
+    if folder.name == PROJECT_FOLDER and (folder.parent / ".git").exists():
+        folder.chmod(0o755)
+        (folder / ".gitignore").write_text(_IGNORED, encoding="utf-8")

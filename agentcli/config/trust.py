@@ -1,0 +1,178 @@
+"""Which folders the person trusts, and with which content (S1 to S3).
+
+Trust belongs to the root of a repository, or to the folder itself outside of one; a repository inside another is a
+root of its own and has to be trusted by itself. What is trusted is the content: for each file that can make agentcli
+run or allow something, a hash is kept, and a file that is new or different takes the trust away until the person has
+seen it. Until then nothing of it is obeyed but its deny and ask rules.
+
+Reading looks at files only: no program is started in a folder in order to find out about it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentcli.config.atomic import replace_file
+from agentcli.config.files import SIZE_LIMIT
+from agentcli.config.paths import PROJECT_FOLDER, project_folder
+from agentcli.core.errors import AgentError, UsageError
+
+_FILES = ("settings.json", "settings.local.json")
+_FOLDERS = (
+    f"{PROJECT_FOLDER}/hooks",
+    f"{PROJECT_FOLDER}/skills",
+    f"{PROJECT_FOLDER}/commands",
+    f"{PROJECT_FOLDER}/agents",
+    ".claude/skills",
+    ".claude/commands",
+    ".claude/agents",
+    ".agents/skills",
+)
+_MOST_FILES = 2_000
+UNREADABLE = "unreadable"
+"""Stands for the hash of what is no regular file, too large, or leads outside the folder. It is never trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file that could take effect."""
+
+    name: str
+    """Relative to the root."""
+    digest: str
+    text: str = ""
+    """Its content as it is, for showing it whole; empty when it is not readable as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrustState:
+    root: Path
+    known: bool
+    """Whether the person has trusted this root at some time."""
+    parts: tuple[Part, ...]
+    changed: tuple[str, ...]
+    """Names of parts that are new or different since; all of them when the root is not known."""
+
+    @property
+    def trusted(self) -> bool:
+        return self.known and not self.changed
+
+
+def trust_root(cwd: Path) -> Path:
+    """The root that trust is about: of the innermost repository, or the folder itself."""
+    real = cwd.resolve()
+    for folder in (real, *real.parents):
+        if (folder / ".git").exists():
+            return folder
+    return real
+
+
+def parts_of(cwd: Path) -> tuple[Part, ...]:
+    """Everything below the root that agentcli might obey when it is started in this folder."""
+    root = trust_root(cwd)
+    paths = [project_folder(cwd.resolve()) / name for name in _FILES]
+    paths.append(root / ".mcp.json")
+    for name in _FOLDERS:
+        paths += _files_below(root / name)
+    found = (_part(path, root) for path in paths)
+    return tuple(part for part in found if part is not None)
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """The files of a folder in a fixed order; links to folders are not followed. A folder with too many to look at
+    stands for itself, and as it is no file it cannot be trusted."""
+    found = sorted(Path(top) / name for top, _folders, names in os.walk(folder) for name in names)
+    return found if len(found) <= _MOST_FILES else [folder]
+
+
+def _part(path: Path, root: Path) -> Part | None:
+    name = os.path.relpath(path, root)
+    try:
+        inside = path.resolve().is_relative_to(root)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return Part(name, UNREADABLE)
+    try:
+        status = os.fstat(descriptor)
+        if not inside or not stat.S_ISREG(status.st_mode) or status.st_size > SIZE_LIMIT:
+            return Part(name, UNREADABLE)
+        data = os.read(descriptor, SIZE_LIMIT + 1)
+    except OSError:
+        return Part(name, UNREADABLE)
+    finally:
+        os.close(descriptor)
+    return Part(name, hashlib.sha256(data).hexdigest(), data.decode("utf-8", errors="replace"))
+
+
+class TrustStore:
+    """The file in the state folder that remembers. Without a state folder nothing can be remembered."""
+
+    def __init__(self, state_dir: Path | None, home: Path | None = None) -> None:
+        self._path = state_dir / "trust.json" if state_dir is not None else None
+        self._home = home.resolve() if home is not None else None
+
+    def state(self, cwd: Path) -> TrustState:
+        root = trust_root(cwd)
+        parts = parts_of(cwd)
+        entry = self._read().get(str(root))
+        digests: Mapping[str, Any] = entry.get("parts", {}) if isinstance(entry, dict) else {}
+        changed = tuple(
+            part.name for part in parts if part.digest == UNREADABLE or digests.get(part.name) != part.digest
+        )
+        return TrustState(root, isinstance(entry, dict), parts, changed)
+
+    def trust(self, state: TrustState) -> None:
+        """Remember a root with the content that `state` has shown. Raises `AgentError`."""
+        if state.root == self._home or state.root.parent == state.root:
+            raise UsageError(
+                f"{state.root} holds far more than one project, so it cannot be trusted for good. "
+                "Trust the project's own folder, or use --trust for a single run."
+            )
+        with self._changing() as folders:
+            old = folders.get(str(state.root), {}).get("parts", {})
+            folders[str(state.root)] = {"parts": {**old, **{part.name: part.digest for part in state.parts}}}
+
+    def distrust(self, root: Path) -> bool:
+        """Whether it was known."""
+        with self._changing() as folders:
+            return folders.pop(str(root), None) is not None
+
+    def roots(self) -> list[Path]:
+        return sorted(Path(name) for name in self._read())
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            data = json.loads(self._path.read_bytes()) if self._path is not None else {}
+            folders = data.get("folders", {})
+        except (OSError, ValueError, AttributeError):
+            return {}  # What cannot be read vouches for nothing.
+        return folders if isinstance(folders, dict) else {}
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Any]]:
+        if self._path is None:
+            raise AgentError("Trust cannot be remembered: there is no home folder. Use --trust for a single run.")
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                folders = self._read()
+                yield folders
+                data = json.dumps({"version": 1, "folders": folders}, indent=1).encode()
+                replace_file(self._path, data, 0o600)
+            finally:
+                os.close(lock)
+        except OSError as error:
+            raise AgentError(f"Trust cannot be remembered: {error.strerror}: {self._path}.") from error

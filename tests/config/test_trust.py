@@ -1,0 +1,216 @@
+"""Trust of folders by content (S1 to S3), and keeping rules in settings files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from agentcli.config.save import RuleKeeper, add_rules
+from agentcli.config.trust import UNREADABLE, TrustStore, trust_root
+from agentcli.core.errors import AgentError, UsageError
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    root = tmp_path / "repository"
+    (root / ".git").mkdir(parents=True)
+    (root / ".agentcli").mkdir()
+    (root / ".agentcli" / "settings.json").write_text('{"permissions": {"allow": ["Bash(make *)"]}}')
+    return root
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> TrustStore:
+    return TrustStore(tmp_path / "state", tmp_path / "home")
+
+
+def trusted(store: TrustStore, folder: Path) -> bool:
+    store.trust(store.state(folder))
+    return store.state(folder).trusted
+
+
+def test_a_folder_is_not_trusted_before_somebody_says_so(store: TrustStore, repository: Path) -> None:
+    state = store.state(repository)
+    assert not state.trusted
+    assert state.changed == (".agentcli/settings.json",)
+    assert trusted(store, repository)
+
+
+def test_trust_is_about_the_root_and_holds_in_its_folders(store: TrustStore, repository: Path) -> None:
+    below = repository / "src" / "deep"
+    below.mkdir(parents=True)
+    assert trusted(store, below)
+    assert store.state(repository).trusted
+    assert store.roots() == [repository.resolve()]
+
+
+def test_any_change_takes_the_trust_away_until_it_was_seen(store: TrustStore, repository: Path) -> None:
+    assert trusted(store, repository)
+    settings = repository / ".agentcli" / "settings.json"
+    original = settings.read_text()
+    settings.write_text(original + " ")
+    assert store.state(repository).changed == (".agentcli/settings.json",)
+    settings.write_text(original)
+    assert store.state(repository).trusted, "what was trusted is the content"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".mcp.json",
+        ".agentcli/settings.local.json",
+        ".agentcli/hooks/x.sh",
+        ".agentcli/skills/a/SKILL.md",
+        ".claude/commands/c.md",
+        ".claude/agents/a.md",
+        ".agents/skills/s/SKILL.md",
+    ],
+)
+def test_every_kind_of_file_that_could_run_or_allow_something_counts(
+    store: TrustStore, repository: Path, name: str
+) -> None:
+    assert trusted(store, repository)
+    path = repository / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x")
+    assert store.state(repository).changed == (name,)
+    assert trusted(store, repository)
+    path.unlink()
+    assert store.state(repository).trusted, "what is gone does no harm"
+
+
+def test_other_files_do_not_count(store: TrustStore, repository: Path) -> None:
+    assert trusted(store, repository)
+    (repository / "main.py").write_text("print()")
+    (repository / ".agentcli" / "notes.txt").write_text("x")
+    assert store.state(repository).trusted
+
+
+def test_a_repository_inside_a_trusted_one_is_a_stranger(store: TrustStore, repository: Path) -> None:
+    inner = repository / "vendor" / "other"
+    (inner / ".git").mkdir(parents=True)
+    assert trusted(store, repository)
+    assert not store.state(inner).trusted
+    assert trust_root(inner) == inner.resolve()
+
+
+def test_a_link_is_trusted_as_what_it_leads_to(store: TrustStore, repository: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(repository)
+    assert trusted(store, link)
+    assert store.state(repository).trusted
+
+
+@pytest.mark.parametrize("trick", ["link outside", "pipe", "huge", "folder", "linked folder"])
+def test_what_is_no_plain_file_of_the_folder_is_never_trusted(
+    store: TrustStore, repository: Path, tmp_path: Path, trick: str
+) -> None:
+    settings = repository / ".agentcli" / "settings.json"
+    settings.unlink()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "settings.json").write_text("{}")
+    if trick == "link outside":
+        settings.symlink_to(outside / "settings.json")
+    elif trick == "pipe":
+        os.mkfifo(settings)
+    elif trick == "huge":
+        settings.write_bytes(b" " * 2_000_000)
+    elif trick == "folder":
+        settings.mkdir()
+    else:
+        (repository / ".agentcli").rmdir()
+        (repository / ".agentcli").symlink_to(outside)
+    assert not trusted(store, repository)
+    assert [part.digest for part in store.state(repository).parts] == [UNREADABLE]
+
+
+def test_home_and_the_root_of_all_are_not_trusted_for_good(store: TrustStore, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    for folder in (home, Path("/")):
+        with pytest.raises(UsageError):
+            store.trust(store.state(folder))
+
+
+def test_trust_can_be_taken_back_and_the_file_is_private(store: TrustStore, repository: Path, tmp_path: Path) -> None:
+    assert trusted(store, repository)
+    assert (tmp_path / "state" / "trust.json").stat().st_mode & 0o777 == 0o600
+    assert store.distrust(repository.resolve())
+    assert not store.distrust(repository.resolve())
+    assert not store.state(repository).trusted
+
+
+@pytest.mark.parametrize("junk", [b"", b"{", b"[]", b'{"folders": []}', b'{"folders": {"x": 1}}', b"\xff\xfe"])
+def test_a_broken_store_vouches_for_nothing(store: TrustStore, repository: Path, tmp_path: Path, junk: bytes) -> None:
+    assert trusted(store, repository)
+    (tmp_path / "state" / "trust.json").write_bytes(junk)
+    assert not store.state(repository).trusted
+    assert trusted(store, repository)
+
+
+def test_without_a_place_to_remember_it_says_so(repository: Path) -> None:
+    store = TrustStore(None)
+    assert not store.state(repository).trusted
+    with pytest.raises(AgentError, match="--trust"):
+        store.trust(store.state(repository))
+
+
+# --------------------------------------------------------------------------------------------------------- saving
+
+
+def test_a_rule_is_added_and_all_else_stays(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(
+        '{\n    "unknown": {"z": 1, "a": 2},\n    "permissions": {"deny": ["Read(.env)"]},\n    "model": "ö"\n}\n'
+    )
+    path.chmod(0o644)
+    add_rules(path, "allow", ["Bash(make *)", "Bash(make *)"])
+    add_rules(path, "allow", ["Bash(make *)", "Edit"])
+    values = json.loads(path.read_text())
+    assert list(values) == ["unknown", "permissions", "model"]
+    assert list(values["unknown"]) == ["z", "a"]
+    assert values["permissions"] == {"deny": ["Read(.env)"], "allow": ["Bash(make *)", "Edit"]}
+    assert '\n    "model": "ö"' in path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert [entry.name for entry in tmp_path.iterdir()] == ["settings.json"], "nothing is left beside it"
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"permissions": []}', '{"permissions": {"allow": "x"}}', '{"a": 1, "a": 2}']
+)
+def test_a_file_that_is_not_understood_is_not_touched(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(content)
+    with pytest.raises(AgentError):
+        add_rules(path, "allow", ["Edit"])
+    assert path.read_text() == content
+
+
+def test_an_answer_keeps_the_trust_that_was_there(store: TrustStore, repository: Path) -> None:
+    keeper = RuleKeeper({"local": repository / ".agentcli" / "settings.local.json"}, store, repository)
+    where = keeper.save(["Edit"], "local")
+    assert not store.state(repository).trusted, "an answer is no trust in all the rest"
+    assert trusted(store, repository)
+    keeper.save(["Write"], "local")
+    assert store.state(repository).trusted
+    assert json.loads(Path(where).read_text())["permissions"]["allow"] == ["Edit", "Write"]
+    with pytest.raises(AgentError):
+        keeper.save(["Edit"], "user")
+
+
+def test_a_new_folder_keeps_the_persons_own_file_out_of_commits(store: TrustStore, tmp_path: Path) -> None:
+    root = tmp_path / "fresh"
+    (root / ".git").mkdir(parents=True)
+    RuleKeeper({"local": root / ".agentcli" / "settings.local.json"}, store, root).save(["Edit"], "local")
+    assert (root / ".agentcli" / ".gitignore").read_text() == "settings.local.json\n"
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(store: TrustStore, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    keeper = RuleKeeper({"local": tmp_path / "file" / "settings.local.json"}, store, tmp_path)
+    with pytest.raises(AgentError, match="could not be saved"):
+        keeper.save(["Edit"], "local")
