@@ -77,6 +77,9 @@ class NoHooks:
 
 
 class Permissions(Protocol):
+    @property
+    def mode(self) -> PermissionMode: ...
+
     def decide(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> Decision: ...
 
     def suggest(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]: ...

@@ -105,6 +105,7 @@ class ToolRunner:
     ) -> CallResult:
         """Never raises but for cancellation. `on_start` is called right before the tool itself begins to work."""
         began = self.clock.monotonic()
+        context = replace(context, mode=self.permissions.mode)
         try:
             approved = await self._approve(call, context, signal, emit)
             if not approved.tool.is_safe(approved.input):
@@ -144,7 +145,7 @@ class ToolRunner:
             await emit(PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=verdict.reason))
             raise _Refused(verdict.reason or "A hook denied this call.", "denied by a hook")
         if verdict.updated_input is not None:
-            input = self._parse(tool, verdict.updated_input, context)
+            input = self._parse(tool, verdict.updated_input, context, answered=verdict.decision == "allow")
         needs = tool.needs(input, context)
         decision = self._decide(tool, input, needs, context, verdict)
         await emit(
@@ -176,8 +177,8 @@ class ToolRunner:
             raise _Refused(f"The input is not a JSON object. It begins with: {shown}", "invalid input")
         return tool
 
-    def _parse(self, tool: Tool, given: Json, context: ToolContext) -> Json:
-        input, wrong = _fitted(tool, given)
+    def _parse(self, tool: Tool, given: Json, context: ToolContext, *, answered: bool = False) -> Json:
+        input, wrong = _fitted(tool, given, answered=answered)
         if wrong:
             raise _Refused(f"The input of {tool.name} is not right: " + "; ".join(wrong), "invalid input")
         refused = tool.check(input, context)
@@ -191,7 +192,9 @@ class ToolRunner:
         decision = self.permissions.decide(tool.name, input, needs, context)
         if verdict.decision == "ask" and decision.behavior == "allow":
             return Decision("ask", verdict.reason or "A hook wants to have this asked.", source="hook")
-        if verdict.decision == "allow" and decision.behavior == "ask" and not decision.rule:
+        # Only a hook that brings the answer along can stand in for the person a question is put to.
+        answers = verdict.updated_input is not None or not _is_question(needs)
+        if verdict.decision == "allow" and decision.behavior == "ask" and not decision.rule and answers:
             return Decision("allow", verdict.reason or "A hook allowed this.", source="hook")
         return decision
 
@@ -207,6 +210,8 @@ class ToolRunner:
         emit: Emit,
     ) -> Json:
         """The input to run with, after a yes; raises on a no. An abort withdraws the question."""
+        if self.questions.audience is Audience.NOBODY and _is_question(needs):
+            await self._deny(call, input, getattr(tool, "unanswered", "Nobody is there to answer."), emit)
         if self.questions.audience is Audience.NOBODY:
             rules = self.permissions.suggest(tool.name, input, needs, context)
             hint = f" It can be allowed beforehand with --allowedTools '{rules[0]}'." if rules else ""
@@ -243,7 +248,7 @@ class ToolRunner:
             self.permissions.set_mode(answer.mode)
             await emit(ModeChanged(mode=answer.mode.value, reason="the answer to a question"))
         if answer.updated_input is not None and answer.updated_input != input:
-            return self._parse(tool, answer.updated_input, context)
+            return self._parse(tool, answer.updated_input, context, answered=True)
         return input
 
     async def _apply(self, output: Output, emit: Emit) -> None:
@@ -284,11 +289,18 @@ class ToolRunner:
         return CallResult(call, block, output, post.stop, (*approved.context, *post.context))
 
 
-def _fitted(tool: Tool, given: Json) -> tuple[Json, list[str]]:
-    """The input in the form of the tool's schema, and what is wrong with it. Some tools say that better themselves."""
+def _fitted(tool: Tool, given: Json, *, answered: bool = False) -> tuple[Json, list[str]]:
+    """The input in the form of the tool's schema, and what is wrong with it. Some tools say that better themselves.
+
+    `answered`: it comes with somebody's answer, in which a tool may take more than it takes from the model.
+    """
     if getattr(tool, "validates_itself", False):
         return given, []
-    return checked(tool.input_schema, given)
+    return checked(getattr(tool, "answer_schema", tool.input_schema) if answered else tool.input_schema, given)
+
+
+def _is_question(needs: tuple[Need, ...]) -> bool:
+    return any(need.kind == "question" for need in needs)
 
 
 async def _answered(future: Awaitable[Answer]) -> Answer:

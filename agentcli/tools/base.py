@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.messages import ImageBlock, Json, TextBlock, UnknownBlock
-from agentcli.core.permission import Need
+from agentcli.core.messages import Block, ImageBlock, Json, TextBlock, UnknownBlock
+from agentcli.core.permission import Need, PermissionMode
 from agentcli.tools.readcache import ReadCache
 
 Content = str | tuple[TextBlock | ImageBlock | UnknownBlock, ...]
@@ -61,6 +61,8 @@ class SmallReply:
     text: str
     error: str = ""
     """Why there is no text."""
+    blocks: tuple[Block, ...] = ()
+    """The reply whole: what server tools found, citations."""
 
 
 class SmallModel(Protocol):
@@ -90,6 +92,10 @@ class ToolContext:
     launcher: Launcher = BareLauncher()
     small_model: SmallModel | None = None
     """None where no model is at hand, e.g. in tests of a tool alone."""
+    mode: PermissionMode = PermissionMode.DEFAULT
+    """In force when the call begins."""
+    reaches: Callable[[str], bool] | None = None
+    """Whether a rule lets a host be fetched from although its name leads to a private address; None: no host."""
 
 
 @dataclass(frozen=True, slots=True)
