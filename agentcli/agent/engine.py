@@ -43,7 +43,7 @@ from agentcli.core.abort import AbortController, AbortReason
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
-from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock
+from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.usage import Totals
 from agentcli.providers.base import Effort, Provider, Thinking
@@ -51,6 +51,7 @@ from agentcli.providers.catalog import Catalog
 from agentcli.session.base import Store
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import Registry
+from agentcli.tools.todowrite import todos_from
 
 
 @frozen
@@ -94,6 +95,7 @@ class Engine:
         self._detached: set[asyncio.Task[None]] = set()
         self._notices = list(conversation.notices)
         self._denials: list[dict[str, Any]] = []
+        self._todos: list[Json] = todos_from(conversation.log)
 
     # ------------------------------------------------------------------------------------------------ what it knows
 
@@ -116,6 +118,11 @@ class Engine:
     @property
     def denials(self) -> list[dict[str, Any]]:
         return list(self._denials)
+
+    @property
+    def todos(self) -> list[Json]:
+        """The task list as the model last wrote it, also in the part of the session that was resumed."""
+        return list(self._todos)
 
     @property
     def profile(self) -> Profile:
@@ -227,6 +234,8 @@ class Engine:
         if prompt is None:
             work = self._compaction(focus, controller)
         else:
+            for message in await self._parts.seams.attachments.collect(LoopState(tuple(self._log), self._tool_context)):
+                yield ev.MessageAppended(message=message)
             state = LoopState(tuple(self._log), self._tool_context)
             work = run_loop(self._loop_parts(controller), state, controller.signal)
         async with aclosing(work) as events:
@@ -274,6 +283,8 @@ class Engine:
                     controller.abort(AbortReason.BUDGET)
             case ev.DirectoryChanged():
                 self._tool_context = replace(self._tool_context, cwd=type(self._tool_context.cwd)(event.cwd))
+            case ev.TodosChanged():
+                self._todos = event.todos
             case ev.LoopContinued():
                 self._parts.store.sync()
         return event

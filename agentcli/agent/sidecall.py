@@ -9,12 +9,14 @@ from dataclasses import replace
 from agentcli.agent.ports import PriceOf, Requests
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
-from agentcli.core.messages import Json
+from agentcli.core.messages import Block, Json, block_to_wire
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
 from agentcli.tools.base import SmallReply
 
 Emit = Callable[[ev.Event], Awaitable[None]]
+MAX_PAUSES = 5
+"""A server tool that takes long makes the API pause its reply; it goes on when the reply so far is sent back."""
 
 
 class SideQuestions:
@@ -29,14 +31,22 @@ class SideQuestions:
     async def ask(
         self, system: str, prompt: str, signal: AbortSignal, server_tools: tuple[Json, ...] = ()
     ) -> SmallReply:
-        call = SideCall(self._provider, self._price)
         request = replace(self._requests.small(system, prompt), tools=server_tools, max_tokens=4_096, purpose="tool")
-        async with aclosing(call.run(request, signal)) as events:
-            async for event in events:
-                await self._emit(event)
-        if call.failure is not None:
-            return SmallReply("", call.failure.message)
-        return SmallReply(call.text or "")
+        text, blocks = "", list[Block]()
+        for _pause in range(MAX_PAUSES):
+            call = SideCall(self._provider, self._price)
+            async with aclosing(call.run(request, signal)) as events:
+                async for event in events:
+                    await self._emit(event)
+            if call.failure is not None:
+                return SmallReply("", call.failure.message)
+            text += call.text or ""
+            blocks += call.blocks
+            if call.stop_reason != "pause_turn" or not call.blocks:
+                break
+            so_far: Json = {"role": "assistant", "content": [block_to_wire(block) for block in blocks]}
+            request = replace(request, messages=(request.messages[0], so_far))
+        return SmallReply(text, blocks=tuple(blocks))
 
 
 class SideCall:
@@ -46,6 +56,8 @@ class SideCall:
         self._provider = provider
         self._price = price
         self.text: str | None = None
+        self.blocks: list[Block] = []
+        self.stop_reason: str | None = None
         self.failure: model.Failure | None = None
 
     async def run(self, request: model.Request, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
@@ -58,8 +70,11 @@ class SideCall:
                     case model.Started():
                         name = item.model
                         parts.clear()
+                        self.blocks.clear()
                     case model.Delta(kind="text"):
                         parts.append(item.text)
+                    case model.Closed():
+                        self.blocks.append(item.block)
                     case model.Broken():
                         yield self._usage(item.model, item.usage, request.purpose)
                     case model.Waiting():
@@ -73,6 +88,7 @@ class SideCall:
                         )
                     case model.Finished():
                         self.text = "".join(parts)
+                        self.stop_reason = item.stop_reason
                         yield self._usage(name, item.usage, request.purpose)
                     case model.Failed():
                         self.failure = item.failure

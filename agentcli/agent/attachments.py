@@ -1,0 +1,59 @@
+"""What the model is told beside prompts and results (SPEC 2.6): each thing at most once per change.
+
+What has been told is read from the conversation itself, so that it survives a resume and is told again after a
+compaction has taken it out of sight. Never here: anything without a cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from agentcli.agent.ports import Attachments
+from agentcli.agent.state import LoopState
+from agentcli.core.ids import Ids
+from agentcli.core.messages import Message, Origin, user_message
+from agentcli.core.permission import PermissionMode
+
+_MODE = "permission_mode"
+"""In a message's meta: the mode that this attachment tells of."""
+
+PLAN_MODE_ON = (
+    "[Plan mode is on. Nothing may be changed or run: only look, search and ask. Every call that would change something "
+    "is refused, whatever else allows it. When the plan is complete, present it with ExitPlanMode; work begins after the "
+    "user has approved it.]"
+)
+PLAN_MODE_OFF = "[Plan mode is off. Changes are possible again, within the usual permissions.]"
+
+
+class Composite:
+    """Several attachments as one, in the order given."""
+
+    def __init__(self, *parts: Attachments) -> None:
+        self._parts = parts
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        return [message for part in self._parts for message in await part.collect(state)]
+
+
+class PlanModeNotice:
+    """Tells the model that plan mode has begun or ended. It is enforced elsewhere: these are only words."""
+
+    def __init__(self, mode: Callable[[], PermissionMode], ids: Ids) -> None:
+        self._mode = mode
+        self._ids = ids
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        planning = self._mode() is PermissionMode.PLAN
+        if planning == _told_of_plan(state.messages):
+            return ()
+        text = PLAN_MODE_ON if planning else PLAN_MODE_OFF
+        return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_MODE: self._mode().value}),)
+
+
+def _told_of_plan(messages: Sequence[Message]) -> bool:
+    for message in reversed(messages):
+        if _MODE in message.meta:
+            return bool(message.meta[_MODE] == PermissionMode.PLAN.value)
+        if message.origin is Origin.BOUNDARY:
+            return False
+    return False

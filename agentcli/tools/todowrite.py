@@ -1,0 +1,99 @@
+"""TodoWrite: the task list of a session, written whole each time.
+
+The list lives in the calls themselves: `todos_from` finds it again in a conversation. There is no other store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.messages import Json, Message
+from agentcli.core.permission import Need
+from agentcli.core.plaintext import plain_line
+from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.builtin import BuiltinTool, object_schema
+from agentcli.tools.schema import checked
+
+NAME = "TodoWrite"
+STATUSES = ("pending", "in_progress", "completed")
+MOST_TODOS = 100
+_TODO = object_schema(
+    ["content", "status"],
+    {
+        "content": {"type": "string", "minLength": 1, "maxLength": 500, "description": "What is to be done"},
+        "status": {"type": "string", "enum": list(STATUSES)},
+        "activeForm": {"type": "string", "maxLength": 500, "description": "Shown while it is done: Running tests"},
+    },
+)
+
+
+class TodoWrite(BuiltinTool):
+    name = NAME
+    input_schema = object_schema(["todos"], {"todos": {"type": "array", "maxItems": MOST_TODOS, "items": _TODO}})
+
+    def title(self, input: Json) -> str:
+        return f"Tasks: {counted(_listed(input))}"
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return ()
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        blank = [place for place, todo in enumerate(input["todos"]) if not todo["content"].strip()]
+        return f"todos[{blank[0]}].content: must not be blank" if blank else None
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        todos = _normal(input["todos"])
+        text = "The task list is kept."
+        active = [todo["content"] for todo in todos if todo["status"] == "in_progress"]
+        if len(active) > 1:
+            text += f" {len(active)} tasks are in_progress; keep to one at a time."
+        elif not active and any(todo["status"] == "pending" for todo in todos):
+            text += " No task is in_progress; mark the one you work on next."
+        yield Output(
+            text,
+            summary=counted(todos),
+            display={"kind": "todos", "todos": todos},
+            structured={"newTodos": todos},
+            todos=todos,
+        )
+
+
+def counted(todos: Sequence[Json]) -> str:
+    """`3 of 7 done`, for people."""
+    if not todos:
+        return "no tasks"
+    done = sum(todo.get("status") == "completed" for todo in todos)
+    return f"{done} of {len(todos)} done"
+
+
+def todos_from(messages: Sequence[Message]) -> list[Json]:
+    """The task list as the last good call in a conversation left it; empty if there was none."""
+    failed = {result.tool_use_id for message in messages for result in message.tool_results if result.is_error}
+    for message in reversed(messages):
+        for call in reversed(message.tool_uses):
+            if call.name != NAME or call.id in failed or call.invalid_json is not None:
+                continue
+            input, wrong = checked(TodoWrite.input_schema, call.input)
+            if not wrong:
+                return _normal(input["todos"])
+    return []
+
+
+def _listed(input: Json) -> list[Json]:
+    """The tasks in input that may not have passed its schema."""
+    todos: Any = input.get("todos")
+    return [todo for todo in todos if isinstance(todo, dict)] if isinstance(todos, list) else []
+
+
+def _normal(todos: Sequence[Json]) -> list[Json]:
+    """One line each, without anything a terminal obeys; equal input gives an equal list."""
+    kept: list[Json] = []
+    for todo in todos:
+        content = plain_line(todo["content"], limit=500)
+        active = plain_line(todo.get("activeForm") or "", limit=500)
+        kept.append({"content": content, "status": todo["status"], "activeForm": active or content})
+    return kept
