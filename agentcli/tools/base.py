@@ -7,53 +7,18 @@ An exception is a bug and is turned into an error result by the caller.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.messages import Block, ImageBlock, Json, TextBlock, UnknownBlock
 from agentcli.core.permission import Need, PermissionMode
 from agentcli.tools.readcache import ReadCache
 
 Content = str | tuple[TextBlock | ImageBlock | UnknownBlock, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """How one child process is to be started, and what to do when it is over."""
-
-    arguments: tuple[str, ...]
-    environ: Mapping[str, str]
-    close: Callable[[], None] = lambda: None
-    """To be called once the process has ended: removes what the launch had to leave on disk."""
-    pass_descriptors: tuple[int, ...] = ()
-
-
-class Launcher(Protocol):
-    """Starts child processes of tools: bare, or inside a sandbox. Immutable; decided once per session."""
-
-    @property
-    def name(self) -> str:
-        """`none`, `bubblewrap`, `seatbelt`: shown to the person, never silent."""
-        ...
-
-    def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch: ...
-
-    def explain(self, code: int, output: str) -> str | None:
-        """A sentence when a failure looks like the sandbox's doing: what was refused and how to allow it."""
-        ...
-
-
-class BareLauncher:
-    name = "none"
-
-    def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch:
-        return Launch(tuple(arguments), environ)
-
-    def explain(self, code: int, output: str) -> str | None:
-        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait
+from agentcli.core.launch import Launch
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
@@ -120,9 +121,15 @@ class _Command:
     async def execute(self, signal: AbortSignal) -> _Finished:
         reading, writing = os.pipe()
         folder = Pipe(reading)
+        launch = self._launch(writing)
         try:
             try:
-                child = await self._start(writing)
+                child = await Child.start(
+                    launch.arguments,
+                    cwd=self._context.cwd,
+                    environ=launch.environ,
+                    pass_descriptors=(writing, *launch.pass_descriptors),
+                )
             finally:
                 os.close(writing)
             # In the very call that aborts, not one loop iteration later.
@@ -148,17 +155,17 @@ class _Command:
             final = folder.read_now().decode("utf-8", errors="surrogateescape").removesuffix("\n")
             return _Finished(ending, child.code or 0, left_running, final)
         finally:
+            launch.close()
             folder.close()
 
-    async def _start(self, descriptor: int) -> Child:
+    def _launch(self, descriptor: int) -> Launch:
         shell = shutil.which("bash", path=self._context.environ.get("PATH")) or "/bin/sh"
         # The trap tells where a `cd` has led; through /dev/fd because some shells know only descriptors below ten.
         script = f'trap "pwd -P >/dev/fd/{descriptor}" EXIT\neval "$1"'
-        return await Child.start(
+        return self._context.launcher.launch(
             [shell, "-c", script, shell, self._command],
-            cwd=self._context.cwd,
-            environ=child_environment(self._context.environ),
-            pass_descriptors=(descriptor,),
+            self._context.cwd,
+            child_environment(self._context.environ),
         )
 
     async def _pump(self, child: Child) -> None:
@@ -193,6 +200,8 @@ def _result(finished: _Finished, output: CollectedOutput, context: ToolContext, 
             summary = _exit_text(finished.code)
             if finished.code != 0:
                 notes.append(f"{summary[0].upper()}{summary[1:]}")
+                if (reason := context.launcher.explain(finished.code, text)) is not None:
+                    notes.append(reason)
             new_cwd, note = _taken_over(finished.folder, context)
             notes += [note] if note else []
     if finished.left_running:

@@ -1,0 +1,47 @@
+"""How child processes of tools are started: bare, or inside a sandbox. Values and the contract only.
+
+Nothing here starts a process or knows a sandbox: tools start what a `Launcher` hands them, sandboxes implement one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How one child process is to be started, and what to do when it is over."""
+
+    arguments: tuple[str, ...]
+    environ: Mapping[str, str]
+    close: Callable[[], None] = lambda: None
+    """To be called once the process has ended: removes what the launch had to leave on disk."""
+    pass_descriptors: tuple[int, ...] = ()
+
+
+class Launcher(Protocol):
+    """Starts child processes of tools: bare, or inside a sandbox. Immutable; decided once per session."""
+
+    @property
+    def name(self) -> str:
+        """`none`, `bubblewrap`, `seatbelt`: shown to the person, never silent."""
+        ...
+
+    def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch: ...
+
+    def explain(self, code: int, output: str) -> str | None:
+        """A sentence when a failure looks like the sandbox's doing: what was refused and how to allow it."""
+        ...
+
+
+class BareLauncher:
+    name = "none"
+
+    def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch:
+        return Launch(tuple(arguments), environ)
+
+    def explain(self, code: int, output: str) -> str | None:
+        return None
