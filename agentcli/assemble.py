@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agentcli import __version__
+from agentcli.agent.attachments import Composite, PlanModeNotice
 from agentcli.agent.engine import Conversation, Engine
 from agentcli.agent.executor import BatchExecutor, StreamingExecutor
 from agentcli.agent.permission import LivePermissions
@@ -161,14 +162,17 @@ class _Assembly:
             hooks = RequireOutput(seams.hooks, STRUCTURED_OUTPUT)
             seams = replace(seams, hooks=hooks)
         results_dir = session.store.results_dir()
+        permissions = LivePermissions(
+            replace(policy, readable=(results_dir,) if results_dir else ()), self._rule_keeper().save
+        )
+        plan_mode = PlanModeNotice(lambda: permissions.mode, options.ids)
+        seams = replace(seams, attachments=Composite(plan_mode, seams.attachments))
         return Engine(
             Conversation(
                 provider=provider,
                 registry=registry,
                 store=session.store,
-                permissions=LivePermissions(
-                    replace(policy, readable=(results_dir,) if results_dir else ()), self._rule_keeper().save
-                ),
+                permissions=permissions,
                 profile=replace(profile, system=self._system(session)),
                 tool_context=ToolContext(
                     cwd=self.cwd,

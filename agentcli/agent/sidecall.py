@@ -9,7 +9,7 @@ from dataclasses import replace
 from agentcli.agent.ports import PriceOf, Requests
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
-from agentcli.core.messages import Block, Json, block_to_wire
+from agentcli.core.messages import Block, Json, TextBlock, block_to_wire
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
 from agentcli.tools.base import SmallReply
@@ -44,7 +44,8 @@ class SideQuestions:
             blocks += call.blocks
             if call.stop_reason != "pause_turn" or not call.blocks:
                 break
-            so_far: Json = {"role": "assistant", "content": [block_to_wire(block) for block in blocks]}
+            kept = [block for block in blocks if not isinstance(block, TextBlock) or block.text.strip()]
+            so_far: Json = {"role": "assistant", "content": [block_to_wire(block) for block in kept]}
             request = replace(request, messages=(request.messages[0], so_far))
         return SmallReply(text, blocks=tuple(blocks))
 

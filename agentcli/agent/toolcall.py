@@ -33,6 +33,7 @@ from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, TextBlock, ToolResultBlock, ToolUseBlock, clean_text
 from agentcli.core.permission import Answer, Decision, Need, PermissionMode
 from agentcli.tools.base import Output, Progress, SmallModel, Tool, ToolContext
+from agentcli.tools.builtin import in_thread
 from agentcli.tools.registry import Registry
 from agentcli.tools.schema import checked
 
@@ -228,6 +229,7 @@ class ToolRunner:
                     title=tool.title(input),
                     reason=decision.reason,
                     suggestions=self.permissions.suggest(tool.name, input, needs, context),
+                    display=await _previewed(tool, input, context),
                 )
             )
             answer = await signal.run(_answered(future))
@@ -240,7 +242,7 @@ class ToolRunner:
         if answer.behavior == "deny":
             if answer.interrupt:
                 self.on_interrupting_denial()
-            await self._deny(call, input, answer.message or "The user said no to this call.", emit)
+            await self._deny(call, input, _refusal(tool, answer.message), emit)
         if answer.rules:
             where = self.permissions.learn(answer.rules, answer.save_to)
             await emit(RulesLearned(rules=list(answer.rules), where=where))
@@ -297,6 +299,24 @@ def _fitted(tool: Tool, given: Json, *, answered: bool = False) -> tuple[Json, l
     if getattr(tool, "validates_itself", False):
         return given, []
     return checked(getattr(tool, "answer_schema", tool.input_schema) if answered else tool.input_schema, given)
+
+
+async def _previewed(tool: Tool, input: Json, context: ToolContext) -> Json:
+    """What the call would do, for people; a tool's own, and nothing if it has none or fails at it."""
+    preview = getattr(tool, "preview", None)
+    if preview is None:
+        return {}
+    try:
+        return await in_thread(preview, input, context) or {}
+    except Exception:  # noqa: BLE001 - the question is asked without it
+        return {}
+
+
+def _refusal(tool: Tool, message: str) -> str:
+    declined = str(getattr(tool, "declined", ""))
+    if not declined:
+        return message or "The user said no to this call."
+    return f"{declined} They say: {message}" if message else declined
 
 
 def _is_question(needs: tuple[Need, ...]) -> bool:

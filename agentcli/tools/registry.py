@@ -80,15 +80,25 @@ class Registry:
         return Registry([*self, *tools])
 
 
-BUILTIN_NAMES = ("Read", "Write", "Edit", "Bash", "Glob", "Grep")
+BUILTIN_NAMES = (
+    *("Read", "Write", "Edit", "Bash", "Glob", "Grep"),
+    *("WebFetch", "WebSearch", "TodoWrite", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode"),
+)
 
 
 def builtin_tools() -> tuple[Tool, ...]:
+    from agentcli.tools.askuserquestion import AskUserQuestion
     from agentcli.tools.bash import Bash
     from agentcli.tools.edit import Edit
+    from agentcli.tools.enterplanmode import EnterPlanMode
+    from agentcli.tools.exitplanmode import ExitPlanMode
     from agentcli.tools.glob import Glob
     from agentcli.tools.grep import Grep
     from agentcli.tools.read import Read
+    from agentcli.tools.todowrite import TodoWrite
     from agentcli.tools.write import Write
 
-    return (Read(), Write(), Edit(), Bash(), Glob(), Grep())
+    return (
+        *(Read(), Write(), Edit(), Bash(), Glob(), Grep()),
+        *(TodoWrite(), AskUserQuestion(), EnterPlanMode(), ExitPlanMode()),
+    )

@@ -1,0 +1,45 @@
+"""EnterPlanMode: the model wishes to plan before it works. What plan mode forbids is the permission policy's business."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need, PermissionMode
+from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.builtin import BuiltinTool, object_schema
+
+
+class EnterPlanMode(BuiltinTool):
+    name = "EnterPlanMode"
+    input_schema = object_schema([], {})
+    unanswered = "Nobody is there who could approve a plan. Go on without plan mode, carefully."
+    declined = "The user wants you to go on without plan mode."
+
+    def title(self, input: Json) -> str:
+        return "Plan before working"
+
+    def is_safe(self, input: Json) -> bool:
+        return False  # what follows in the same reply must find the new mode
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return (Need("question", self.title(input)),)
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        return "Plan mode is on already." if context.mode is PermissionMode.PLAN else None
+
+    def preview(self, input: Json, context: ToolContext) -> Json | None:
+        text = "The agent wants to look around and write a plan first. Nothing is changed until you approve the plan."
+        return {"kind": "text", "text": text}
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        yield Output(
+            "Plan mode is on: look, search and ask, then present the plan with ExitPlanMode.",
+            summary="plan mode is on",
+            display={"kind": "mode", "mode": PermissionMode.PLAN.value},
+            structured={"mode": PermissionMode.PLAN.value},
+            mode="plan",
+        )

@@ -1,0 +1,53 @@
+"""ExitPlanMode: the plan goes to the person; only their approval ends plan mode, and they may change the plan first."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need, PermissionMode
+from agentcli.core.plaintext import plain_text
+from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.builtin import BuiltinTool, object_schema
+
+_MOST_PLAN = 100_000
+
+
+class ExitPlanMode(BuiltinTool):
+    name = "ExitPlanMode"
+    input_schema = object_schema(["plan"], {"plan": {"type": "string", "minLength": 1, "maxLength": _MOST_PLAN}})
+    answer_schema: Json = {**input_schema, "additionalProperties": True}
+    """Front ends may send more along with an approved plan than the plan; it is ignored."""
+    unanswered = "Nobody is there to approve the plan, so plan mode stays on. Give the plan as your answer."
+    declined = "The user did not approve the plan; plan mode stays on."
+
+    def title(self, input: Json) -> str:
+        return "Plan for approval"
+
+    def is_safe(self, input: Json) -> bool:
+        return False  # what follows in the same reply must find the new mode
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return (Need("question", self.title(input)),)
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        if context.mode is not PermissionMode.PLAN:
+            return "Plan mode is not on, so there is nothing to leave. Go on with the work."
+        return None if input["plan"].strip() else "The plan is empty."
+
+    def preview(self, input: Json, context: ToolContext) -> Json | None:
+        return {"kind": "plan", "plan": plain_text(input["plan"])}
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        plan = input["plan"].strip()
+        lines = plan.count("\n") + 1
+        yield Output(
+            f"The user has approved this plan. Plan mode is off: begin the work.\n\n{plan}",
+            summary=f"approved, {lines} line{'s' if lines != 1 else ''}",
+            display={"kind": "plan", "plan": plain_text(plan)},
+            structured={"plan": plan},
+            mode="previous",
+        )
