@@ -114,3 +114,10 @@ async def _read_errors(child: Child) -> str:
     while piece := await child.errors.read():
         data = (data + piece)[:_MOST_ERROR_BYTES]
     return data.decode("utf-8", errors="replace").strip()
+
+
+async def list_files(folder: str, context: ToolContext, signal: AbortSignal, *, most: int) -> Found:
+    """Every file below a folder that is not ignored, by absolute path."""
+    return await search(
+        ["--files", "--null", "--no-messages", "--", folder], context, signal, most=most, separator=b"\0"
+    )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from tests.bench.abort import abort
 from tests.bench.imports import imports
+from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
 from tests.bench.measure import Report
 from tests.bench.process import ending, start
@@ -25,6 +26,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "abort": (abort, 10),
     "imports": (imports, 9),
     "session": (session, 3),
+    "index": (index, 3),
 }
 """Each with how often it is run unless told otherwise."""
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.bench.abort import abort
 from tests.bench.imports import imports
+from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
 from tests.bench.measure import Measure, Report, quantile
 from tests.bench.process import ending, start
@@ -24,6 +25,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "abort": partial(abort, stubborn_runs=0),
     "imports": imports,
     "session": partial(session, records=40),
+    "index": partial(index, count=500),
 }
 
 

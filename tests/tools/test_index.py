@@ -1,0 +1,97 @@
+"""Finding files by name while it is typed."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.fuzzy import fuzzy_match
+from agentcli.tools.fileindex import FileIndex, PathIndex, with_folders
+from tests.bench.index import QUERIES, synthetic_paths
+from tests.tools.running import context_in
+
+pytestmark = pytest.mark.anyio
+
+
+def naive(paths: list[str], query: str) -> list[tuple[int, str]]:
+    scored = [(found.score, path) for path in paths if (found := fuzzy_match(query, path)) is not None]
+    return sorted(scored, key=lambda each: (-each[0], len(each[1]), each[1]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_in_a_small_tree_the_order_is_that_of_judging_every_path(seed: int) -> None:
+    paths = sorted(with_folders(random.Random(seed).sample(synthetic_paths(3_000), 200)))[:300]
+    index = PathIndex(paths)
+    for query in (*QUERIES, "e", "s/", "vie", "Src", "V3"):
+        for end in range(1, len(query) + 1):
+            found = index.search(query[:end], limit=1000)
+            assert [(match.score, match.path) for match in found] == naive(paths, query[:end])
+
+
+def test_in_a_large_tree_every_match_is_one_and_the_best_is_among_them() -> None:
+    paths = sorted(with_folders([*synthetic_paths(20_000), "agent/engine.py", "src/unusual_place/Zebra.tsx"]))
+    index = PathIndex(paths)
+    for query in QUERIES:
+        for end in range(1, len(query) + 1):
+            part = query[:end]
+            for match in index.search(part, limit=30):
+                text = match.path if part != part.lower() else match.path.lower()
+                assert "".join(text[place] for place in match.positions) == part
+    assert index.search("engine.py")[0].path == "agent/engine.py"
+    assert index.search("zebra")[0].path == "src/unusual_place/Zebra.tsx"
+    assert index.search("uplcz")[0].path == "src/unusual_place/Zebra.tsx"
+    assert index.search("Zeb")[0].path == "src/unusual_place/Zebra.tsx"
+    assert index.search("zqzq") == []
+
+
+@pytest.mark.parametrize("query", ["en", "agtool", "billing/order"])
+def test_what_came_before_does_not_change_what_is_found(query: str) -> None:
+    paths = synthetic_paths(5_000)
+    typed, pasted = PathIndex(paths), PathIndex(paths)
+    for end in range(1, len(query)):
+        typed.search(query[:end])
+    assert typed.search(query) == pasted.search(query)
+
+
+def test_folders_are_found_with_a_slash() -> None:
+    assert with_folders(["a/b/c.py", "d.py"]) == {"a/", "a/b/", "a/b/c.py", "d.py"}
+    index = PathIndex(with_folders(["a/tools/c.py", "a/tools/d.py"]))
+    assert index.search("tools")[0].path == "a/tools/"
+
+
+def test_an_empty_query_lists_the_shortest_and_odd_queries_find_nothing() -> None:
+    index = PathIndex(["long/name.py", "b.py", "a.py", "line\nbreak"])
+    assert [match.path for match in index.search("", limit=2)] == ["a.py", "b.py"]
+    assert index.search("a\nb") == []
+    assert index.search("[^") == []
+    assert index.search("x" * 10_000) == []
+    assert PathIndex([]).search("a") == []
+
+
+async def test_the_files_of_a_folder_are_listed_without_ignored_and_hidden_ones(tmp_path: Path) -> None:
+    for name in ("src/app.py", ".git/config", ".gitignore", "build/out.py", "secret/key.txt", ".github/ci.yml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("build/\n")
+    (tmp_path / os.fsdecode(b"bad\xff")).touch()
+    (tmp_path / "odd\x1bname").touch()
+    index = FileIndex(context_in(tmp_path, hides=lambda path: "/secret/" in path))
+    assert index.search("app") == []
+    await index.refresh()
+    assert {match.path for match in index.search("", 100)} == {
+        "src/",
+        "src/app.py",
+        ".gitignore",
+        ".github/",
+        ".github/ci.yml",
+    }
+    assert index.search("./app")[0].path == "src/app.py"
+    (tmp_path / "later.py").touch()
+    index.start()
+    index.start()
+    await index.aclose()
+    index.start()
+    assert index.search("src") != []
+    await index.aclose()
