@@ -7,7 +7,7 @@ along. The model cannot write `answers` itself: only `answer_schema` knows them.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, ClassVar
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
@@ -39,7 +39,7 @@ _MOST_ANSWER = 20_000
 class AskUserQuestion(BuiltinTool):
     name = "AskUserQuestion"
     input_schema = object_schema(["questions"], {"questions": _QUESTIONS})
-    answer_schema: Json = {
+    answer_schema: ClassVar[Json] = {
         "type": "object",
         "properties": {"questions": _QUESTIONS, "answers": {"type": "object"}},
         "required": ["questions"],

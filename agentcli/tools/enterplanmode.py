@@ -1,4 +1,4 @@
-"""EnterPlanMode: the model wishes to plan before it works. What plan mode forbids is the permission policy's business."""
+"""EnterPlanMode: the model wishes to plan before it works. What plan mode forbids is the policy's business."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from typing import ClassVar
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
@@ -17,7 +18,7 @@ _MOST_PLAN = 100_000
 class ExitPlanMode(BuiltinTool):
     name = "ExitPlanMode"
     input_schema = object_schema(["plan"], {"plan": {"type": "string", "minLength": 1, "maxLength": _MOST_PLAN}})
-    answer_schema: Json = {**input_schema, "additionalProperties": True}
+    answer_schema: ClassVar[Json] = {**input_schema, "additionalProperties": True}
     """Front ends may send more along with an approved plan than the plan; it is ignored."""
     unanswered = "Nobody is there to approve the plan, so plan mode stays on. Give the plan as your answer."
     declined = "The user did not approve the plan; plan mode stays on."
