@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import field, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PreToolVerdict, Workspace
 from agentcli.agent.questions import Audience, Questions
@@ -70,6 +70,7 @@ class _Approved:
     tool: Tool
     input: Json
     context: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
 
 
 class StartedCallback(Protocol):
@@ -160,12 +161,15 @@ class ToolRunner:
             )
         )
         if decision.behavior == "ask":
+            asked = input
             input = await self._ask(call, tool, input, needs, decision, context, signal, emit)
+            # An answer that changes the input is the decision about what the changed input needs.
+            needs = needs if input is asked else tool.needs(input, context)
         elif decision.behavior == "deny":
             await self._deny(call, input, decision.reason, emit)
         if signal.reason is not None:
             raise Aborted(signal.reason)
-        return _Approved(tool, input, verdict.context)
+        return _Approved(tool, input, verdict.context, needs)
 
     def _find(self, call: ToolUseBlock) -> Tool:
         tool = self.registry.get(call.name)
@@ -272,6 +276,7 @@ class ToolRunner:
         self, call: ToolUseBlock, approved: _Approved, context: ToolContext, signal: AbortSignal, emit: Emit
     ) -> CallResult:
         output: Output | None = None
+        context = replace(context, needs=approved.needs)
         if self.small_model is not None:
             context = replace(context, small_model=self.small_model(emit))
         with AbortController(parent=signal) as controller:
@@ -302,14 +307,20 @@ def _fitted(tool: Tool, given: Json, *, answered: bool = False) -> tuple[Json, l
 
 
 async def _previewed(tool: Tool, input: Json, context: ToolContext) -> Json:
-    """What the call would do, for people; a tool's own, and nothing if it has none or fails at it."""
+    """What the call would do, for people; a tool's own, and nothing if it has none or fails at it.
+
+    A preview that is an `Output` says that running could only fail: the model is told, and nobody is asked.
+    """
     preview = getattr(tool, "preview", None)
     if preview is None:
         return {}
     try:
-        return await in_thread(preview, input, context) or {}
+        shown = await in_thread(preview, input, context) or {}
     except Exception:  # noqa: BLE001 - the question is asked without it
         return {}
+    if isinstance(shown, Output):
+        raise _Refused(str(shown.content), shown.summary)
+    return cast(Json, shown)
 
 
 def _refusal(tool: Tool, message: str) -> str:

@@ -32,6 +32,9 @@ class Need:
 
     kind: NeedKind
     target: str = ""
+    real: str = ""
+    """What a path led to through links when the need was stated, if that is not `target` itself. The tool then touches
+    nothing else, whatever becomes of the links until it runs (S4)."""
 
 
 Behavior = Literal["allow", "ask", "deny"]
