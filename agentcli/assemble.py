@@ -30,6 +30,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids, RandomIds, SystemClock
 from agentcli.core.messages import Json, Message
 from agentcli.core.permission import PermissionMode
+from agentcli.core.shell import is_read_only
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules import Rule, parse_rule, parse_rules
 from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode
@@ -200,7 +201,7 @@ class _Assembly:
 
     def _registry(self) -> Registry:
         options = self.options
-        registry = Registry(builtin_tools())
+        registry = Registry(builtin_tools(is_read_only))
         if options.tools is not None:
             registry = registry.selected(options.tools)
         extra = list(options.extra_tools)

@@ -10,7 +10,7 @@ import asyncio
 import os
 import shutil
 import signal as signals
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -21,7 +21,7 @@ from agentcli.core.launch import Launch
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
-from agentcli.core.shell import has_control_characters, is_read_only
+from agentcli.core.shell import has_control_characters
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema, os_failure
 from agentcli.tools.environment import child_environment
@@ -65,11 +65,15 @@ class Bash(BuiltinTool):
         },
     )
 
+    def __init__(self, read_only: Callable[[str], bool] = lambda _command: False) -> None:
+        """`read_only` proves that a command only reads. What is not proven runs alone."""
+        self._read_only = read_only
+
     def title(self, input: Json) -> str:
         return plain_line(f"Bash {input.get('command', '')}")
 
     def is_safe(self, input: Json) -> bool:
-        return is_read_only(input["command"])
+        return self._read_only(input["command"])
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
         return (Need("execute", input["command"]),)

@@ -6,7 +6,7 @@ The order is part of the request's prefix: it must be the same in every process,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
@@ -86,7 +86,7 @@ BUILTIN_NAMES = (
 )
 
 
-def builtin_tools() -> tuple[Tool, ...]:
+def builtin_tools(read_only: Callable[[str], bool] = lambda _command: False) -> tuple[Tool, ...]:
     from agentcli.tools.askuserquestion import AskUserQuestion
     from agentcli.tools.bash import Bash
     from agentcli.tools.edit import Edit
@@ -99,6 +99,6 @@ def builtin_tools() -> tuple[Tool, ...]:
     from agentcli.tools.write import Write
 
     return (
-        *(Read(), Write(), Edit(), Bash(), Glob(), Grep()),
+        *(Read(), Write(), Edit(), Bash(read_only), Glob(), Grep()),
         *(TodoWrite(), AskUserQuestion(), EnterPlanMode(), ExitPlanMode()),
     )
