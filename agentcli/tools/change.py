@@ -1,7 +1,8 @@
-"""Changing one file, as Write and Edit both do it: locked, checked against what the model has seen, atomic.
+"""Changing one file, as Write, Edit, MultiEdit and NotebookEdit all do it: locked, checked, atomic.
 
 The lock is held from reading the present content to having replaced it, so a second change of the same file sees
-the first. What the file should become is the caller's business.
+the first. Whether the model knows what it changes is decided by content, here, at the moment of the change: whatever
+happened while a person was asked counts. What the file should become is the caller's business.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ import os
 from collections.abc import Callable
 
 from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need
 from agentcli.core.plaintext import visible_text
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.builtin import absolute_path, failure, in_thread, os_failure, shown_path
 from agentcli.tools.diff import diff_display
 from agentcli.tools.encoding import Decoded, decode
-from agentcli.tools.files import LARGEST_LOADED, Refusal, inspect, load, near_names, replace_file
-from agentcli.tools.readcache import Seen, digest_of
+from agentcli.tools.files import LARGEST_LOADED, Refusal, inspect, load_now, near_names
+from agentcli.tools.files_language import language_of
+from agentcli.tools.files_replace import ChangedMeanwhile, replace_file
+from agentcli.tools.readcache import digest_of
+
+_LONGEST_DIFFERENCE = 4_000
 
 
 @frozen
@@ -25,6 +32,7 @@ class Present:
 
     shown: str
     decoded: Decoded | None
+    digest: str | None = None
 
     @property
     def text(self) -> str:
@@ -36,72 +44,197 @@ class Change:
     data: bytes
     text: str
     message: str
+    display: Json | None = None
+    """For people, where a diff of the whole text is not what they want to see."""
 
 
-async def change_file(
-    file_path: str, context: ToolContext, plan: Callable[[Present], Change | Output], *, whole: bool, create: bool
-) -> Output:
-    """Read the file, let `plan` say what becomes of it (in a thread), write that. An Output from `plan` ends it.
+@frozen
+class Intent:
+    """A change of `file_path`. `plan` makes it from what is there; an Output from it says why it cannot be made."""
 
-    `whole`: the model must have seen all of an existing file, because all of it is replaced.
-    """
+    file_path: str
+    plan: Callable[[Present], Change | Output]
+    whole: bool = False
+    """The model must have seen all of an existing file, because all of it is replaced."""
+    create: bool = False
+    """It is no mistake if there is no such file yet."""
+
+
+@frozen
+class _Target:
+    path: str
+    real: str
+    shown: str
+
+
+@frozen
+class _Outcome:
+    output: Output
+    known: tuple[str, bytes | None, bool] | None = None
+    """What the model knows of the file now, for the read cache: digest, content, and whether all of it."""
+
+
+def write_need(file_path: object, context: ToolContext) -> Need:
+    """To write this path, and through links nothing but what it leads to now."""
     path = absolute_path(file_path, context)
-    shown = shown_path(path, context)
+    try:
+        real = os.path.realpath(path)
+    except (OSError, ValueError):
+        real = path
+    return Need("write", path, "" if real == path else real)
+
+
+async def change_file(intent: Intent, context: ToolContext) -> Output:
+    target = await in_thread(_target, intent.file_path, context)
+    strayed = _strayed(target, context)
+    if strayed is not None:
+        return strayed
+    async with context.read_cache.lock(target.real):
+        outcome = await in_thread(_changed, intent, target, context)
+        if outcome.known is not None:
+            digest, data, whole = outcome.known
+            context.read_cache.note_digest(target.real, digest, whole, data)
+    return outcome.output
+
+
+def preview_change(intent: Intent, context: ToolContext) -> Json | Output | None:
+    """What `change_file` would show if it ran now, or the failure it would end with. Blocking; changes nothing."""
+    target = _target(intent.file_path, context)
+    try:
+        made = _planned(intent, target, context)
+    except OSError as error:
+        return os_failure(error, f"{target.shown} cannot be read")
+    if isinstance(made, _Outcome):
+        return made.output
+    present, change = made
+    return _display(present, change, target)
+
+
+def _target(file_path: str, context: ToolContext) -> _Target:
+    path = absolute_path(file_path, context)
     # The link's target is what is replaced; permission was decided on both.
-    real = await in_thread(os.path.realpath, path)
-    async with context.read_cache.lock(real):
-        try:
-            present = await _present(real, shown, context, whole=whole, create=create)
-            if isinstance(present, Output):
-                return present
-            change = await in_thread(plan, present)
-            if isinstance(change, Output):
-                return change
-            name = f".{real.rpartition('/')[2][:100]}.{os.urandom(6).hex()}.tmp"
-            await in_thread(replace_file, real, change.data, name)
-        except OSError as error:
-            return os_failure(error, f"{shown} cannot be written")
-        context.read_cache.note_digest(real, await in_thread(digest_of, change.data))
-    display = await in_thread(diff_display, shown, present.text, change.text)
-    summary = f"+{display['added']} -{display['removed']}"
-    return Output(change.message, summary=summary, display=display, structured={**display, "path": path})
+    return _Target(path, os.path.realpath(path), shown_path(path, context))
 
 
-async def _present(real: str, shown: str, context: ToolContext, *, whole: bool, create: bool) -> Present | Output:
-    found = await in_thread(inspect, real, shown)
+def _strayed(target: _Target, context: ToolContext) -> Output | None:
+    """What was decided about must be what is written: a link may have been planted or turned since."""
+    decided = [need.real or need.target for need in context.needs if need.kind == "write"]
+    if not decided or target.real in decided:
+        return None
+    now, then = visible_text(target.real), visible_text(decided[0])
+    return failure(
+        f"{target.shown} leads to {now} now, but was to be written as {then} when this was decided. Nothing was "
+        "changed. Look at what has become of the links, then try again.",
+        summary="led elsewhere",
+    )
+
+
+def _changed(intent: Intent, target: _Target, context: ToolContext) -> _Outcome:
+    try:
+        made = _planned(intent, target, context)
+        if isinstance(made, _Outcome):
+            return made
+        present, change = made
+        digest = digest_of(change.data)
+        if digest == present.digest:
+            return _Outcome(Output(f"{target.shown} is like that already; nothing was changed.", summary="unchanged"))
+        name = f".{target.real.rpartition('/')[2][:60]}.{os.urandom(6).hex()}.tmp"
+        replace_file(target.real, change.data, name, present.digest)
+    except ChangedMeanwhile:
+        text = f"{target.shown} was changed by somebody or something else in this very moment. Read it, then try again."
+        return _Outcome(failure(text, summary="changed meanwhile"))
+    except OSError as error:
+        return _Outcome(os_failure(error, f"{target.shown} cannot be written"))
+    display = _display(present, change, target)
+    output = Output(
+        change.message,
+        summary=f"+{display['added']} −{display['removed']}",
+        display=display,
+        structured={**display, "path": target.path, "created": present.digest is None},
+    )
+    return _Outcome(output, (digest, change.data, intent.whole or _knows_all(target, context)))
+
+
+def _knows_all(target: _Target, context: ToolContext) -> bool:
+    seen = context.read_cache.seen(target.real)
+    # A file that did not exist was made by the model: it knows it.
+    return seen is None or seen.whole
+
+
+def _display(present: Present, change: Change, target: _Target) -> Json:
+    if change.display is not None:
+        return {"kind": "diff", "path": target.shown, **change.display}
+    display = diff_display(target.shown, present.text, change.text)
+    return {**display, "language": language_of(target.path)}
+
+
+def _planned(intent: Intent, target: _Target, context: ToolContext) -> tuple[Present, Change] | _Outcome:
+    present = _present(intent, target, context)
+    if isinstance(present, _Outcome):
+        return present
+    change = intent.plan(present)
+    return _Outcome(change) if isinstance(change, Output) else (present, change)
+
+
+def _present(intent: Intent, target: _Target, context: ToolContext) -> Present | _Outcome:
+    shown = target.shown
+    found = inspect(target.real, shown)
     if isinstance(found, Refusal):
-        if found.missing and create:
+        if found.missing and intent.create:
             return Present(shown, None)
         if not found.missing:
-            return failure(found.text)
-        context.read_cache.forget(real)
-        near = await in_thread(near_names, real)
-        hint = (
-            f" Did you mean {' or '.join(visible_text(name) for name in near)}?" if near else " Create it with Write."
-        )
-        return failure(f"{found.text}{hint}", summary="not found")
+            return _Outcome(failure(found.text))
+        near = near_names(target.real)
+        names = " or ".join(visible_text(name) for name in near)
+        hint = f"Did you mean {names}?" if near else "Create it with Write."
+        return _Outcome(failure(f"{found.text} {hint}", summary="not found"))
     if found.st_size > LARGEST_LOADED:
-        return failure(f"{shown} is too large to be changed this way ({found.st_size:,} bytes). Use a command instead.")
-    data = await load(real)
-    seen = context.read_cache.seen(real)
-    return await in_thread(_known, data, shown, seen, whole=whole)
-
-
-def _known(data: bytes, shown: str, seen: Seen | None, *, whole: bool) -> Present | Output:
-    problem = _unseen(data, shown, seen, whole=whole)
+        text = f"{shown} is too large to be changed this way ({found.st_size:,} bytes). Use a command instead."
+        return _Outcome(failure(text))
+    data = load_now(target.real)
+    if not data and intent.create:
+        # Nothing can be lost that the model does not know.
+        return Present(shown, Decoded(""), digest_of(data))
+    problem = _unknown(data, intent, target, context)
     if problem is not None:
-        return failure(problem)
+        return problem
     decoded = decode(data)
     if decoded is None:
-        return failure(f"{shown} is binary or in an unknown encoding; changing it as text would damage it.")
-    return Present(shown, decoded)
+        text = f"{shown} is binary or in an unknown encoding; changing it as text would damage it."
+        return _Outcome(failure(text))
+    return Present(shown, decoded, digest_of(data))
 
 
-def _unseen(data: bytes, shown: str, seen: Seen | None, *, whole: bool) -> str | None:
+def _unknown(data: bytes, intent: Intent, target: _Target, context: ToolContext) -> _Outcome | None:
+    """Why the model must look at the file first, if it must."""
+    seen, shown = context.read_cache.seen(target.real), target.shown
     if seen is None:
-        return f"{shown} exists but has not been read yet. Read it first, then try again."
-    if seen.digest != digest_of(data):
-        return f"{shown} has changed since it was read, by somebody or something else. Read it again, then try again."
-    if whole and not seen.whole:
-        return f"Only a part of {shown} has been read. Read the rest before replacing all of it, or use Edit."
+        return _Outcome(failure(f"{shown} exists but has not been read yet. Read it first, then try again."))
+    digest = digest_of(data)
+    if seen.digest != digest:
+        return _stale(data, digest, intent, target, context)
+    if intent.whole and not seen.whole:
+        text = f"Only a part of {shown} has been read. Read the rest before replacing all of it, or use Edit."
+        return _Outcome(failure(text))
     return None
+
+
+def _stale(data: bytes, digest: str, intent: Intent, target: _Target, context: ToolContext) -> _Outcome:
+    message = f"{target.shown} has changed since it was read, by somebody or something else."
+    then, now = decode(context.read_cache.content(target.real) or b""), decode(data)
+    if not context.read_cache.content(target.real) or then is None or now is None:
+        return _Outcome(failure(f"{message} Read it again, then try again.", summary="stale"))
+    difference = str(diff_display(target.shown, then.text, now.text)["diff"])
+    complete = 0 < len(difference) <= _LONGEST_DIFFERENCE
+    if not difference:
+        difference = "(only line ends or the final line end)"
+    if not complete or intent.whole:
+        shown = difference[:_LONGEST_DIFFERENCE] + ("" if len(difference) <= _LONGEST_DIFFERENCE else "\n…")
+        return _Outcome(failure(f"{message} Read it again, then try again. What changed:\n{shown}", summary="stale"))
+    # The model has been shown all that it did not know, which is enough to replace an exact piece, though not to
+    # replace the whole.
+    advice = "Nothing was changed by this call. What changed since:"
+    known = (digest, data, False)
+    return _Outcome(
+        failure(f"{message} {advice}\n{difference}\nTake this into account and try again.", summary="stale"), known
+    )

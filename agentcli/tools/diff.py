@@ -5,18 +5,19 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from agentcli.core.messages import Json
+from agentcli.core.messages import Json, clean_text
 from agentcli.core.plaintext import visible_text
 
 _CONTEXT = 3
 _MOST_COMPARED = 2_000
 """Lines on one side beyond which the middle is shown as replaced whole: comparing is quadratic."""
 _LONGEST = 60_000
+_UNENDED = "\x00"
 
 
 def diff_display(path: str, old: str, new: str) -> Json:
     """`{"kind": "diff", "path", "diff", "added", "removed"}` as `Output.display` has it."""
-    before, after = old.splitlines(), new.splitlines()
+    before, after = _lines(old), _lines(new)
     start = _common(before, after)
     end = _common(before[start:][::-1], after[start:][::-1])
     left, right = before[start : len(before) - end], after[start : len(after) - end]
@@ -30,7 +31,22 @@ def diff_display(path: str, old: str, new: str) -> Json:
     text = _format(before, after, shifted, start)
     if len(text) > _LONGEST:
         text = text[:_LONGEST].rpartition("\n")[0] + "\n… the rest of the diff is not shown"
-    return {"kind": "diff", "path": path, "diff": visible_text(text), "added": added, "removed": removed}
+    return {"kind": "diff", "path": path, "diff": clean_text(visible_text(text)), "added": added, "removed": removed}
+
+
+def _lines(text: str) -> list[str]:
+    """As they are compared: with their carriage returns, and the last one told apart if no line end follows it."""
+    lines = text.split("\n" if "\n" in text else "\r")
+    if not lines[-1]:
+        return lines[:-1]
+    return [*lines[:-1], lines[-1] + _UNENDED]
+
+
+def _shown(sign: str, lines: list[str]) -> list[str]:
+    shown = [sign + line.removesuffix("\r") for line in lines]
+    if lines and lines[-1].endswith(_UNENDED):
+        shown[-1:] = [shown[-1].removesuffix(_UNENDED), "\\ No newline at end of file"]
+    return shown
 
 
 def _common(left: list[str], right: list[str]) -> int:
@@ -55,10 +71,10 @@ def _format(before: list[str], after: list[str], codes: list[Any], start: int) -
         lines.append(f"@@ -{_range(a, b)} +{_range(c, d)} @@")
         for tag, a, b, c, d in group:
             if tag == "equal":
-                lines += [" " + line for line in before[a:b]]
+                lines += _shown(" ", before[a:b])
                 continue
-            lines += ["-" + line for line in before[a:b]]
-            lines += ["+" + line for line in after[c:d]]
+            lines += _shown("-", before[a:b])
+            lines += _shown("+", after[c:d])
     return "\n".join(lines)
 
 

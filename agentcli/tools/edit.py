@@ -1,26 +1,23 @@
-"""Edit: replace an exact piece of a file by another. Line ends are matched whichever kind the file has.
-
-A miss is answered with what the file really says near there, because that is what the next try needs.
-"""
+"""Edit: replace an exact piece of a file by another. How a piece is found is `edit_apply`'s business."""
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import AsyncGenerator
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import visible_text
 from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, object_schema, path_problem
-from agentcli.tools.change import Change, Present, change_file
+from agentcli.tools.builtin import BuiltinTool, failure, object_schema, path_problem
+from agentcli.tools.change import Change, Intent, Present, change_file, preview_change, write_need
+from agentcli.tools.edit_apply import Applied, Problem, Replacement, apply
+from agentcli.tools.write import written
 
-_MOST_LISTED = 20
-_MOST_SEARCHED = 20_000
-_MOST_COMPARED = 400
-"""Lines that are compared letter by letter when looking for the nearest one; the rest is filtered by cheaper means."""
+EDIT_FIELDS: Json = {
+    "old_string": {"type": "string", "description": "The exact text to replace"},
+    "new_string": {"type": "string", "description": "What to put in its place"},
+    "replace_all": {"type": "boolean", "description": "Replace every occurrence, not just a unique one"},
+}
 
 
 class Edit(BuiltinTool):
@@ -30,9 +27,7 @@ class Edit(BuiltinTool):
         ["file_path", "old_string", "new_string"],
         {
             "file_path": {"type": "string", "description": "The file, absolute or relative to the working directory"},
-            "old_string": {"type": "string", "description": "The exact text to replace"},
-            "new_string": {"type": "string", "description": "What to put in its place"},
-            "replace_all": {"type": "boolean", "description": "Replace every occurrence, not just a unique one"},
+            **EDIT_FIELDS,
         },
     )
 
@@ -40,105 +35,74 @@ class Edit(BuiltinTool):
         return False
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        return (Need("write", absolute_path(input.get("file_path"), context)),)
+        return (write_need(input.get("file_path"), context),)
 
     def check(self, input: Json, context: ToolContext) -> str | None:
-        if not input["old_string"]:
-            return "old_string is empty. Give the text to replace, or use Write for a new file."
-        if input["old_string"] == input["new_string"]:
-            return "old_string and new_string are equal: there is nothing to change."
-        return path_problem(input["file_path"])
+        return edit_problem(input) or editable_problem(input["file_path"])
+
+    def preview(self, input: Json, context: ToolContext) -> Json | Output | None:
+        return preview_change(_intent(input), context)
 
     async def run(
         self, input: Json, context: ToolContext, signal: AbortSignal
     ) -> AsyncGenerator[Progress | Output, None]:
-        old, new = (str(input[key]).replace("\r\n", "\n") for key in ("old_string", "new_string"))
-        every = bool(input.get("replace_all"))
-
-        def plan(present: Present) -> Change | Output:
-            return _edited(present, old, new, every=every)
-
-        yield await change_file(input["file_path"], context, plan, whole=False, create=False)
+        yield await change_file(_intent(input), context)
 
 
-def _edited(present: Present, old: str, new: str, *, every: bool) -> Change | Output:
+def edit_problem(edit: Json) -> str | None:
+    if edit["old_string"] == edit["new_string"]:
+        return "old_string and new_string are equal: there is nothing to change."
+    return None
+
+
+def editable_problem(file_path: object) -> str | None:
+    if isinstance(file_path, str) and file_path.endswith(".ipynb"):
+        return "Notebooks are changed cell by cell: use NotebookEdit."
+    return path_problem(file_path)
+
+
+def replacement_of(edit: Json) -> Replacement:
+    return Replacement(edit["old_string"], edit["new_string"], bool(edit.get("replace_all")))
+
+
+def _intent(input: Json) -> Intent:
+    replacement = replacement_of(input)
+
+    def plan(present: Present) -> Change | Output:
+        if not replacement.old:
+            return creation(present, replacement.new)
+        assert present.decoded is not None
+        applied = apply(present.text, replacement, present.shown)
+        if isinstance(applied, Problem):
+            return failure(applied.text, summary=applied.summary)
+        return _change(present, applied)
+
+    return Intent(input["file_path"], plan, create=not replacement.old)
+
+
+def creation(present: Present, content: str) -> Change | Output:
+    """An empty old_string stands for a file that is not there yet, or has nothing in it."""
+    if present.text:
+        return failure(
+            f"old_string is empty, but {present.shown} is not. Give the text to replace; to add something, replace the "
+            "line before it by itself and the addition."
+        )
+    return written(present, content)
+
+
+def encoded(present: Present, text: str) -> bytes | Output:
     assert present.decoded is not None
-    text = present.text
-    matches = list(re.finditer(r"\r?\n".join(re.escape(line) for line in old.split("\n")), text))
-    if not matches:
-        return failure(_miss(present.shown, text, old), summary="no match")
-    if len(matches) > 1 and not every:
-        numbers = [text.count("\n", 0, match.start()) + 1 for match in matches[:_MOST_LISTED]]
-        more = " and more" if len(matches) > _MOST_LISTED else ""
-        where = f"lines {', '.join(map(str, numbers))}{more}"
-        advice = "Add surrounding lines to old_string to make it unique, or set replace_all."
-        return failure(
-            f"old_string occurs {len(matches)} times in {present.shown}: {where}. {advice}", summary="ambiguous"
-        )
-    usual = "\r\n" if text.count("\r\n") * 2 > text.count("\n") else "\n"
-    pieces: list[str] = []
-    position = 0
-    for match in matches:
-        # In a file with mixed line ends the place itself says which kind belongs there.
-        found = match.group()
-        newline = "\r\n" if "\r\n" in found else ("\n" if "\n" in found else usual)
-        pieces += [text[position : match.start()], new.replace("\n", newline)]
-        position = match.end()
-    changed = "".join([*pieces, text[position:]])
-    data = present.decoded.encode(changed)
-    if data is None:
-        encoding = present.decoded.encoding
-        return failure(
-            f"{present.shown} is {encoding}, which lacks some characters of new_string. Write them otherwise."
-        )
-    times = (
-        f" in {len(matches)} places"
-        if len(matches) > 1
-        else f" at line {text.count(chr(10), 0, matches[0].start()) + 1}"
-    )
-    return Change(data, changed, f"Edited {present.shown}{times}.")
+    data = present.decoded.encode(text)
+    if data is not None:
+        return data
+    name = present.decoded.unusual or "UTF-8"
+    return failure(f"{present.shown} is {name}, which lacks some characters of new_string. Write them otherwise.")
 
 
-def _miss(shown: str, text: str, old: str) -> str:
-    lines = text.replace("\r\n", "\n").split("\n")
-    wanted = old.split("\n")
-    message = f"old_string was not found in {shown}."
-    if all(re.match(r"\s*\d+\t", line) for line in wanted if line):
-        return f"{message} It begins with line numbers as Read shows them; leave them and the tab after them out."
-    if len(lines) > _MOST_SEARCHED:
-        return f"{message} Read the place again and copy the text exactly."
-    start = _nearest(lines, wanted)
-    if start is None:
-        return f"{message} Nothing in the file is like it. Read it again and copy the text exactly."
-    first, last = max(0, start - 1), min(len(lines), start + len(wanted) + 1)
-    region = lines[first : min(last, first + 40)]
-    hint = ""
-    if " ".join("".join(f"{line}\n" for line in lines[start : start + len(wanted)]).split()) == " ".join(old.split()):
-        hint = " They differ only in white space."
-    shown_lines = "\n".join(f"{first + index + 1}\t{visible_text(line[:500])}" for index, line in enumerate(region))
-    return f"{message} The nearest lines are:{hint}\n{shown_lines}"
-
-
-def _nearest(lines: list[str], wanted: list[str]) -> int | None:
-    """The line at which the wanted text would begin if it were there; None if nothing is alike."""
-    stripped = [line.strip() for line in lines]
-    keys = [line.strip() for line in wanted]
-    # Lines that are there exactly, and rarely, say best where the rest should be.
-    anchors = [(stripped.count(key), index, key) for index, key in enumerate(keys) if key]
-    present = [anchor for anchor in anchors if anchor[0]]
-    if present:
-        _count, index, key = min(present)
-        return max(0, stripped.index(key) - index)
-    if not anchors:
-        return None
-    index, key = max(((index, key) for _count, index, key in anchors), key=lambda anchor: len(anchor[1]))
-    letters = set(key)
-    ranked = sorted(
-        range(len(stripped)), key=lambda at: -len(letters & set(stripped[at])) + abs(len(stripped[at]) - len(key))
-    )
-    best, score = None, 0.5
-    for at in ranked[:_MOST_COMPARED]:
-        ratio = difflib.SequenceMatcher(None, key[:500], stripped[at][:500]).ratio()
-        if ratio > score:
-            best, score = at, ratio
-    return None if best is None else max(0, best - index)
+def _change(present: Present, applied: Applied) -> Change | Output:
+    data = encoded(present, applied.text)
+    if isinstance(data, Output):
+        return data
+    where = f"in {applied.count} places" if applied.count > 1 else f"at line {applied.line}"
+    note = f" {applied.note}" if applied.note else ""
+    return Change(data, applied.text, f"Edited {present.shown} {where}.{note}")

@@ -1,4 +1,8 @@
-"""Bytes of a text file as text and back, without losing its encoding, byte order mark or line ends."""
+"""Bytes of a text file as text and back, without losing its encoding, byte order mark or line ends.
+
+Whatever `decode` returns gives the very same bytes again when it is encoded: what would not is no text here. A guess
+at an encoding only changes what is shown, never what is kept, so it is made only where the bytes leave little doubt.
+"""
 
 from __future__ import annotations
 
@@ -14,27 +18,47 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_NO_TEXT = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
+_C1 = re.compile(rb"[\x80-\x9f]")
+_HIGH_RUN = re.compile(rb"[\x80-\xff]+")
+_SAMPLE = 1 << 16
+_NAMES = {"cp932": "Shift_JIS", "euc_jp": "EUC-JP", "euc_kr": "EUC-KR", "gb18030": "GB18030", "cp1252": "Windows-1252"}
 
 
 @frozen
 class Decoded:
     text: str
+    """Bytes that are no UTF-8 in a file that otherwise is, are lone surrogates in it; they go back as they were."""
     encoding: str = "utf-8"
     mark: bytes = b""
+    invalid: int = 0
+    """How many bytes are not valid in this encoding."""
 
     @property
     def newline(self) -> str | None:
         """The file's line end if it has only one kind; None if it is mixed or has no line end at all."""
-        pairs, feeds = self.text.count("\r\n"), self.text.count("\n")
-        if feeds == 0 or 0 < pairs < feeds:
+        pairs, feeds, returns = (self.text.count(end) for end in ("\r\n", "\n", "\r"))
+        if feeds == 0:
+            return "\r" if returns else None
+        if 0 < pairs < feeds:
             return None
         return "\r\n" if pairs else "\n"
+
+    @property
+    def unusual(self) -> str | None:
+        """The encoding in words if it is not plain UTF-8, for a notice; else None."""
+        name = _NAMES.get(self.encoding, "Latin-1" if self.encoding == "latin-1" else self.encoding.upper())
+        if self.invalid:
+            what = "byte that is" if self.invalid == 1 else "bytes that are"
+            return f"UTF-8 with {self.invalid:,} {what} not valid, shown as \ufffd and kept as they are"
+        if self.encoding == "utf-8":
+            return None
+        return f"{name} with a byte order mark" if self.mark else name
 
     def encode(self, text: str) -> bytes | None:
         """Text in this file's encoding; None if it has characters that the encoding lacks."""
         try:
-            return self.mark + text.encode(self.encoding)
+            return self.mark + text.encode(self.encoding, "surrogateescape" if self.invalid else "strict")
         except UnicodeEncodeError:
             return None
 
@@ -46,14 +70,93 @@ def decode(data: bytes) -> Decoded | None:
             try:
                 return Decoded(data[len(mark) :].decode(encoding), encoding, mark)
             except UnicodeDecodeError:
-                return None
+                if encoding != "utf-8":
+                    return None
     if b"\x00" in data:
-        return None
+        return _wide(data)
     try:
         return Decoded(data.decode("utf-8"))
     except UnicodeDecodeError:
-        # Latin-1 takes any byte; the control characters are what tells text from anything else.
-        return None if _NO_TEXT.search(data) else Decoded(data.decode("latin-1"), "latin-1")
+        return None if _CONTROL.search(data) else _damaged_utf8(data) or _double_byte(data) or _single_byte(data)
+
+
+def _wide(data: bytes) -> Decoded | None:
+    """UTF-16 without a mark: ASCII letters in it leave NULs in every other place, and only there."""
+    if len(data) % 2 or len(data) < 8:
+        return None
+    sample = data[:_SAMPLE]
+    even, odd = sample[0::2].count(0), sample[1::2].count(0)
+    half = max(1, len(sample) // 2)
+    if odd >= 0.4 * half and even <= 0.01 * half:
+        encoding = "utf-16-le"
+    elif even >= 0.4 * half and odd <= 0.01 * half:
+        encoding = "utf-16-be"
+    else:
+        return None
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+    # Tables of small numbers have their NULs in the same places, but hardly one that is all letters.
+    if not all(char.isprintable() or char in "\t\n\r\x0c" for char in text[:_SAMPLE]):
+        return None
+    return Decoded(text, encoding)
+
+
+def _damaged_utf8(data: bytes) -> Decoded | None:
+    """UTF-8 with a few bad bytes, e.g. a log of several programs: clearly more good sequences than bad bytes."""
+    text = data.decode("utf-8", "surrogateescape")
+    bad = good = 0
+    for char in text:
+        if char > "\x7f":
+            if "\udc80" <= char <= "\udcff":
+                bad += 1
+            else:
+                good += 1
+    if good < 3 * bad:
+        return None
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    return Decoded(text[1:] if mark else text, "utf-8", mark, bad)
+
+
+def _double_byte(data: bytes) -> Decoded | None:
+    """Japanese by its kana, Chinese and Korean by where their common characters lie. Never for a few lone bytes."""
+    sample = data[:_SAMPLE]
+    runs = _HIGH_RUN.findall(sample)
+    high = sum(map(len, runs))
+    if high < 8:
+        return None
+    for encoding in ("cp932", "euc_jp"):
+        text = sample.decode(encoding, "ignore")
+        foreign = [char for char in text if char > "\x7f"]
+        kana = sum("\u3041" <= char <= "\u30fa" for char in foreign)
+        if kana >= 4 and kana >= 0.3 * len(foreign):
+            return _exactly(data, encoding)
+    # The others have both bytes high: their characters come in runs of an even number of bytes.
+    paired = [run for run in runs if len(run) % 2 == 0]
+    leads = [lead for run in paired for lead in run[::2]]
+    if sum(map(len, paired)) < 0.9 * high or sum(0xB0 <= lead <= 0xD7 for lead in leads) < 0.8 * len(leads):
+        return None
+    hangul = sum(0xB0 <= lead <= 0xC8 for lead in leads)
+    return _exactly(data, "euc_kr" if hangul >= 0.97 * len(leads) else "gb18030")
+
+
+def _exactly(data: bytes, encoding: str) -> Decoded | None:
+    # Some of these have two byte sequences for one character; such a file would come back changed.
+    try:
+        text = data.decode(encoding)
+        return Decoded(text, encoding) if text.encode(encoding) == data else None
+    except UnicodeError:
+        return None
+
+
+def _single_byte(data: bytes) -> Decoded | None:
+    if not _C1.search(data):
+        return Decoded(data.decode("latin-1"), "latin-1")
+    try:
+        return Decoded(data.decode("cp1252"), "cp1252")
+    except UnicodeDecodeError:
+        return None
 
 
 def looks_binary(sample: bytes) -> bool:

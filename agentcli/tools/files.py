@@ -1,14 +1,15 @@
-"""Files on disk for the tools: looking before opening, reading, and replacing a file so that it is never half there.
+"""Files on disk for the tools: looking before opening, reading, and finding a name that may have been meant.
 
-Everything here names real paths: links are resolved once, by the caller, and not followed again when opening (S4).
+Everything here names real paths: links are resolved once, by the caller. When such a path is used it is walked folder
+by folder without following any link (S4), so a link planted after the decision leads to an error, not elsewhere.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
-from pathlib import Path
 
 from agentcli.core.frozen import frozen
 
@@ -16,6 +17,13 @@ LARGEST_LOADED = 32 * 1024 * 1024
 """Larger files are streamed when read, and cannot be edited."""
 
 _KERNEL_FOLDERS = ("/proc/", "/sys/", "/dev/")
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_KINDS = {
+    stat.S_IFIFO: "a named pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
 
 
 @frozen
@@ -39,15 +47,60 @@ def inspect(path: str, shown: str) -> os.stat_result | Refusal:
     if stat.S_ISLNK(found.st_mode):
         return Refusal(f"{shown} is a symbolic link that leads nowhere or in a circle.")
     if not stat.S_ISREG(found.st_mode):
-        return Refusal(f"{shown} is a pipe, socket or device, not a regular file.")
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something special")
+        return Refusal(f"{shown} is {kind}, not a regular file.")
     if path.startswith(_KERNEL_FOLDERS):
-        return Refusal(f"{shown} belongs to the kernel, it is not a regular file.")
+        return Refusal(f"{shown} belongs to the kernel, it is not a regular file. Look at it with a command.")
     return found
 
 
+def open_folder(path: str, *, create: bool = False) -> int:
+    """A descriptor of the folder, reached without following a link. Raises OSError; ELOOP when there is a link."""
+    descriptor = os.open("/", _FOLDER)
+    try:
+        for name in filter(None, path.split("/")):
+            try:
+                below = _enter(name, descriptor)
+            except FileNotFoundError:
+                if not create:
+                    raise
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=descriptor)
+                below = _enter(name, descriptor)
+            os.close(descriptor)
+            descriptor = below
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _enter(name: str, folder: int) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except NotADirectoryError:
+        # What O_NOFOLLOW says about a link differs between systems; people need to know that it was one.
+        if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise OSError(errno.ELOOP, f"the folder {name} has become a symbolic link meanwhile") from None
+        raise
+
+
 def open_without_links(path: str, flags: int) -> int:
-    """For `open(opener=…)`: fails if the name has become a link, and does not wait if it has become a pipe."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    """For `open(opener=…)`: fails if any part of the name has become a link, or if it is no regular file."""
+    folder, _slash, name = path.rpartition("/")
+    parent = open_folder(folder)
+    try:
+        return open_below(parent, name, flags)
+    finally:
+        os.close(parent)
+
+
+def open_below(parent: int, name: str, flags: int) -> int:
+    descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file any more")
+    return descriptor
 
 
 async def load(path: str) -> bytes:
@@ -59,80 +112,10 @@ async def load(path: str) -> bytes:
         return data
 
 
-def replace_file(path: str, data: bytes, temporary_name: str) -> None:
-    """Put data in place of the file, whole or not at all; mode and owner stay. Raises OSError. Blocking.
-
-    Parents are created. A file with several names (hard links) is written in place, because a rename would part
-    them; a copy is kept beside it until that has succeeded.
-    """
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = str(target.parent / temporary_name)
-    try:
-        old = os.lstat(path)
-    except FileNotFoundError:
-        old = None
-    if old is not None and not old.st_mode & 0o222:
-        raise PermissionError(13, "the file is read-only")
-    if old is not None and old.st_nlink > 1:
-        _write_in_place(path, data, temporary)
-        return
-    # Beside the target, so that the rename stays on one file system; a new file gets the mode that the umask leaves.
-    descriptor = os.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if old is None else 0o600
-    )
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if old is not None:
-                if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
-                    with contextlib.suppress(PermissionError):
-                        os.fchown(file.fileno(), old.st_uid, old.st_gid)
-                # After the owner: changing the owner clears some bits of the mode.
-                os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
-    _sync_folder(str(target.parent))
-
-
-def _write_in_place(path: str, data: bytes, copy: str) -> None:
-    original = Path(path).read_bytes()
-    descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(original)
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        _overwrite(path, data)
-    except OSError:
-        # The copy stays if this fails too: then it is all that is left of the original.
-        _overwrite(path, original)
-        Path(copy).unlink()
-        raise
-    Path(copy).unlink()
-
-
-def _overwrite(path: str, data: bytes) -> None:
-    with open(path, "r+b", opener=open_without_links) as file:
-        file.write(data)
-        file.truncate()
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: str) -> None:
-    # Best effort: some file systems do not take it, and the file itself is already on disk.
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def load_now(path: str) -> bytes:
+    """The whole file, for work that is in a thread already. Raises OSError. Blocking."""
+    with open(path, "rb", opener=open_without_links) as file:
+        return file.read(LARGEST_LOADED + 1)
 
 
 def near_names(path: str) -> list[str]:
@@ -146,5 +129,7 @@ def near_names(path: str) -> list[str]:
     except OSError:
         return []
     stem = name.rpartition(".")[0] or name
+    folded = [known for known in names if known.lower() == name.lower()]
     alike = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-    return list(dict.fromkeys(alike + [known for known in sorted(names) if known.rpartition(".")[0] == stem]))[:3]
+    same_stem = [known for known in sorted(names) if known.rpartition(".")[0] == stem]
+    return list(dict.fromkeys(folded + alike + same_stem))[:3]

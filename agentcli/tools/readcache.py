@@ -1,4 +1,8 @@
-"""What the model has seen of which file: the base for refusing to overwrite what it does not know."""
+"""What the model has seen of which file: the base for refusing to overwrite what it does not know.
+
+Of small files the content is kept as well, so that a refusal can say what has changed. That is bounded, and nothing
+depends on it being there.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,9 @@ import weakref
 from collections.abc import Iterator
 
 from agentcli.core.frozen import frozen
+
+LARGEST_KEPT = 256 * 1024
+MOST_KEPT = 8 * 1024 * 1024
 
 
 @frozen
@@ -23,23 +30,32 @@ class ReadCache:
 
     def __init__(self) -> None:
         self._seen: dict[str, Seen] = {}
+        self._kept: dict[str, bytes] = {}
+        self._kept_size = 0
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     def note(self, path: str, data: bytes, whole: bool = True) -> None:
-        self.note_digest(path, digest_of(data), whole)
+        self.note_digest(path, digest_of(data), whole, data)
 
-    def note_digest(self, path: str, digest: str, whole: bool = True) -> None:
+    def note_digest(self, path: str, digest: str, whole: bool = True, data: bytes | None = None) -> None:
+        """`data`, if given, is what the digest is of."""
         old = self._seen.pop(path, None)
         # Reading a part again does not make the model forget the rest, as long as the file is the same.
         whole = whole or (old is not None and old.whole and old.digest == digest)
         # Re-inserting keeps the dictionary in order of last use.
         self._seen[path] = Seen(digest, whole)
+        self._keep(path, data)
 
     def seen(self, path: str) -> Seen | None:
         return self._seen.get(path)
 
+    def content(self, path: str) -> bytes | None:
+        """The file as the model last saw it, if that is still known."""
+        return self._kept.get(path)
+
     def forget(self, path: str) -> None:
         self._seen.pop(path, None)
+        self._keep(path, None)
 
     def recent(self) -> Iterator[str]:
         """Paths, most recently used first."""
@@ -51,6 +67,15 @@ class ReadCache:
         if lock is None:
             lock = self._locks[path] = asyncio.Lock()
         return lock
+
+    def _keep(self, path: str, data: bytes | None) -> None:
+        self._kept_size -= len(self._kept.pop(path, b""))
+        if data is None or len(data) > LARGEST_KEPT:
+            return
+        self._kept[path] = data
+        self._kept_size += len(data)
+        while self._kept_size > MOST_KEPT:
+            self._kept_size -= len(self._kept.pop(next(iter(self._kept))))
 
 
 def digest_of(data: bytes) -> str:

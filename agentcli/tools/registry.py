@@ -81,7 +81,7 @@ class Registry:
 
 
 BUILTIN_NAMES = (
-    *("Read", "Write", "Edit", "Bash", "Glob", "Grep"),
+    *("Read", "Write", "Edit", "MultiEdit", "Bash", "Glob", "Grep"),
     *("WebFetch", "WebSearch", "TodoWrite", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode"),
 )
 
@@ -94,11 +94,12 @@ def builtin_tools(read_only: Callable[[str], bool] = lambda _command: False) -> 
     from agentcli.tools.exitplanmode import ExitPlanMode
     from agentcli.tools.glob import Glob
     from agentcli.tools.grep import Grep
+    from agentcli.tools.multiedit import MultiEdit
     from agentcli.tools.read import Read
     from agentcli.tools.todowrite import TodoWrite
     from agentcli.tools.write import Write
 
     return (
-        *(Read(), Write(), Edit(), Bash(read_only), Glob(), Grep()),
+        *(Read(), Write(), Edit(), MultiEdit(), Bash(read_only), Glob(), Grep()),
         *(TodoWrite(), AskUserQuestion(), EnterPlanMode(), ExitPlanMode()),
     )

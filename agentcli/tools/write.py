@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, absolute_path, object_schema
-from agentcli.tools.change import Change, Present, change_file
+from agentcli.tools.builtin import BuiltinTool, object_schema
+from agentcli.tools.change import Change, Intent, Present, change_file, preview_change, write_need
+from agentcli.tools.edit_apply import merged
+from agentcli.tools.encoding import Decoded
 
 
 class Write(BuiltinTool):
@@ -27,30 +30,46 @@ class Write(BuiltinTool):
         return False
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        return (Need("write", absolute_path(input.get("file_path"), context)),)
+        return (write_need(input.get("file_path"), context),)
+
+    def preview(self, input: Json, context: ToolContext) -> Json | Output | None:
+        return preview_change(_intent(input), context)
 
     async def run(
         self, input: Json, context: ToolContext, signal: AbortSignal
     ) -> AsyncGenerator[Progress | Output, None]:
-        content: str = input["content"]
-
-        def plan(present: Present) -> Change:
-            return _written(present, content)
-
-        yield await change_file(input["file_path"], context, plan, whole=True, create=True)
+        yield await change_file(_intent(input), context)
 
 
-def _written(present: Present, content: str) -> Change:
+def _intent(input: Json) -> Intent:
+    content: str = input["content"]
+    return Intent(input["file_path"], lambda present: written(present, content), whole=True, create=True)
+
+
+def written(present: Present, content: str) -> Change:
     old = present.decoded
     if old is None:
         return Change(_utf8(content), content, f"Created {present.shown} ({_lines(content)}).")
-    if old.newline is not None:
-        content = content.replace("\r\n", "\n").replace("\n", old.newline)
+    content = _with_line_ends(old, content)
     data = old.encode(content)
     if data is not None:
         return Change(data, content, f"Replaced {present.shown} ({_lines(content)}).")
-    note = f"It was {old.encoding} and is UTF-8 now, because the new text has characters that {old.encoding} lacks."
+    name = old.unusual or "UTF-8"
+    note = f"It was {name} and is UTF-8 now, because the new text has characters that {name} lacks."
     return Change(_utf8(content), content, f"Replaced {present.shown} ({_lines(content)}). {note}")
+
+
+def _with_line_ends(old: Decoded, content: str) -> str:
+    """Read shows no line ends, so the model cannot know them: they stay what they were."""
+    plain = content.replace("\r\n", "\n")
+    if old.newline is not None:
+        return plain.replace("\n", old.newline)
+    if "\n" not in old.text:
+        return content
+    # Mixed: a line that stays keeps its own kind, a new one gets the more frequent.
+    usual = "\r\n" if old.text.count("\r\n") * 2 > old.text.count("\n") else "\n"
+    units = re.findall(r"\r\n|.", old.text, re.DOTALL)
+    return merged(units, old.text.replace("\r\n", "\n"), plain, usual)
 
 
 def _utf8(text: str) -> bytes:

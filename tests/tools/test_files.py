@@ -81,7 +81,7 @@ async def test_what_is_what(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     cases = {
         "folder": "is a directory", "empty": "exists and is empty", "binary": "is a binary file (2,560 bytes)",
-        "pipe": "is a pipe", "/dev/zero": "is a pipe, socket or device", "/proc/self/environ": "belongs to the kernel",
+        "pipe": "is a named pipe", "/dev/zero": "is a character device", "/proc/self/environ": "belongs to the kernel",
         "dangling": "does not exist", "thre.txt": "Did you mean three.txt?",
     }  # fmt: skip
     for name, expected in cases.items():
@@ -157,6 +157,7 @@ async def test_a_new_file_and_its_folders_are_made(context: ToolContext, tmp_pat
         "diff": "@@ -0,0 +1,2 @@\n+one\n+two",
         "added": 2,
         "removed": 0,
+        "language": "",
     }
     assert names_in(tmp_path / "a/b") == ["c.txt"]
 
@@ -280,7 +281,7 @@ async def test_a_miss_shows_the_nearest_lines(context: ToolContext, tmp_path: Pa
     assert "was not found in a.py" in text
     assert "3\tdef compute(value):" in text
     spaces = text_of(await read_then_edit(context, "a.py", "def compute(value):\n  return value + 1", "x"))
-    assert "differ only in white space" in spaces
+    assert "differs only in indentation" in spaces
     numbers = text_of(await read_then_edit(context, "a.py", "3\tdef compute(value):", "x"))
     assert "line numbers" in numbers
     nothing = text_of(await read_then_edit(context, "a.py", "§§§§§§§§§§§", "x"))
@@ -291,7 +292,7 @@ async def test_a_miss_shows_the_nearest_lines(context: ToolContext, tmp_path: Pa
     ("before", "old", "new", "after"),
     [
         (b"a\r\nb\r\nc", "a\nb", "x\ny", b"x\r\ny\r\nc"),
-        (b"a\nb\r\nc\n", "b", "x\ny", b"a\nx\ny\r\nc\n"),
+        (b"a\nb\r\nc\n", "b", "x\ny", b"a\nx\r\ny\r\nc\n"),
         (b"a\r\nb\nc\r\nd\r\n", "a\nb", "x\ny", b"x\r\ny\nc\r\nd\r\n"),
         (codecs.BOM_UTF8 + b"a\n", "a", "b", codecs.BOM_UTF8 + b"b\n"),
         (
@@ -316,7 +317,7 @@ async def test_encoding_and_line_ends_survive_an_edit(
 async def test_characters_that_the_encoding_lacks_are_refused(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"caf\xe9")
     output = await read_then_edit(context, "a.txt", "caf", "日本")
-    assert "latin-1, which lacks some characters" in text_of(output)
+    assert "Latin-1, which lacks some characters" in text_of(output)
     assert (tmp_path / "a.txt").read_bytes() == b"caf\xe9"
 
 
@@ -350,7 +351,7 @@ async def test_a_file_that_vanished_is_an_error(context: ToolContext, tmp_path: 
 def test_an_edit_that_changes_nothing_is_refused_beforehand(context: ToolContext) -> None:
     edit = Edit()
     assert "nothing to change" in str(edit.check({"file_path": "a", "old_string": "x", "new_string": "x"}, context))
-    assert "empty" in str(edit.check({"file_path": "a", "old_string": "", "new_string": "x"}, context))
+    assert "NotebookEdit" in str(edit.check({"file_path": "a.ipynb", "old_string": "y", "new_string": "x"}, context))
 
 
 async def test_a_large_file_with_a_small_change_has_a_small_diff(context: ToolContext, tmp_path: Path) -> None:
