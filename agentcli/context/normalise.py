@@ -8,6 +8,7 @@ the very next user message; empty text goes; text that cannot be sent is cleaned
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from agentcli.core.messages import (
@@ -27,43 +28,66 @@ MISSING_RESULT = "<tool_use_error>The call was interrupted before it had a resul
 NO_OUTPUT = "(no output)"
 EARLIER_LEFT_OUT = "(Earlier messages are not part of this request.)"
 
-Cache = dict[tuple[int, ...], tuple[tuple[Message, ...], Json | None]]
-"""Finished wire messages by the identity of what they were made from. Holding the messages keeps the identities
-from being used again. Equal log prefixes give the very same objects, so that encoding can be cached too."""
 
+@dataclass(slots=True)
+class _Draft:
+    """The messages of a request so far, and how many of the log went into them."""
 
-def normalise(messages: Iterable[Message], cache: Cache | None = None) -> tuple[Json, ...]:
-    cache = {} if cache is None else cache
-    sent = [message for message in messages if not message.origin.local and message.content]
-    groups = [tuple(group) for _role, group in groupby(sent, key=lambda message: message.role)]
-    wire: list[Json] = []
+    consumed: tuple[Message, ...] = ()
+    wire: list[Json] = field(default_factory=list)
     calls: tuple[Message, ...] = ()
-    for group in groups:
-        made = _made(group, calls, cache)
-        calls = group if group[0].role == "assistant" else ()
-        if made is None:
-            calls = ()
-            continue
-        _append(wire, made)
-    if calls and any(message.tool_uses for message in calls):
-        _append(wire, {"role": "user", "content": _paired((), _tool_uses(calls))})
-    _trim_end(wire)
-    if len(cache) > 4 * len(groups) + 64:
-        cache.clear()  # Leftovers of groups that have grown since; a full pass is cheap and rare.
-    return tuple(wire)
+    """The replies that the next message has to answer."""
+
+    def copy(self) -> _Draft:
+        return _Draft(self.consumed, list(self.wire), self.calls)
+
+    def add(self, group: tuple[Message, ...], memory: Memory) -> None:
+        made = memory.made(group, self.calls)
+        self.calls = group if made is not None and group[0].role == "assistant" else ()
+        if made is not None:
+            _append(self.wire, made)
 
 
-def _made(group: tuple[Message, ...], calls: tuple[Message, ...], cache: Cache) -> Json | None:
-    key = tuple(id(message) for message in (*calls, *group))
-    found = cache.get(key)
-    if found is not None:
-        return found[1]
-    blocks = [block for message in group for block in message.content]
-    role = group[0].role
-    content = _assistant_content(blocks) if role == "assistant" else _paired(blocks, _tool_uses(calls))
-    made: Json | None = {"role": role, "content": content} if content else None
-    cache[key] = ((*calls, *group), made)
-    return made
+class Memory:
+    """What has been made of a log that grows at its end, so that a turn costs what it adds and not all that was.
+
+    Equal prefixes of the log give the very same objects, so that encoding them can be remembered too.
+    """
+
+    def __init__(self) -> None:
+        self.settled = _Draft()
+        """Of all groups of one role but the last, to which the next message may still belong."""
+        self._newest: tuple[tuple[Message, ...], tuple[Message, ...], Json | None] = ((), (), None)
+
+    def made(self, group: tuple[Message, ...], calls: tuple[Message, ...]) -> Json | None:
+        """A group as one message; None if nothing is left of it. What was the last is soon asked for again."""
+        if (group, calls) != self._newest[:2]:
+            blocks = [block for message in group for block in message.content]
+            role = group[0].role
+            content = _assistant_content(blocks) if role == "assistant" else _paired(blocks, _tool_uses(calls))
+            self._newest = (group, calls, {"role": role, "content": content} if content else None)
+        return self._newest[2]
+
+
+def normalise(messages: Iterable[Message], memory: Memory | None = None) -> tuple[Json, ...]:
+    memory = memory or Memory()
+    shown = tuple(messages)
+    if shown[: len(memory.settled.consumed)] != memory.settled.consumed:
+        memory.settled = _Draft()
+    settled = memory.settled
+    begin = len(settled.consumed)
+    sent = [(place, m) for place, m in enumerate(shown[begin:], begin) if m.content and not m.origin.local]
+    groups = [tuple(group) for _role, group in groupby(sent, key=lambda entry: entry[1].role)]
+    for group in groups[:-1]:
+        settled.add(tuple(message for _place, message in group), memory)
+    draft = settled.copy()
+    if groups:
+        settled.consumed = shown[: groups[-1][0][0]]
+        draft.add(tuple(message for _place, message in groups[-1]), memory)
+    if any(message.tool_uses for message in draft.calls):
+        _append(draft.wire, {"role": "user", "content": _paired((), _tool_uses(draft.calls))})
+    _trim_end(draft.wire)
+    return tuple(draft.wire)
 
 
 def _append(wire: list[Json], message: Json) -> None:
@@ -162,12 +186,18 @@ def _trim_end(wire: list[Json]) -> None:
         wire.pop()
 
 
-def check_pairing(wire: Sequence[Json]) -> None:
-    """Every tool_use has exactly one tool_result in the very next message, and there is no other (I1)."""
-    expected: list[str] = []
-    for message in wire:
-        content = message["content"]
-        found = [block["tool_use_id"] for block in content if block.get("type") == "tool_result"]
+def check_pairing(wire: Sequence[Json], known: int = 0) -> None:
+    """Every tool_use has exactly one tool_result in the very next message, and there is no other (I1).
+
+    `known`: so many from the start have been checked before.
+    """
+    expected = _ids(wire[known - 1], "tool_use", "id") if known else []
+    for message in wire[known:]:
+        found = _ids(message, "tool_result", "tool_use_id")
         assert found == expected, f"tool results {found} do not answer the calls {expected}"
-        expected = [block["id"] for block in content if block.get("type") == "tool_use"]
+        expected = _ids(message, "tool_use", "id")
     assert not expected, f"the calls {expected} have no result"
+
+
+def _ids(message: Json, kind: str, key: str) -> list[str]:
+    return [block[key] for block in message["content"] if block.get("type") == kind]

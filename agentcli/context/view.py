@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
+from operator import is_
 
-from agentcli.context.normalise import Cache, check_pairing, normalise
+from agentcli.context.normalise import Memory, check_pairing, normalise
 from agentcli.core.messages import (
     Block,
     ImageBlock,
@@ -35,7 +37,8 @@ class View:
     def __init__(self, user_context: str = "") -> None:
         self._user_context = user_context
         self._repairs: list[tuple[str, str]] = []
-        self._cache: Cache = {}
+        self._memory = Memory()
+        self._checked: tuple[Json, ...] = ()
         self._repaired: dict[tuple[int, str], tuple[Message, Message]] = {}
 
     def repair(self, kind: str, through: str) -> None:
@@ -54,8 +57,9 @@ class View:
 
     def wire(self, log: Sequence[Message]) -> tuple[Json, ...]:
         """The messages of a request. Equal prefixes of the log give the same objects, not only equal ones."""
-        wire = normalise(self.messages(log), self._cache)
-        check_pairing(wire)
+        wire = normalise(self.messages(log), self._memory)
+        check_pairing(wire, sum(takewhile(bool, map(is_, wire, self._checked))))
+        self._checked = wire
         return wire
 
     def _repair_all(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -76,8 +80,9 @@ class View:
 
 def since_boundary(log: Sequence[Message]) -> tuple[Message, ...]:
     """Only what follows the last compact boundary."""
+    boundary = Origin.BOUNDARY  # looking it up is what would cost most here, and this is done twice a turn
     for index in range(len(log) - 1, -1, -1):
-        if log[index].origin is Origin.BOUNDARY:
+        if log[index].origin is boundary:
             return tuple(log[index + 1 :])
     return tuple(log)
 

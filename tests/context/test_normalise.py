@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.context.normalise import Cache, check_pairing, normalise
+from agentcli.context.normalise import Memory, check_pairing, normalise
 from agentcli.core.messages import (
     Block,
     ImageBlock,
@@ -85,24 +86,36 @@ def test_normalising_twice_changes_nothing(log: list[Message]) -> None:
 
 
 @given(logs(), logs())
-def test_a_cache_changes_nothing_but_the_work(log: list[Message], more: list[Message]) -> None:
-    cache: Cache = {}
-    for shown in (log, log + more, log):
-        assert normalise(shown, cache) == normalise(shown)
+def test_remembering_changes_nothing_but_the_work(log: list[Message], more: list[Message]) -> None:
+    memory = Memory()
+    grown = log + more
+    for shown in (log, *(grown[: len(log) + count] for count in range(len(more) + 1)), more, log):
+        assert normalise(shown, memory) == normalise(shown)
 
 
 def test_what_was_sent_stays_as_it_was_when_the_log_grows() -> None:
     """The prefix is not only equal but the same objects, so that it encodes to the same bytes for free."""
-    cache: Cache = {}
+    memory = Memory()
     log = [
         Message("user", (TextBlock("go"),), "1", Origin.PROMPT),
         Message("assistant", (TextBlock("ok"), ToolUseBlock("toolu_1", "Look", {})), "2", Origin.REPLY),
         Message("user", (ToolResultBlock("toolu_1", (TextBlock("x"),)),), "3", Origin.TOOL_RESULTS),
     ]
-    first = normalise(log, cache)
+    first = normalise(log, memory)
     log.append(Message("assistant", (TextBlock("done"),), "4", Origin.REPLY))
-    second = normalise(log, cache)
+    second = normalise(log, memory)
     assert all(old is new for old, new in zip(first, second, strict=False))
+
+
+def test_only_what_is_new_is_checked_for_its_pairs() -> None:
+    call: Json = {"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]}
+    result: Json = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]}
+    check_pairing([call, result], 1)
+    check_pairing([call, result, call, result], 2)
+    with pytest.raises(AssertionError, match="have no result"):
+        check_pairing([call, result, call], 2)
+    with pytest.raises(AssertionError, match="do not answer"):
+        check_pairing([call, result, result], 2)
 
 
 def test_thinking_stays_where_it_leads_somewhere_and_goes_where_it_does_not() -> None:
