@@ -20,6 +20,9 @@ class Launch:
     close: Callable[[], None] = lambda: None
     """To be called once the process has ended: removes what the launch had to leave on disk."""
     pass_descriptors: tuple[int, ...] = ()
+    terminate: Callable[[], bool] | None = None
+    """Not None: how to ask what was started to end. A signal to the process itself would be the end of everything in
+    its sandbox at once. False when there is nothing yet to be asked; synchronous."""
 
 
 class Launcher(Protocol):
@@ -27,7 +30,12 @@ class Launcher(Protocol):
 
     @property
     def name(self) -> str:
-        """`none`, `bubblewrap`, `seatbelt`: shown to the person, never silent."""
+        """`none`, `bubblewrap`, `seatbelt`."""
+        ...
+
+    @property
+    def level(self) -> str:
+        """What holds, in a few words for a badge: `bubblewrap, network on`, `off`. Always shown."""
         ...
 
     def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch: ...
@@ -39,6 +47,9 @@ class Launcher(Protocol):
 
 class BareLauncher:
     name = "none"
+
+    def __init__(self, level: str = "off") -> None:
+        self.level = level
 
     def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch:
         return Launch(tuple(arguments), environ)

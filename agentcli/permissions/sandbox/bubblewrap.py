@@ -1,0 +1,289 @@
+"""The Linux sandbox: every command in namespaces of its own, by bubblewrap.
+
+Owns the order of the mounts, which is what makes it safe: later ones lie over earlier ones. The file system is
+read-only, then working directories are writable, then protected paths in them are read-only again, then secrets are
+covered, also where they lie in a working directory.
+
+What it does not stop: with the network shared, sockets without a file (the abstract ones of X11) and servers on this
+machine can be reached; protected names in sub-folders, and links in place of protected paths, are left to the
+permission pipeline; nothing is limited in CPU, memory or disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agentcli.core.frozen import frozen
+from agentcli.core.launch import Launch
+from agentcli.permissions.sandbox.explain import Refusals, explain
+from agentcli.permissions.sandbox.inside import Inside
+from agentcli.permissions.sandbox.placeholders import Hold, Placeholders
+from agentcli.permissions.sandbox.plan import SandboxRules, cache_environment, find_masks
+from agentcli.permissions.sandbox.probe import Ability
+from agentcli.permissions.sandbox.protected import Protection, protection, repositories
+from agentcli.permissions.sandbox.secrets import VARIABLES
+
+_HIDDEN = (Path("/run"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - hidden, not used
+"""Where programs outside keep sockets that do anything for whoever asks: session buses, tmux, container engines."""
+_NEEDED_IN_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers", "/run/systemd/resolve")
+_PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
+
+
+@frozen(kw_only=True)
+class Places:
+    """Folders outside of what a sandboxed command may touch."""
+
+    temp_root: Path
+    """Where the session's private folder is made."""
+    locks: Path | None
+    """For what sessions have to agree on."""
+
+
+class BubblewrapLauncher:
+    """Implements `core.launch.Launcher`. What it keeps on disk goes with it, or when the program ends."""
+
+    name = "bubblewrap"
+
+    def __init__(self, rules: SandboxRules, ability: Ability, places: Places) -> None:
+        self._rules = rules
+        self._ability = ability
+        self._places = places
+        self._placeholders = Placeholders(places.locks)
+        self._session: Path | None = None
+        self._making = threading.Lock()
+
+    @property
+    def level(self) -> str:
+        return f"{self.name}, {self._rules.level}"
+
+    def with_working_dirs(self, working_dirs: Iterable[Path]) -> BubblewrapLauncher:
+        return BubblewrapLauncher(replace(self._rules, working_dirs=tuple(working_dirs)), self._ability, self._places)
+
+    def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch:
+        """Raises OSError when there is no place for the session's private folder."""
+        if self._is_excluded(arguments):
+            return Launch(tuple(arguments), environ)
+        session = self._session_folder()
+        rules = self._rules
+        hold = self._placeholders.hold(self._held_folders())
+        try:
+            protected = protection(rules.working_dirs, rules.home, arguments)
+            guarded = hold.make(protected.missing)
+            inside = Inside()
+        except BaseException:
+            hold.release()
+            raise
+        try:
+            mounts = self._mounts(session, environ, protected, guarded)
+            variables = self._variables(session, environ)
+            command = (
+                self._ability.program,
+                *self._namespaces(),
+                *("--info-fd", str(inside.descriptor)),
+                *mounts,
+                *("--chdir", str(cwd), "--"),
+                *arguments,
+            )
+        except BaseException:
+            inside.close()
+            hold.release()
+            raise
+        ending = _Ending(inside, hold, protected.unguarded)
+        return Launch(command, variables, ending.close, (inside.descriptor,), inside.terminate)
+
+    def explain(self, code: int, output: str) -> str | None:
+        rules = self._rules
+        masks = find_masks(rules)
+        return explain(
+            output,
+            Refusals(
+                working_dirs=rules.working_dirs,
+                masked=masks.all,
+                home=rules.home,
+                network=rules.network,
+                temporary=None if self._session is None else self._session / "tmp",
+                writable=rules.allow_write,
+            ),
+        )
+
+    # ------------------------------------------------------------------------------------------------- arguments
+
+    def _namespaces(self) -> tuple[str, ...]:
+        rules, ability = self._rules, self._ability
+        return (
+            *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--new-session"),
+            *ability.privileges,
+            *(() if rules.network else ("--unshare-net",)),
+            *(ability.lockdown if rules.strict else ()),
+        )
+
+    def _mounts(
+        self, session: Path, environ: Mapping[str, str], protected: Protection, guarded: Sequence[Path]
+    ) -> list[str]:
+        rules = self._rules
+        own = session / "tmp"
+        shown = self._shown(environ)
+        made = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
+        for folder in (*_needed_in_run(), *(path for path in shown if path.is_relative_to("/run"))):
+            made += _bind(folder, writable=False)
+        made += ["--remount-ro", "/run"]
+        for folder in _HIDDEN[1:]:
+            if folder.is_dir() and not folder.is_symlink():
+                made += ["--bind", str(own), str(folder)]
+        made += _bind(own, writable=True)
+        for folder in shown:
+            if not folder.is_relative_to("/run"):
+                made += _bind(folder, writable=False)
+        for folder in sorted({*rules.working_dirs, *self._further_writable()}):
+            made += _bind(folder, writable=True)
+        for folder in protected.writable:
+            made += _bind(folder, writable=True)
+        for path in (*protected.read_only, *guarded):
+            made += _bind(path, writable=False)
+        return made + self._covers(session, shown)
+
+    def _covers(self, session: Path, shown: Sequence[Path]) -> list[str]:
+        """Secrets covered; last, so that nothing lies over them."""
+        rules = self._rules
+        visible = (*shown, *rules.working_dirs, *rules.allow_write)
+        masks = find_masks(rules)
+        made: list[str] = []
+        for path in masks.refused:
+            if not _is_visible(path, visible):
+                continue
+            if any(opened.is_relative_to(path) for opened in masks.reopened) and path.is_dir():
+                # Passable, not listable: what is opened again inside has to be reached.
+                made += ["--perms", "0111", "--tmpfs", str(path)]
+            else:
+                made += ["--ro-bind", str(session / ("no-folder" if path.is_dir() else "no-file")), str(path)]
+        for path in masks.emptied:
+            if _is_visible(path, visible):
+                made += ["--ro-bind", str(session / ("no-folder" if path.is_dir() else "empty")), str(path)]
+        for path in dict.fromkeys((*masks.reopened, *rules.readable)):
+            if path.exists():
+                made += _bind(path, writable=False)
+        return made
+
+    def _shown(self, environ: Mapping[str, str]) -> list[Path]:
+        """What of the hidden folders is needed: programs on the PATH, and a home that lies there."""
+        found = [] if self._rules.home is None else [self._rules.home]
+        for entry in environ.get("PATH", "").split(os.pathsep):
+            folder = Path(entry)
+            found.append(folder.parent if folder.name in ("bin", "sbin", "Scripts") else folder)
+        shown = []
+        for path in dict.fromkeys(found):
+            hidden = any(path != folder and path.is_relative_to(folder) for folder in _HIDDEN)
+            if hidden and path.is_dir() and not any(root.is_relative_to(path) for root in _HIDDEN):
+                shown.append(path)
+        return sorted(shown)
+
+    def _further_writable(self) -> list[Path]:
+        """Never one inside a working directory: a command could have put a link in its place."""
+        rules = self._rules
+        found = [
+            path
+            for path in rules.allow_write
+            if path.exists() and not any(path.is_relative_to(folder) for folder in rules.working_dirs)
+        ]
+        if (cache := self._cache_folder()) is not None:
+            found.append(cache)
+        return found
+
+    def _variables(self, session: Path, environ: Mapping[str, str]) -> dict[str, str]:
+        kept = {name: value for name, value in environ.items() if name not in VARIABLES}
+        own = str(session / "tmp")
+        kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOX": self.name}
+        if (cache := self._cache_folder()) is not None:
+            kept |= cache_environment(cache, environ)
+        return kept
+
+    # --------------------------------------------------------------------------------------------------- folders
+
+    def _session_folder(self) -> Path:
+        with self._making:
+            if self._session is None:
+                folder = Path(tempfile.mkdtemp(prefix="agentcli-", dir=self._places.temp_root))
+                weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+                (folder / "tmp").mkdir(0o700)
+                (folder / "empty").touch(0o444)
+                (folder / "no-file").touch(0o000)
+                (folder / "no-folder").mkdir(0o000)
+                self._session = folder
+            return self._session
+
+    def _cache_folder(self) -> Path | None:
+        root = self._rules.cache_dir
+        if root is None or not self._rules.working_dirs:
+            return None
+        name = hashlib.sha256(os.fsencode(self._rules.working_dirs[0])).hexdigest()[:16]
+        folder = root / name
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            return None
+        return folder
+
+    def _held_folders(self) -> list[Path]:
+        folders = list(self._rules.working_dirs)
+        home = self._rules.home
+        folders += repositories(folders, home)
+        if home is not None and any(home.is_relative_to(folder) for folder in self._rules.working_dirs):
+            folders.append(home)
+        return folders
+
+    def _is_excluded(self, arguments: Sequence[str]) -> bool:
+        """Only a plain command: behind an operator or a substitution anything else could come along."""
+        text = arguments[-1].strip() if arguments else ""
+        if not self._rules.excluded_commands or not _PLAIN_COMMAND.fullmatch(text):
+            return False
+        words = text.split()
+        beginnings = (beginning.removesuffix("*").split() for beginning in self._rules.excluded_commands)
+        return any(beginning and words[: len(beginning)] == beginning for beginning in beginnings)
+
+
+class _Ending:
+    """What is left to do when a command has ended. Runs once."""
+
+    def __init__(self, inside: Inside, hold: Hold, unguarded: tuple[Path, ...]) -> None:
+        self._inside = inside
+        self._hold = hold
+        self._unguarded = unguarded
+
+    def close(self) -> None:
+        self._inside.wait_until_gone()
+        self._inside.close()
+        for path in self._unguarded:
+            # It was not there before, and git would take its configuration from where it points.
+            with contextlib.suppress(OSError):
+                path.unlink()
+        self._unguarded = ()
+        self._hold.release()
+
+
+def _bind(path: Path, *, writable: bool) -> list[str]:
+    return ["--bind" if writable else "--ro-bind", str(path), str(path)]
+
+
+def _is_visible(path: Path, visible: Iterable[Path]) -> bool:
+    if not any(path.is_relative_to(folder) for folder in _HIDDEN):
+        return True
+    return any(path.is_relative_to(folder) for folder in visible)
+
+
+def _needed_in_run() -> list[Path]:
+    """Name resolution, and where some systems keep their programs."""
+    found = [Path(name) for name in _NEEDED_IN_RUN]
+    resolver = Path(os.path.realpath("/etc/resolv.conf"))
+    if resolver.is_relative_to("/run") and not any(resolver.is_relative_to(path) for path in found):
+        found.append(resolver)
+    return [path for path in found if path.exists()]

@@ -1,0 +1,83 @@
+"""Which sandbox a session gets, and the words that say so. Never weaker than asked for without a word.
+
+off: none, and that is said. on: the best that works; when none does, that is said once. strict: no network and less of
+the kernel; where that cannot be had the session does not start.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, cast
+
+from agentcli.core.errors import UsageError
+from agentcli.core.frozen import frozen
+from agentcli.core.launch import BareLauncher, Launcher
+from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher, Places
+from agentcli.permissions.sandbox.plan import SandboxRules
+from agentcli.permissions.sandbox.probe import Ability, probe
+from agentcli.permissions.sandbox.seatbelt import PROGRAM, SeatbeltLauncher
+
+SandboxMode = Literal["off", "on", "strict"]
+MODES: tuple[SandboxMode, ...] = ("off", "on", "strict")
+
+
+@frozen
+class Chosen:
+    launcher: Launcher
+    warning: str = ""
+    """Worth a line for the person: what does not hold, and what to do."""
+
+
+@frozen(kw_only=True)
+class Surroundings:
+    environ: Mapping[str, str]
+    temp_root: Path
+    cache_dir: Path | None
+    platform: str = sys.platform
+
+
+def choose(mode: str, rules: SandboxRules, around: Surroundings) -> Chosen:
+    """Raises `UsageError` when `strict` cannot be had."""
+    wanted = cast(SandboxMode, mode)
+    if wanted == "off":
+        return Chosen(BareLauncher())
+    strict = wanted == "strict"
+    if strict:
+        rules = replace(rules, strict=True, network=False)
+    if around.platform == "darwin":
+        return _seatbelt(rules, around)
+    if not around.platform.startswith("linux"):
+        return _none(strict, "There is no sandbox for this system.")
+    ability = probe(around.environ, rules.working_dirs, around.cache_dir)
+    if not ability.works:
+        return _none(strict, ability.problem)
+    return _bubblewrap(rules, ability, around)
+
+
+def _bubblewrap(rules: SandboxRules, ability: Ability, around: Surroundings) -> Chosen:
+    warning = ""
+    if not rules.network and not ability.network:
+        if rules.strict:
+            raise UsageError("--sandbox strict needs a sandbox without network, which bubblewrap cannot give here.")
+        warning = "The network cannot be taken away from commands here, though the settings ask for it."
+        rules = replace(rules, network=True)
+    places = Places(temp_root=around.temp_root, locks=around.cache_dir)
+    return Chosen(BubblewrapLauncher(rules, ability, places), warning)
+
+
+def _seatbelt(rules: SandboxRules, around: Surroundings) -> Chosen:
+    if not Path(PROGRAM).exists():
+        return _none(rules.strict, f"There is no {PROGRAM} on this machine.")
+    return Chosen(SeatbeltLauncher(rules, around.temp_root))
+
+
+def _none(strict: bool, problem: str) -> Chosen:
+    if strict:
+        raise UsageError(f"--sandbox strict needs a sandbox that works. {problem}")
+    return Chosen(
+        BareLauncher("not available"),
+        f"Commands run without a sandbox. {problem} `agentcli doctor` says more; --sandbox off takes this line away.",
+    )

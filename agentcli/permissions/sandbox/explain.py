@@ -1,0 +1,151 @@
+"""Whether a command failed because of the sandbox, and what a person can do about it. Text in, a sentence out.
+
+A guess from the command's output, so it says "looks like"; it decides nothing. A second try with more rights is never
+made by itself: the person allows it, or not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import plain_line
+from agentcli.permissions.paths import is_protected
+
+_MOST_TEXT = 20_000
+_READ_ONLY = re.compile(r"Read-only file system|EROFS|\[Errno 30\]|os error 30\b", re.IGNORECASE)
+_IN_THE_WAY = re.compile(r"Device or resource busy|EBUSY|\[Errno 16\]|Is a directory|EISDIR|\[Errno 21\]|os error 21\b")
+"""Of a mount, or of the empty folder that holds a protected file's place."""
+_REFUSED = re.compile(r"Permission denied|EACCES|\[Errno 13\]|os error 13\b|publickey|Host key verification failed")
+_NO_NETWORK = re.compile(
+    r"could ?n[o']t resolve|Could not resolve|Temporary failure in name resolution|Network is unreachable|ENETUNREACH"
+    r"|EAI_AGAIN|ENOTFOUND|getaddrinfo|Name or service not known|Failed to establish a new connection|no such host"
+    r"|dial tcp|network error|Connection refused",
+    re.IGNORECASE,
+)
+_HELPERS = re.compile(r"docker daemon|docker\.sock|podman\.sock|system_bus_socket|session bus|D-Bus|systemd/private")
+_PRIVILEGES = re.compile(r"no new privileges|must be run as root|sudo: |effective uid is not 0", re.IGNORECASE)
+_PATH = re.compile(
+    r"""(?:["'‘`]|(?<![\w./-]))((?:~|/|\.{1,2}/|\.(?=\w))[^\s"'‘’`:;,()<>|*]*|[\w.-]+/[^\s"'‘’`:;,()<>|*]*)"""
+)
+_TEMPORARY = re.compile(
+    r"(/(?:var/)?tmp/[^\s\"'‘’`:;,()]+)[^\n]{0,40}(?:No such file|cannot find|not found)|ENOENT[^\n]*?(/tmp/[^\s\"']+)"
+)
+
+
+@frozen(kw_only=True)
+class Refusals:
+    """What the sandbox refuses."""
+
+    working_dirs: tuple[Path, ...]
+    masked: tuple[Path, ...]
+    home: Path | None
+    network: bool
+    temporary: Path | None
+    writable: tuple[Path, ...] = ()
+
+
+def explain(output: str, refusals: Refusals) -> str | None:
+    text = output[-_MOST_TEXT:]
+    for guess in (_write, _secret, _net, _helper, _privilege, _temporary):
+        sentence = guess(text, refusals)
+        if sentence is not None:
+            return f"Sandbox: {sentence}"
+    return None
+
+
+def _write(text: str, refusals: Refusals) -> str | None:
+    lines = [line for line in text.splitlines() if _READ_ONLY.search(line) or _IN_THE_WAY.search(line)]
+    if not lines:
+        return None
+    path = _first_path(lines, refusals)
+    shown = plain_line(path, 200) if path else "a path"
+    if path and is_protected(path):
+        return (
+            f"{shown} is protected and cannot be changed by commands, since other programs run or obey what is in it. "
+            "Use Write or Edit, which ask, or ask the person to run the command, or to list it in the setting "
+            "sandbox.excludedCommands."
+        )
+    if not any(_READ_ONLY.search(line) for line in lines):
+        return None
+    return (
+        f"it looks like {shown} is outside of what commands may write: the working directories and $TMPDIR. Write "
+        "there instead. The person can allow more with --add-dir, the setting sandbox.allowWrite, or --sandbox off."
+    )
+
+
+def _secret(text: str, refusals: Refusals) -> str | None:
+    for line in text.splitlines():
+        if not _REFUSED.search(line):
+            continue
+        if "publickey" in line or "Host key" in line:
+            return (
+                "commands cannot use SSH keys. Ask the person to run this themselves, or to list the command in the "
+                "setting sandbox.excludedCommands."
+            )
+        for path in _paths(line, refusals):
+            if any(Path(path).is_relative_to(mask) for mask in refusals.masked):
+                return (
+                    f"{plain_line(path, 200)} is kept from commands because it holds secrets or a rule denies reading "
+                    "it. The person can open it with the setting sandbox.allowRead."
+                )
+    return None
+
+
+def _net(text: str, refusals: Refusals) -> str | None:
+    if refusals.network or not _NO_NETWORK.search(text):
+        return None
+    return (
+        "commands have no network here. Work with what is on this machine; the person can start with --sandbox on, or "
+        "set sandbox.network to true."
+    )
+
+
+def _helper(text: str, _refusals: Refusals) -> str | None:
+    if not _HELPERS.search(text):
+        return None
+    return (
+        "commands cannot talk to services such as docker, which would do anything for them. The person can run it, or "
+        "list the command in the setting sandbox.excludedCommands."
+    )
+
+
+def _privilege(text: str, _refusals: Refusals) -> str | None:
+    if not _PRIVILEGES.search(text):
+        return None
+    return "commands cannot raise their rights (sudo, su). Ask the person to run this themselves."
+
+
+def _temporary(text: str, refusals: Refusals) -> str | None:
+    """Files that other tools or the person put there are not in the sandbox's own folder."""
+    if refusals.temporary is None:
+        return None
+    for found in _TEMPORARY.finditer(text):
+        path = found[1] or found[2]
+        if os.path.lexists(path):
+            return (
+                f"commands have a temporary folder of their own, {refusals.temporary}, under the name of /tmp too; "
+                f"{plain_line(path, 200)} outside of it is not there. Put the file into the working directory."
+            )
+    return None
+
+
+def _first_path(lines: Iterable[str], refusals: Refusals) -> str:
+    found = [path for line in lines for path in _paths(line, refusals)]
+    return next((path for path in found if is_protected(path)), found[0] if found else "")
+
+
+def _paths(line: str, refusals: Refusals) -> list[str]:
+    """Absolute, as far as the text tells: relative names are below the first working directory."""
+    found = []
+    for match in _PATH.finditer(line):
+        path = match[1].rstrip(".") or match[1]
+        if path.startswith("~") and refusals.home is not None:
+            path = str(refusals.home) + path[1:]
+        if not path.startswith("/") and refusals.working_dirs:
+            path = os.path.normpath(refusals.working_dirs[0] / path)
+        found.append(path)
+    return found

@@ -1,0 +1,75 @@
+"""The processes of one sandbox, seen from outside: asked to end, and waited for.
+
+Bubblewrap writes the number of the first process of the new pid namespace into a pipe. When that one is gone the
+kernel has ended all others of the namespace, whatever sessions and parents they gave themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+from pathlib import Path
+
+_LONGEST_WAIT = 1.0
+_MOST_PROCESSES = 10_000
+
+
+class Inside:
+    def __init__(self) -> None:
+        self._reading, self.descriptor = os.pipe()
+        os.set_blocking(self._reading, False)
+        self._first: int | None = None
+
+    def terminate(self) -> bool:
+        """SIGTERM to everything inside but bubblewrap itself, whose end would be everybody's at once. False: there is
+        nothing inside yet. Synchronous, for use in abort callbacks."""
+        first = self._first_process()
+        if first is None:
+            return False
+        reached = False
+        waiting = _children(first)
+        for _process in range(_MOST_PROCESSES):
+            if not waiting:
+                break
+            process = waiting.pop()
+            waiting += _children(process)
+            with contextlib.suppress(OSError):
+                os.kill(process, signal.SIGTERM)
+                reached = True
+        return reached
+
+    def wait_until_gone(self) -> None:
+        """To be called after bubblewrap has ended. The rest is being killed then, but may not be dead yet: for that
+        moment it could still write."""
+        first = self._first_process()
+        if first is None:
+            return
+        try:
+            descriptor = os.pidfd_open(first)
+        except (OSError, AttributeError):
+            return
+        try:
+            select.select([descriptor], [], [], _LONGEST_WAIT)
+        finally:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        for descriptor in (self._reading, self.descriptor):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._reading = self.descriptor = -1
+
+    def _first_process(self) -> int | None:
+        if self._first is None and self._reading >= 0:
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                self._first = int(json.loads(os.read(self._reading, 4096))["child-pid"])
+        return self._first
+
+
+def _children(process: int) -> list[int]:
+    with contextlib.suppress(OSError, ValueError):
+        return [int(text) for text in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    return []

@@ -1,0 +1,129 @@
+"""Empty folders that hold the place of what a sandboxed command must not create, for as long as one runs.
+
+A mount needs something to be mounted on, so a protected path that is not there has to be there for a while. A folder,
+never a file: git and most programs do not see empty folders, and `rmdir` can only ever remove an empty one, so nothing
+that somebody wrote meanwhile is lost.
+
+A placeholder that is removed takes the mounts on it along, also in the sandbox of another session in the same folder.
+So every session holds a shared lock while its commands run, and only who gets it alone removes anything; what was made
+is written into the lock file first, so that the next session cleans up after one that was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+LOCKS = "placeholders"
+_MOST_BYTES = 1_000_000
+
+
+class Placeholders:
+    """Shared by all launches of a session. Safe to use from several threads."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """`folder`: private to the person, the same for all their sessions; None: placeholders are left behind, since
+        nobody knows who else uses them."""
+        self._folder = folder
+        self._places: dict[Path, _Place] = {}
+        self._guard = threading.Lock()
+
+    def hold(self, parents: Iterable[Path]) -> Hold:
+        """From now on no placeholder in these folders is removed; to be called before looking at what is there."""
+        with self._guard:
+            places = {parent: self._place(parent) for parent in dict.fromkeys(parents)}
+            for place in places.values():
+                place.users += 1
+        return Hold(self, places)
+
+    def _place(self, parent: Path) -> _Place:
+        place = self._places.get(parent)
+        if place is None:
+            place = self._places[parent] = _Place(_lock(self._folder, parent))
+            place.clean_if_alone()
+            place.share()
+        return place
+
+    def release(self, parents: Iterable[Path]) -> None:
+        """For `Hold`."""
+        with self._guard:
+            for parent in parents:
+                place = self._places[parent]
+                place.users -= 1
+                if place.users == 0:
+                    del self._places[parent]
+                    place.clean_if_alone()
+                    place.close()
+
+
+class Hold:
+    """One launch's share in the placeholders."""
+
+    def __init__(self, owner: Placeholders, places: dict[Path, _Place]) -> None:
+        self._owner = owner
+        self._places = places
+
+    def make(self, paths: Iterable[Path]) -> tuple[Path, ...]:
+        """Those of the paths that are there as folders now. Paths elsewhere than in the folders held are left out."""
+        return tuple(path for path in paths if path.parent in self._places and self._places[path.parent].make(path))
+
+    def release(self) -> None:
+        """Once the command has ended; a second call does nothing."""
+        places, self._places = self._places, {}
+        self._owner.release(places)
+
+
+class _Place:
+    """The placeholders in one folder, with the lock file that names them (-1: there is none)."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.users = 0
+
+    def share(self) -> None:
+        if self._descriptor >= 0:
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+
+    def make(self, path: Path) -> bool:
+        try:
+            path.mkdir(0o755)
+        except FileExistsError:
+            return path.is_dir() and not path.is_symlink()
+        except OSError:
+            return False
+        if self._descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.write(self._descriptor, json.dumps(str(path)).encode() + b"\n")
+        return True
+
+    def clean_if_alone(self) -> None:
+        if self._descriptor < 0:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for line in os.pread(self._descriptor, _MOST_BYTES, 0).splitlines():
+                with contextlib.suppress(OSError, ValueError):
+                    Path(json.loads(line)).rmdir()
+            os.ftruncate(self._descriptor, 0)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+
+def _lock(folder: Path | None, parent: Path) -> int:
+    if folder is None:
+        return -1
+    name = hashlib.sha256(os.fsencode(parent)).hexdigest()[:24]
+    try:
+        (folder / LOCKS).mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(folder / LOCKS / f"{name}.lock", flags, 0o600)
+    except OSError:
+        return -1

@@ -1,0 +1,134 @@
+"""What a sandbox is to allow, before any question of how: folders, secrets, network. The same for every back end.
+
+`SandboxRules` is what the settings and flags ask for; `Masks` is what of it exists on this machine right now. Reads
+the file system, never changes it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from agentcli.core.frozen import frozen
+from agentcli.permissions.sandbox.secrets import EMPTY, SYSTEM, UNREADABLE
+
+PathFinder = Callable[[], Iterable[Path]]
+
+
+def _nothing() -> Iterable[Path]:
+    return ()
+
+
+@frozen(kw_only=True)
+class SandboxRules:
+    """All paths absolute."""
+
+    working_dirs: tuple[Path, ...]
+    home: Path | None = None
+    network: bool = True
+    strict: bool = False
+    """Also no user namespaces inside, which costs browsers and containers and takes away a way into the kernel."""
+    allow_write: tuple[Path, ...] = ()
+    allow_read: tuple[Path, ...] = ()
+    deny_read: tuple[Path, ...] = ()
+    own_folders: tuple[Path, ...] = ()
+    """agentcli's own configuration and state: keys, trust, other conversations."""
+    readable: tuple[Path, ...] = ()
+    """What of those may be read all the same: the results of this session."""
+    denied_files: PathFinder = _nothing
+    """What deny rules keep from being read; asked for at every launch, so it must be quick."""
+    excluded_commands: tuple[str, ...] = ()
+    """Beginnings of commands that run outside of the sandbox."""
+    cache_dir: Path | None = None
+    """For caches of package tools, since the person's own are read-only; None: none."""
+
+    @property
+    def level(self) -> str:
+        return f"network {'on' if self.network else 'off'}{', strict' if self.strict else ''}"
+
+
+@frozen
+class Masks:
+    """Existing paths, resolved; none of them holds or is a working directory."""
+
+    refused: tuple[Path, ...]
+    emptied: tuple[Path, ...]
+    reopened: tuple[Path, ...]
+    """Inside one of them, and readable all the same."""
+
+    @property
+    def all(self) -> tuple[Path, ...]:
+        return (*self.refused, *self.emptied)
+
+
+def find_masks(rules: SandboxRules) -> Masks:
+    wanted = [*rules.own_folders, *rules.deny_read, *map(Path, SYSTEM)]
+    emptied: list[Path] = []
+    if rules.home is not None:
+        wanted += [rules.home / name for name in UNREADABLE]
+        emptied += [rules.home / name for name in EMPTY]
+    always = set(rules.deny_read)
+    refused = _maskable(wanted, rules, always)
+    denied = [path for path in map(_existing, rules.denied_files()) if path is not None]
+    refused = _outermost((*refused, *denied))
+    reopened = [
+        path
+        for path in map(_existing, (*rules.readable, *rules.allow_read))
+        if path is not None and any(path.is_relative_to(mask) for mask in refused)
+    ]
+    return Masks(refused, _outermost(_maskable(emptied, rules, set())), tuple(dict.fromkeys(reopened)))
+
+
+def _maskable(paths: Iterable[Path], rules: SandboxRules, always: set[Path]) -> tuple[Path, ...]:
+    found: list[Path] = []
+    opened = [path for path in map(_existing, rules.allow_read) if path is not None]
+    for path in paths:
+        real = _existing(path)
+        if real is None:
+            continue
+        # A working directory inside would vanish with it; who works in there has decided to.
+        if any(folder.is_relative_to(real) for folder in rules.working_dirs):
+            continue
+        if path not in always and any(real.is_relative_to(folder) for folder in opened):
+            continue
+        found.append(real)
+    return tuple(found)
+
+
+def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """Without those inside another: once the outer is masked, the inner has no place to be masked at."""
+    kept: list[Path] = []
+    for path in sorted(set(paths)):
+        if not kept or not path.is_relative_to(kept[-1]):
+            kept.append(path)
+    return tuple(kept)
+
+
+def _existing(path: Path) -> Path | None:
+    try:
+        return Path(os.path.realpath(path, strict=True))
+    except (OSError, ValueError):
+        return None
+
+
+def cache_environment(cache: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Package tools write caches into the home folder, which is read-only: they get one of this project's own.
+
+    Of its own, because what one project's commands put into a shared cache another project would run.
+    """
+    wanted = {
+        "PIP_CACHE_DIR": "pip",
+        "UV_CACHE_DIR": "uv",
+        "GOCACHE": "go-build",
+        "npm_config_cache": "npm",
+        "YARN_CACHE_FOLDER": "yarn",
+        "BUN_INSTALL_CACHE_DIR": "bun",
+        "DENO_DIR": "deno",
+        "GRADLE_USER_HOME": "gradle",
+        "CCACHE_DIR": "ccache",
+        "COMPOSER_CACHE_DIR": "composer",
+        "NUGET_PACKAGES": "nuget",
+        "PRE_COMMIT_HOME": "pre-commit",
+    }
+    return {name: str(cache / folder) for name, folder in wanted.items() if name not in environ}

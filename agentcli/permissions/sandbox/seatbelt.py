@@ -1,0 +1,131 @@
+"""The macOS sandbox: the same rules as a Seatbelt profile for `sandbox-exec`. Text only; nothing is run here.
+
+Later rules win over earlier ones, so the order is that of the mounts on Linux: all may be read and nothing written,
+then working directories, then protected paths in them, then secrets. There is no pid namespace: ending what a command
+leaves behind is up to whoever started it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from agentcli.core.launch import Launch
+from agentcli.permissions.sandbox.explain import Refusals, explain
+from agentcli.permissions.sandbox.plan import SandboxRules, cache_environment, find_masks
+from agentcli.permissions.sandbox.protected import FILES, FOLDERS, HOME_FILES, uses_git
+from agentcli.permissions.sandbox.secrets import EMPTY, UNREADABLE, VARIABLES
+
+PROGRAM = "/usr/bin/sandbox-exec"
+_SERVICES = (
+    '"com.apple.securityd"',
+    '"com.apple.SecurityServer"',
+    '"com.apple.coreservices.launchservicesd"',
+    '"com.apple.pasteboard.1"',
+)
+_GIT_RISKS = ("hooks", "config", "config.worktree", "commondir")
+
+
+class SeatbeltLauncher:
+    """Implements `core.launch.Launcher`."""
+
+    name = "seatbelt"
+
+    def __init__(self, rules: SandboxRules, temp_root: Path) -> None:
+        self._rules = rules
+        self._temp_root = temp_root
+        self._temporary: Path | None = None
+        self._making = threading.Lock()
+
+    @property
+    def level(self) -> str:
+        return f"{self.name}, {self._rules.level}"
+
+    def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch:
+        temporary = self._temporary_folder()
+        text = profile(self._rules, temporary, git=uses_git(arguments))
+        own = str(temporary)
+        kept = {name: value for name, value in environ.items() if name not in VARIABLES}
+        kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOX": self.name}
+        kept |= cache_environment(temporary / "cache", environ)
+        return Launch((PROGRAM, "-p", text, *arguments), kept)
+
+    def explain(self, code: int, output: str) -> str | None:
+        rules = self._rules
+        # Seatbelt has one answer to everything.
+        text = output.replace("Operation not permitted", "Operation not permitted (Read-only file system)")
+        return explain(
+            text,
+            Refusals(
+                working_dirs=rules.working_dirs,
+                masked=find_masks(rules).all,
+                home=rules.home,
+                network=rules.network,
+                temporary=None,
+            ),
+        )
+
+    def _temporary_folder(self) -> Path:
+        with self._making:
+            if self._temporary is None:
+                self._temporary = Path(tempfile.mkdtemp(prefix="agentcli-", dir=self._temp_root)).resolve()
+                weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
+            return self._temporary
+
+
+def profile(rules: SandboxRules, temporary: Path, *, git: bool = False) -> str:
+    lines = [
+        "(version 1)",
+        "(allow default)",
+        "(deny file-write*)",
+        '(allow file-write* (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (regex #"^/dev/fd/"))',
+        _rule("allow", "file-write*", (temporary, *rules.working_dirs, *rules.allow_write)),
+    ]
+    for folder in rules.working_dirs:
+        names = [*FOLDERS, *FILES, *([] if git else [".git"])]
+        protected = [folder / name for name in names]
+        if git:
+            protected += [folder / ".git" / name for name in _GIT_RISKS]
+            # Renaming the folder away would take the rules on what is in it along.
+            lines.append(f"(deny file-write-unlink (literal {_quoted(folder / '.git')}))")
+        if rules.home is not None and rules.home.is_relative_to(folder):
+            protected += [rules.home / name for name in HOME_FILES]
+        lines.append(_rule("deny", "file-write*", protected))
+    secrets = [*rules.own_folders, *rules.deny_read, *rules.denied_files()]
+    if rules.home is not None:
+        secrets += [rules.home / name for name in (*UNREADABLE, *EMPTY)]
+    opened = (*rules.allow_read, *rules.readable)
+    hidden = [
+        path
+        for path in secrets
+        if not any(folder.is_relative_to(path) for folder in rules.working_dirs) and path not in rules.allow_read
+    ]
+    if hidden:
+        lines.append(_rule("deny", "file-read* file-write*", hidden))
+    if opened:
+        lines.append(_rule("allow", "file-read*", opened))
+    if not rules.network:
+        lines += ["(deny network*)", "(deny system-socket)"]
+    lines += [
+        # Doors to helpers that would act for a command outside of the sandbox.
+        f"(deny mach-lookup {' '.join(f'(global-name {name})' for name in _SERVICES)})",
+        "(deny appleevent-send)",
+        "(deny process-info* (target others))",
+        "(allow process-info* (target same-sandbox))",
+        "(deny signal)",
+        "(allow signal (target same-sandbox))",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rule(verb: str, operations: str, paths: Iterable[Path]) -> str:
+    return f"({verb} {operations} {' '.join(f'(subpath {_quoted(path)})' for path in dict.fromkeys(paths))})"
+
+
+def _quoted(path: Path) -> str:
+    """A string of the profile's language; other characters than these two mean nothing in it."""
+    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'
