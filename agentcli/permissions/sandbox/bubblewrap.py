@@ -202,7 +202,7 @@ class BubblewrapLauncher:
     def _variables(self, session: Path, environ: Mapping[str, str]) -> dict[str, str]:
         kept = {name: value for name, value in environ.items() if name not in VARIABLES}
         own = str(session / "tmp")
-        kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOX": self.name}
+        kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
         if (cache := self._cache_folder()) is not None:
             kept |= cache_environment(cache, environ)
         return kept

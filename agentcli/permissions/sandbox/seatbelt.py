@@ -50,7 +50,7 @@ class SeatbeltLauncher:
         text = profile(self._rules, temporary, git=uses_git(arguments))
         own = str(temporary)
         kept = {name: value for name, value in environ.items() if name not in VARIABLES}
-        kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOX": self.name}
+        kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
         kept |= cache_environment(temporary / "cache", environ)
         return Launch((PROGRAM, "-p", text, *arguments), kept)
 
