@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
@@ -28,11 +29,12 @@ from agentcli.core import events as ev
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids, RandomIds, SystemClock
+from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.messages import Json, Message
 from agentcli.core.permission import PermissionMode
 from agentcli.core.shell import is_read_only
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules import Rule, parse_rule, parse_rules
+from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rule, parse_rules
 from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode
 from agentcli.providers.catalog import DEFAULT_MODEL, SMALL_MODEL, Catalog, nearest_effort
 from agentcli.session.base import Store, Workplace
@@ -42,6 +44,7 @@ from agentcli.tools.environment import child_environment
 from agentcli.tools.registry import Registry, builtin_tools
 
 if TYPE_CHECKING:
+    from agentcli.permissions.sandbox.plan import SandboxRules
     from agentcli.providers.sdk import Platform
     from agentcli.providers.transport import Transport
 
@@ -83,6 +86,8 @@ class Options:
     disallowed_tools: tuple[str, ...] = ()
     permission_mode: PermissionMode | None = None
     trust: bool = False
+    sandbox: str | None = None
+    """off, on or strict."""
     add_dirs: tuple[Path, ...] = ()
 
     settings: str | None = None
@@ -108,7 +113,8 @@ class Options:
 def build_engine(options: Options) -> Engine:
     """Read settings, find credentials, open or resume the session, put the engine together.
 
-    Raises `AgentError` (`UsageError`, `CredentialError`) with a sentence that says what to do. No network, no process.
+    Raises `AgentError` (`UsageError`, `CredentialError`) with a sentence that says what to do. No network, and no process
+    but the trial of the sandbox, once after each boot.
     """
     return _Assembly(options).engine()
 
@@ -163,6 +169,7 @@ class _Assembly:
             hooks = RequireOutput(seams.hooks, STRUCTURED_OUTPUT)
             seams = replace(seams, hooks=hooks)
         results_dir = session.store.results_dir()
+        launcher = self._launcher(policy, results_dir)
         permissions = LivePermissions(
             replace(policy, readable=(results_dir,) if results_dir else ()), self._rule_keeper().save
         )
@@ -181,6 +188,7 @@ class _Assembly:
                     results_dir=results_dir,
                     environ=child_environment(self.environ),
                     hides=self._hides(policy),
+                    launcher=launcher,
                 ),
                 catalog=self.catalog,
                 ids=options.ids,
@@ -236,6 +244,48 @@ class _Assembly:
         if self.paths.user_settings is not None:
             paths["user"] = self.paths.user_settings
         return RuleKeeper(paths, self.trust, self.cwd)
+
+    def _launcher(self, policy: Policy, results_dir: Path | None) -> Launcher:
+        """How commands are started; says so where no sandbox holds though one was wanted."""
+        mode = self.settings.text("sandbox.mode") or "on"
+        if mode == "off":
+            return BareLauncher()
+        from agentcli.permissions.sandbox.choose import Surroundings, choose
+
+        cache_dir = self.paths.cache_dir
+        around = Surroundings(
+            environ=self.environ, temp_root=Path(self.environ.get("TMPDIR") or tempfile.gettempdir()), cache_dir=cache_dir
+        )
+        chosen = choose(mode, self._sandbox_rules(policy, results_dir), around)
+        if chosen.warning:
+            self.notices.append(ev.NoticeRaised(text=chosen.warning, level="warning", code="sandbox"))
+        return chosen.launcher
+
+    def _sandbox_rules(self, policy: Policy, results_dir: Path | None) -> SandboxRules:
+        from agentcli.permissions.sandbox.denied import DeniedFiles
+        from agentcli.permissions.sandbox.plan import SandboxRules
+
+        home = policy.home
+        hides = self._hides(policy)
+        specs = [rule.spec for rule in policy.deny if rule.spec is not None and rule.tool in READING_TOOLS]
+
+        def paths(name: str) -> tuple[Path, ...]:
+            given = self.settings.texts(f"sandbox.{name}")
+            return tuple(Path(os.path.normpath(self.cwd / _at_home(text, home))) for text in given)
+
+        return SandboxRules(
+            working_dirs=self.working_dirs,
+            home=home,
+            network=self.settings.boolean("sandbox.network"),
+            allow_write=paths("allowWrite"),
+            allow_read=paths("allowRead"),
+            deny_read=paths("denyRead"),
+            own_folders=tuple(folder for folder in (self.paths.config_dir, self.paths.state_dir) if folder),
+            readable=(results_dir,) if results_dir else (),
+            denied_files=DeniedFiles(hides, specs, self.working_dirs, home) if hides else lambda: (),
+            excluded_commands=self.settings.texts("sandbox.excludedCommands"),
+            cache_dir=self.paths.cache_dir / "sandbox" if self.paths.cache_dir else None,
+        )
 
     def _hides(self, policy: Policy) -> Callable[[str], bool] | None:
         """What searches must not bring out; None when no rule hides anything, which is cheaper."""
@@ -454,10 +504,15 @@ def _flag_values(options: Options) -> dict[str, tuple[str, Any]]:
         "maxThinkingTokens": ("--max-thinking-tokens", options.max_thinking_tokens),
         "maxTurns": ("--max-turns", options.max_turns),
         "maxBudgetUsd": ("--max-budget-usd", options.max_budget_usd),
+        "sandbox.mode": ("--sandbox", options.sandbox),
         "systemPrompt": ("--system-prompt", options.system_prompt),
         "appendSystemPrompt": ("--append-system-prompt", options.append_system_prompt),
     }
     return {name: value for name, value in given.items() if value[1] is not None}
+
+
+def _at_home(text: str, home: Path | None) -> Path:
+    return home / text[2:] if home is not None and text.startswith("~/") else Path(text)
 
 
 def _folder(path: Path) -> Path:

@@ -266,6 +266,7 @@ class Engine:
             permission_mode=self.permission_mode.value,
             api_key_source=self._parts.api_key_source,
             effort=self._profile.effort or "",
+            sandbox=self._tool_context.launcher.level,
         )
 
     def _taken(self, event: ev.Event, account: Account, controller: AbortController) -> ev.Event:

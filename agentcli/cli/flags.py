@@ -61,6 +61,7 @@ OUTPUT_FORMATS = ("text", "json", "stream-json")
 INPUT_FORMATS = ("text", "stream-json")
 THINKING_MODES = ("adaptive", "enabled", "disabled")
 SETTING_SOURCES = ("user", "project", "local")
+SANDBOX_MODES = ("off", "on", "strict")
 
 FLAGS: tuple[Flag, ...] = (
     Flag(("-p", "--print"), "print", "switch", OUTPUT, "Answer PROMPT (and standard input), print, and exit."),
@@ -260,6 +261,14 @@ FLAGS: tuple[Flag, ...] = (
         "switch",
         PERMISSIONS,
         "Obey the settings that this folder brings along.",
+    ),
+    Flag(
+        ("--sandbox",),
+        "sandbox",
+        "choice",
+        PERMISSIONS,
+        "Where commands run: in a sandbox where one works (on), in one without network or not at all (strict), bare (off).",
+        choices=SANDBOX_MODES,
     ),
     Flag(
         ("--add-dir",),

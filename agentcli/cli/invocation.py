@@ -61,6 +61,7 @@ def _options(parsed: Parsed, cwd: Path) -> Options:
         disallowed_tools=parsed.get("disallowed_tools", ()),
         permission_mode=_permission_mode(parsed),
         trust=parsed.get("trust", False),
+        sandbox=parsed.get("sandbox"),
         add_dirs=tuple(_folder(text, cwd) for text in parsed.get("add_dir", ())),
         settings=parsed.get("settings"),
         setting_sources=parsed.get("setting_sources"),

@@ -16,6 +16,8 @@ Repository = Literal["yes", "no", "stricter"]
 
 PERMISSION_MODES = ("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions")
 """From the strictest to the freest."""
+SANDBOX_MODES = ("strict", "on", "off")
+"""The same."""
 
 
 @frozen
@@ -207,6 +209,41 @@ KEYS: tuple[Key, ...] = (
         "Folders to work in besides the one agentcli was started in.",
         default=(),
         merge=True,
+    ),
+    Key(
+        "sandbox.mode",
+        "text",
+        "Where commands run: in a sandbox if one works (on), in one without network or not at all (strict), or bare.",
+        default="on",
+        choices=SANDBOX_MODES,
+        repository="stricter",
+        environment=("AGENTCLI_SANDBOX",),
+    ),
+    Key("sandbox.network", "boolean", "Whether commands reach the network.", default=True, repository="stricter"),
+    Key(
+        "sandbox.allowWrite",
+        "texts",
+        "Further folders that commands may write to.",
+        default=(),
+        merge=True,
+        repository="no",
+    ),
+    Key(
+        "sandbox.allowRead",
+        "texts",
+        "Paths that commands may read although they hold secrets.",
+        default=(),
+        merge=True,
+        repository="no",
+    ),
+    Key("sandbox.denyRead", "texts", "Further paths that commands may not read.", default=(), merge=True),
+    Key(
+        "sandbox.excludedCommands",
+        "texts",
+        "Beginnings of commands that run outside of the sandbox, such as `docker`; they are asked about as ever.",
+        default=(),
+        merge=True,
+        repository="no",
     ),
     Key("systemPrompt", "text", "Replaces the default system prompt."),
     Key("appendSystemPrompt", "text", "Is added to the system prompt."),

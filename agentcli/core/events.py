@@ -46,6 +46,8 @@ class SessionStarted(Event):
     permission_mode: str
     api_key_source: str = ""
     effort: str = ""
+    sandbox: str = ""
+    """What holds for commands: `bubblewrap, network on`, `off`, `not available`."""
     commands: list[str] = field(default_factory=list)
 
 

@@ -181,6 +181,7 @@ def _init_fields(event: SessionStarted) -> Json:
         "slash_commands": event.commands,
         "apiKeySource": event.api_key_source,
         "effort": event.effort,
+        "sandbox": event.sandbox,
         "version": __version__,
         "claude_code_version": PROTOCOL_VERSION,
         "output_style": "default",
