@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agentcli import __version__
-from agentcli.agent.attachments import Composite, PlanModeNotice
+from agentcli.agent.attachments import BackgroundReports, Composite, PlanModeNotice
 from agentcli.agent.engine import Conversation, Engine
 from agentcli.agent.executor import BatchExecutor, StreamingExecutor
 from agentcli.agent.permission import LivePermissions
@@ -42,6 +42,7 @@ from agentcli.session.null import NullStore
 from agentcli.tools.base import Tool, ToolContext
 from agentcli.tools.environment import child_environment
 from agentcli.tools.registry import Registry, builtin_tools
+from agentcli.tools.shells import Shells
 
 if TYPE_CHECKING:
     from agentcli.permissions.sandbox.plan import SandboxRules
@@ -174,7 +175,9 @@ class _Assembly:
             replace(policy, readable=(results_dir,) if results_dir else ()), self._rule_keeper().save
         )
         plan_mode = PlanModeNotice(lambda: permissions.mode, options.ids)
-        seams = replace(seams, attachments=Composite(plan_mode, seams.attachments))
+        shells = Shells()
+        reports = BackgroundReports(shells, options.ids)
+        seams = replace(seams, attachments=Composite(reports, plan_mode, seams.attachments))
         return Engine(
             Conversation(
                 provider=provider,
@@ -189,6 +192,7 @@ class _Assembly:
                     environ=child_environment(self.environ),
                     hides=self._hides(policy),
                     launcher=launcher,
+                    shells=shells,
                 ),
                 catalog=self.catalog,
                 ids=options.ids,

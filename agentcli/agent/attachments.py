@@ -1,7 +1,8 @@
 """What the model is told beside prompts and results (SPEC 2.6): each thing at most once per change.
 
 What has been told is read from the conversation itself, so that it survives a resume and is told again after a
-compaction has taken it out of sight. Never here: anything without a cap.
+compaction has taken it out of sight; but for background commands, which end with the session. Never here: anything
+without a cap.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from agentcli.agent.state import LoopState
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
+from agentcli.core.plaintext import plain_line
+from agentcli.tools.shells import Shells
 
 _MODE = "permission_mode"
 """In a message's meta: the mode that this attachment tells of."""
@@ -48,6 +51,27 @@ class PlanModeNotice:
             return ()
         text = PLAN_MODE_ON if planning else PLAN_MODE_OFF
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_MODE: self._mode().value}),)
+
+
+class BackgroundReports:
+    """Tells the model of background commands that have ended, unless it has found out itself."""
+
+    def __init__(self, shells: Shells, ids: Ids) -> None:
+        self._shells = shells
+        self._ids = ids
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        ended = [shell for shell in self._shells.known() if shell.status != "running" and not shell.told]
+        lines = []
+        for shell in ended:
+            shell.told = True
+            unread = shell.command.output.unread
+            rest = f"{unread:,} characters of output not read yet, see BashOutput" if unread else "no further output"
+            lines.append(f"{shell.id} ({plain_line(shell.command.text, 100)}): {shell.ended}; {rest}")
+        if not lines:
+            return ()
+        text = "[Background commands that have ended:\n" + "\n".join(lines) + "]"
+        return (user_message(text, self._ids.new(), Origin.ATTACHMENT),)
 
 
 def _told_of_plan(messages: Sequence[Message]) -> bool:

@@ -51,6 +51,7 @@ from agentcli.providers.catalog import Catalog
 from agentcli.session.base import Store
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import Registry
+from agentcli.tools.shells import BackgroundTask
 from agentcli.tools.todowrite import todos_from
 
 
@@ -125,6 +126,12 @@ class Engine:
         return list(self._todos)
 
     @property
+    def background_tasks(self) -> list[BackgroundTask]:
+        """The background commands of the session, the oldest first, also those that have ended."""
+        shells = self._tool_context.shells
+        return [shell.task for shell in shells.known()] if shells is not None else []
+
+    @property
     def profile(self) -> Profile:
         return self._profile
 
@@ -160,6 +167,20 @@ class Engine:
         """Stop the submission in flight; without one this does nothing."""
         if self._controller is not None:
             self._controller.abort(reason)
+
+    def background(self, tool_use_id: str) -> bool:
+        """Send the command that this call runs to the background; false if it runs none."""
+        shells = self._tool_context.shells
+        return shells is not None and shells.detach(tool_use_id)
+
+    async def stop_background(self, task_id: str) -> bool:
+        """End a background command; false if there is none. `BackgroundChanged` comes with the next submission."""
+        shells = self._tool_context.shells
+        shell = shells.get(task_id) if shells is not None else None
+        if shells is None or shell is None:
+            return False
+        await shells.stop(shell)
+        return True
 
     def set_model(self, model: str) -> None:
         self._profile = replace(self._profile, model=self._parts.catalog.resolve(model))
@@ -243,6 +264,8 @@ class Engine:
                 yield event
                 while (notice_text := self._parts.store.take_notice()) is not None:
                     yield ev.NoticeRaised(text=notice_text, level="warning", code="session")
+                for change in self._background_changes():
+                    yield change
 
     async def _compaction(self, focus: str, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
         compaction = Compaction(self._loop_parts(controller).compact, "manual", focus)
@@ -256,6 +279,13 @@ class Engine:
         if not compaction.messages:
             terminal = Terminal.ABORTED_STREAMING if controller.signal.aborted else Terminal.MODEL_ERROR
         yield ev.LoopEnded(terminal=terminal.value, turns=0, text=problem)
+
+    def _background_changes(self) -> list[ev.BackgroundChanged]:
+        shells = self._tool_context.shells
+        return [
+            ev.BackgroundChanged(task_id=task.id, status=task.status, command=task.command, summary=task.summary)
+            for task in (shells.take_changes() if shells is not None else ())
+        ]
 
     def _started(self) -> ev.SessionStarted:
         return ev.SessionStarted(
@@ -362,9 +392,13 @@ class Engine:
     async def aclose(self) -> None:
         """End what runs beside submissions, close connections and the session file."""
         self.abort(AbortReason.SHUTDOWN)
-        await cancel_and_wait(list(self._detached))
-        await self._parts.provider.aclose()
-        self._parts.store.close()
+        try:
+            if self._tool_context.shells is not None:
+                await self._tool_context.shells.aclose()
+        finally:
+            await cancel_and_wait(list(self._detached))
+            await self._parts.provider.aclose()
+            self._parts.store.close()
 
     async def __aenter__(self) -> Self:
         return self

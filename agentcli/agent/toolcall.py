@@ -276,7 +276,7 @@ class ToolRunner:
         self, call: ToolUseBlock, approved: _Approved, context: ToolContext, signal: AbortSignal, emit: Emit
     ) -> CallResult:
         output: Output | None = None
-        context = replace(context, needs=approved.needs)
+        context = replace(context, needs=approved.needs, call_id=call.id)
         if self.small_model is not None:
             context = replace(context, small_model=self.small_model(emit))
         with AbortController(parent=signal) as controller:

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.messages import Block, ImageBlock, Json, TextBlock, UnknownBlock
 from agentcli.core.permission import Need, PermissionMode
 from agentcli.tools.readcache import ReadCache
+
+if TYPE_CHECKING:
+    from agentcli.tools.shells import Shells
 
 Content = str | tuple[TextBlock | ImageBlock | UnknownBlock, ...]
 
@@ -55,6 +58,10 @@ class ToolContext:
     """Whether a file (absolute path) must not show up in what a search finds; None: nothing is hidden.
     A search is allowed for a folder as a whole, so rules against single files in it have to bind here (S7)."""
     launcher: Launcher = BareLauncher()
+    shells: Shells | None = None
+    """The background commands of the session; None where there can be none."""
+    call_id: str = ""
+    """The id of the call that runs."""
     small_model: SmallModel | None = None
     """None where no model is at hand, e.g. in tests of a tool alone."""
     mode: PermissionMode = PermissionMode.DEFAULT

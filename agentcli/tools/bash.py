@@ -1,52 +1,32 @@
-"""Bash: one shell command, to its end, its timeout or an abort; whatever happens, its process group is gone after.
+"""Bash: one shell command, to its end or an abort, or into the background when it is told so or takes too long.
 
 The working directory that the command ends in is taken over when it is inside the working directories. What a
-command leaves running in the background is ended with it.
+command leaves running when it ends is ended with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import signal as signals
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
-from enum import Enum
+from contextlib import aclosing, nullcontext
 from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import cancel_and_wait
-from agentcli.core.launch import Launch
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import has_control_characters
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema, os_failure
-from agentcli.tools.environment import child_environment
 from agentcli.tools.output import CollectedOutput
-from agentcli.tools.process import Child, Pipe
+from agentcli.tools.process import exit_text
+from agentcli.tools.shellcommand import Ending, ShellCommand
+from agentcli.tools.shells import MOST_RUNNING, Shell, Shells
 
 DEFAULT_TIMEOUT_MS = 120_000
 LONGEST_TIMEOUT_MS = 600_000
-_DRAIN = 0.2
-"""How long output may still come after the command has ended: somebody else may hold the pipe for ever."""
 _PROGRESS_INTERVAL = 0.1
-
-
-class Ending(Enum):
-    EXITED = "exited"
-    TIMED_OUT = "timed out"
-    ABORTED = "aborted"
-
-
-@dataclass(frozen=True, slots=True)
-class _Finished:
-    ending: Ending
-    code: int
-    left_running: bool
-    folder: str
 
 
 class Bash(BuiltinTool):
@@ -62,6 +42,7 @@ class Bash(BuiltinTool):
                 "description": f"Milliseconds, default {DEFAULT_TIMEOUT_MS}, at most {LONGEST_TIMEOUT_MS}",
             },
             "description": {"type": "string", "description": "What it does, in a few words, for the person"},
+            "run_in_background": {"type": "boolean", "description": "Return at once; see BashOutput and KillShell"},
         },
     )
 
@@ -73,7 +54,8 @@ class Bash(BuiltinTool):
         return plain_line(f"Bash {input.get('command', '')}")
 
     def is_safe(self, input: Json) -> bool:
-        return self._read_only(input["command"])
+        # A reply that is thrown away must not leave a command behind that nobody knows of.
+        return not input.get("run_in_background") and self._read_only(input["command"])
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
         return (Need("execute", input["command"]),)
@@ -94,106 +76,86 @@ class Bash(BuiltinTool):
         if not context.cwd.is_dir():
             yield failure(f"The working directory {context.cwd} is gone. Use cd with an absolute path that exists.")
             return
-        seconds = min(input.get("timeout") or DEFAULT_TIMEOUT_MS, LONGEST_TIMEOUT_MS) / 1000
+        shells, wants_background = context.shells, bool(input.get("run_in_background"))
+        if wants_background and (shells is None or shells.full):
+            yield failure(_no_room(shells), summary="no background")
+            return
         output = CollectedOutput(context.results_dir, f"bash-{os.urandom(6).hex()}.txt")
-        command = _Command(input["command"], context, output, seconds)
-        task = asyncio.get_running_loop().create_task(command.execute(signal), name="bash")
         try:
-            while not task.done():
-                await asyncio.wait({task}, timeout=_PROGRESS_INTERVAL)
-                if not task.done() and (text := output.fresh()):
-                    yield Progress(text, {"bytes": output.bytes})
-            try:
-                finished = task.result()
-            except OSError as error:
-                yield os_failure(error, "The command could not be started")
-                return
-            yield await in_thread(_result, finished, output, context, seconds)
-        finally:
-            await cancel_and_wait([task])
+            if shells is not None:
+                await shells.prepare(context.launcher)
+            command = await ShellCommand.start(input["command"], context, output)
+        except OSError as error:
+            yield os_failure(error, "The command could not be started")
+            return
+        if wants_background and shells is not None:
+            yield _moved(shells.add(command), "", "The command runs in the background as {id}.")
+            return
+        seconds = min(input.get("timeout") or DEFAULT_TIMEOUT_MS, LONGEST_TIMEOUT_MS) / 1000
+        async with aclosing(_in_front(command, context, signal, seconds)) as items:
+            async for item in items:
+                yield item
 
 
-class _Command:
-    """One execution. `execute` owns the child from start to end, also when it is cancelled."""
-
-    def __init__(self, command: str, context: ToolContext, output: CollectedOutput, seconds: float) -> None:
-        self._command = command
-        self._context = context
-        self._output = output
-        self._seconds = seconds
-
-    async def execute(self, signal: AbortSignal) -> _Finished:
-        reading, writing = os.pipe()
-        folder = Pipe(reading)
-        launch = self._launch(writing)
-        try:
-            try:
-                child = await Child.start(
-                    launch.arguments,
-                    cwd=self._context.cwd,
-                    environ=launch.environ,
-                    pass_descriptors=(writing, *launch.pass_descriptors),
-                )
-            finally:
-                os.close(writing)
-            # In the very call that aborts, not one loop iteration later.
-            unhook = signal.on_abort(lambda _reason: child.signal_group(signals.SIGTERM))
-            pump = asyncio.get_running_loop().create_task(self._pump(child), name="bash output")
-            try:
-                ending = await self._until_ended(child, signal)
-                left_running = False
-                if ending is Ending.EXITED:
-                    await asyncio.wait({pump}, timeout=_DRAIN)
-                    left_running = child.signal_group(0)
-                await child.end()
-                await asyncio.wait({pump}, timeout=_DRAIN)
-            finally:
-                unhook()
-                try:
-                    await cancel_and_wait([pump])
-                finally:
-                    await child.aclose()
-            if not pump.cancelled():
-                pump.result()
-            await self._output.finish()
-            final = folder.read_now().decode("utf-8", errors="surrogateescape").removesuffix("\n")
-            return _Finished(ending, child.code or 0, left_running, final)
-        finally:
-            launch.close()
-            folder.close()
-
-    def _launch(self, descriptor: int) -> Launch:
-        shell = shutil.which("bash", path=self._context.environ.get("PATH")) or "/bin/sh"
-        # The trap tells where a `cd` has led; through /dev/fd because some shells know only descriptors below ten.
-        script = f'trap "pwd -P >/dev/fd/{descriptor}" EXIT\neval "$1"'
-        return self._context.launcher.launch(
-            [shell, "-c", script, shell, self._command],
-            self._context.cwd,
-            child_environment(self._context.environ),
-        )
-
-    async def _pump(self, child: Child) -> None:
-        while data := await child.output.read():
-            await self._output.add(data)
-
-    async def _until_ended(self, child: Child, signal: AbortSignal) -> Ending:
-        loop = asyncio.get_running_loop()
-        exited = loop.create_task(child.wait())
-        aborted = loop.create_task(signal.wait())
-        try:
-            await asyncio.wait({exited, aborted}, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
-            if signal.aborted:
-                return Ending.ABORTED
-            return Ending.EXITED if exited.done() else Ending.TIMED_OUT
-        finally:
-            await cancel_and_wait([exited, aborted])
+async def _in_front(
+    command: ShellCommand, context: ToolContext, signal: AbortSignal, seconds: float
+) -> AsyncGenerator[Progress | Output, None]:
+    """Watch a command until it ends, is stopped, or goes on in the background."""
+    loop = asyncio.get_running_loop()
+    shells, deadline = context.shells, loop.time() + seconds
+    # In the very call that aborts, not one loop iteration later.
+    unhook = signal.on_abort(lambda _reason: command.terminate())
+    given_away = False
+    try:
+        with shells.in_front(context.call_id) if shells is not None else nullcontext(asyncio.Event()) as wanted_away:
+            while not (signal.aborted or wanted_away.is_set() or (left := deadline - loop.time()) <= 0):
+                if await command.wait(min(_PROGRESS_INTERVAL, left)):
+                    break
+                if text := command.output.fresh():
+                    yield Progress(text, {"bytes": command.output.bytes})
+        ending = Ending.ABORTED if signal.aborted else Ending.EXITED if command.done else Ending.TIMED_OUT
+        if ending is Ending.TIMED_OUT and shells is not None and not shells.full:
+            unhook()
+            given_away = True
+            why = "was sent to the background" if wanted_away.is_set() else f"still runs after {seconds:g} s"
+            shell = shells.add(command)
+            text = await command.output.take_unread()
+            yield _moved(shell, text, f"The command {why}; it goes on in the background as {{id}}.")
+            return
+        await command.stop()
+        await command.wait(0)
+        yield await in_thread(_result, ending, command, context, seconds)
+    finally:
+        unhook()
+        if not given_away:
+            await command.aclose()
 
 
-def _result(finished: _Finished, output: CollectedOutput, context: ToolContext, seconds: float) -> Output:
+def _no_room(shells: Shells | None) -> str:
+    if shells is None:
+        return "Commands cannot run in the background here. Run it without run_in_background."
+    running = ", ".join(shell.id for shell in shells.known() if shell.status == "running")
+    return f"{MOST_RUNNING} commands run in the background already ({running}). End one with KillShell first."
+
+
+def _moved(shell: Shell, text: str, sentence: str) -> Output:
+    text = text.strip("\n")
+    sentence = sentence.format(id=shell.id)
+    sentence += " Read its output with BashOutput, end it with KillShell; you are told when it has ended."
+    return Output(
+        f"{text}\n\n{sentence}" if text else sentence,
+        summary=f"in the background as {shell.id}",
+        display={"kind": "text", "text": text, "background": shell.id},
+        structured={"output": text, "background_id": shell.id},
+    )
+
+
+def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds: float) -> Output:
+    output = command.output
     text = output.text().strip("\n")
     notes: list[str] = []
     new_cwd: Path | None = None
-    match finished.ending:
+    match ending:
         case Ending.ABORTED:
             summary = "stopped"
             notes.append("The command was stopped before it ended. Its output so far is above.")
@@ -201,40 +163,31 @@ def _result(finished: _Finished, output: CollectedOutput, context: ToolContext, 
             summary = f"timed out after {seconds:g} s"
             notes.append(f"The command was ended after {seconds:g} s, its time limit. Its output so far is above.")
         case Ending.EXITED:
-            summary = _exit_text(finished.code)
-            if finished.code != 0:
+            summary = exit_text(command.code)
+            if command.code != 0:
                 notes.append(f"{summary[0].upper()}{summary[1:]}")
-                if (reason := context.launcher.explain(finished.code, text)) is not None:
+                if (reason := context.launcher.explain(command.code, text)) is not None:
                     notes.append(reason)
-            new_cwd, note = _taken_over(finished.folder, context)
+            new_cwd, note = _taken_over(command.folder, context)
             notes += [note] if note else []
-    if finished.left_running:
+    if command.left_running:
         notes.append("What the command left running in the background was ended with it.")
-    if not text and finished.ending is Ending.EXITED:
-        notes.insert(0, "(no output)" if finished.code else "(no output, exit code 0)")
+    if not text and ending is Ending.EXITED:
+        notes.insert(0, "(no output)" if command.code else "(no output, exit code 0)")
     return Output(
         "\n\n".join([*([text] if text else []), *notes]),
-        is_error=finished.ending is not Ending.EXITED or finished.code != 0,
+        is_error=ending is not Ending.EXITED or command.code != 0,
         summary=summary,
         display={"kind": "text", "text": text},
         structured={
             "output": text,
-            "exit_code": finished.code,
-            "interrupted": finished.ending is Ending.ABORTED,
-            "timed_out": finished.ending is Ending.TIMED_OUT,
+            "exit_code": command.code,
+            "interrupted": ending is Ending.ABORTED,
+            "timed_out": ending is Ending.TIMED_OUT,
             "saved_to": str(output.saved_to) if output.saved_to else None,
         },
         new_cwd=new_cwd,
     )
-
-
-def _exit_text(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"ended by signal {-code} ({signals.Signals(-code).name})"
-    except ValueError:
-        return f"ended by signal {-code}"
 
 
 def _taken_over(folder: str, context: ToolContext) -> tuple[Path | None, str]:

@@ -5,6 +5,7 @@ Text that leaves here has no control sequences. What is written to the file is t
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import os
 from pathlib import Path
@@ -22,23 +23,55 @@ _FLUSH = 512 * 1024
 _SAMPLE = 4_096
 
 
+class HeadAndTail:
+    """The beginning and the end of a text that comes in pieces."""
+
+    def __init__(self) -> None:
+        self._head = ""
+        self._tail = ""
+        self.characters = 0
+
+    def add(self, text: str) -> None:
+        self.characters += len(text)
+        room = _HALF - len(self._head)
+        if room > 0:
+            self._head += text[:room]
+            text = text[room:]
+        self._tail += text
+        # Cut seldom, so that many small pieces do not each copy the whole tail.
+        if len(self._tail) > 4 * _HALF:
+            self._tail = self._tail[-_HALF:]
+
+    @property
+    def overflowed(self) -> bool:
+        return self.characters > SHOWN
+
+    def text(self, where: str) -> str:
+        """`where` says where the rest is."""
+        if not self.overflowed:
+            return self._head + self._tail
+        tail = self._tail[-_HALF:]
+        left_out = self.characters - _HALF - len(tail)
+        return f"{self._head}\n\n[… {left_out:,} characters left out{where} …]\n\n{tail}"
+
+
 class CollectedOutput:
-    """Feed it bytes with `add`; read `text()` once at the end, and `fresh()` meanwhile for the screen."""
+    """Feed it bytes with `add`; read `text()` at the end or `take_unread()` now and then, `fresh()` for the screen."""
 
     def __init__(self, folder: Path | None, name: str) -> None:
         self._path = folder / name if folder is not None else None
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._stripper = ControlStripper()
-        self._head = ""
-        self._tail = ""
+        self._whole = HeadAndTail()
+        self._unread = HeadAndTail()
         self._fresh = ""
         self._pending: list[str] = []
         self._pending_size = 0
         self._written = 0
         self._file_failed = False
+        self._writing = asyncio.Lock()
         self._sample = b""
         self.bytes = 0
-        self.characters = 0
 
     async def add(self, data: bytes) -> None:
         self.bytes += len(data)
@@ -50,7 +83,7 @@ class CollectedOutput:
 
     async def finish(self) -> None:
         self._take(self._stripper.feed(self._decoder.decode(b"", final=True)) + self._stripper.finish())
-        if self._overflowed:
+        if self._whole.overflowed:
             await self._flush()
 
     def fresh(self) -> str:
@@ -58,60 +91,72 @@ class CollectedOutput:
         text, self._fresh = self._fresh, ""
         return "" if looks_binary(self._sample) else text
 
+    @property
+    def characters(self) -> int:
+        return self._whole.characters
+
+    @property
+    def unread(self) -> int:
+        """Characters that `take_unread` has not given out yet."""
+        return self._unread.characters
+
     def text(self) -> str:
         """For the model. Call after `finish`."""
-        if looks_binary(self._sample):
-            return f"[binary output, {self.bytes:,} bytes]"
-        if not self._overflowed:
-            return self._head + self._tail
-        left_out = self.characters - _HALF - len(self._tail[-_HALF:])
-        return f"{self._head}\n\n[… {left_out:,} characters left out{self._where()} …]\n\n{self._tail[-_HALF:]}"
+        return self._shown(self._whole)
+
+    async def take_unread(self) -> str:
+        """What has come since this was last asked, head and tail of it; the file has all of it then."""
+        unread, self._unread = self._unread, HeadAndTail()
+        if unread.overflowed:
+            await self._flush()
+        return self._shown(unread) if unread.characters else ""
 
     @property
     def saved_to(self) -> Path | None:
         """The file that has the whole of it, if there is one."""
         return self._path if self._written else None
 
-    @property
-    def _overflowed(self) -> bool:
-        return self.characters > SHOWN
+    def _shown(self, part: HeadAndTail) -> str:
+        if looks_binary(self._sample):
+            return f"[binary output, {self.bytes:,} bytes]"
+        return part.text(self._where())
 
     def _where(self) -> str:
         if not self._written:
             return ""
-        rest = f", which has the first {FILE_LIMIT // 1024 // 1024} MB" if self._written >= FILE_LIMIT else ""
-        return f"; all of it is in {self._path}{rest}" if not rest else f"; see {self._path}{rest}"
+        size = _size_text(self._written)
+        if self._written >= FILE_LIMIT:
+            return f"; see {self._path}, which has the first {size}"
+        return f"; all of it is in {self._path} ({size})"
 
     def _take(self, text: str) -> None:
         if not text:
             return
-        self.characters += len(text)
+        self._whole.add(text)
+        self._unread.add(text)
         self._fresh = (self._fresh + text[-_FRESH:])[-_FRESH:]
         # Everything is kept for the file until it is known whether there will be one.
         if self._path is not None and not self._file_failed and self._written < FILE_LIMIT:
             self._pending.append(text)
             self._pending_size += len(text)
-        room = _HALF - len(self._head)
-        if room > 0:
-            self._head += text[:room]
-            text = text[room:]
-        self._tail += text
-        # Cut seldom, so that many small pieces do not each copy the whole tail.
-        if len(self._tail) > 4 * _HALF:
-            self._tail = self._tail[-_HALF:]
 
     async def _flush(self) -> None:
-        text = "".join(self._pending)
-        self._pending, self._pending_size = [], 0
-        if self._path is None or not text or self._file_failed:
-            return
-        data = text.encode("utf-8", errors="replace")[: FILE_LIMIT - self._written]
-        try:
-            await in_thread(_append, self._path, data, self._written == 0)
-            self._written += len(data)
-        except OSError:
-            # A full disk must not fail the command: head and tail are still there.
-            self._file_failed = True
+        async with self._writing:
+            text = "".join(self._pending)
+            self._pending, self._pending_size = [], 0
+            if self._path is None or not text or self._file_failed:
+                return
+            data = text.encode("utf-8", errors="replace")[: FILE_LIMIT - self._written]
+            try:
+                await in_thread(_append, self._path, data, self._written == 0)
+                self._written += len(data)
+            except OSError:
+                # A full disk must not fail the command: head and tail are still there.
+                self._file_failed = True
+
+
+def _size_text(size: int) -> str:
+    return f"{size / 1024 / 1024:.1f} MB" if size >= 1024 * 1024 else f"{size / 1024:.0f} kB"
 
 
 def _append(path: Path, data: bytes, create: bool) -> None:

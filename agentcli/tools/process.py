@@ -2,7 +2,7 @@
 
 Its output comes through pipes of our own rather than asyncio's, because with those `wait()` may wait for a
 grandchild that holds the pipe open. Whoever starts a `Child` must `aclose` it; after that nothing of the group
-runs and no descriptor is open. A process that made a session of its own escapes this: only a sandbox holds it.
+runs and no descriptor is open. A process that made a session of its own escapes this; see `strays`.
 """
 
 from __future__ import annotations
@@ -188,3 +188,13 @@ async def _uncancelled(task: asyncio.Task[int]) -> None:
         task.result()
     if cancelled is not None:
         raise cancelled
+
+
+def exit_text(code: int) -> str:
+    """How a process ended, in words."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"ended by signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"ended by signal {-code}"

@@ -13,7 +13,15 @@ from agentcli.core.messages import Json
 from agentcli.tools.base import Tool
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-_ALIASES = {"Agent": "Task", "Search": "Grep", "Shell": "Bash", "bash": "Bash", "read": "Read", "edit": "Edit"}
+_ALIASES = {
+    "Agent": "Task",
+    "Search": "Grep",
+    "Shell": "Bash",
+    "KillBash": "KillShell",
+    "bash": "Bash",
+    "read": "Read",
+    "edit": "Edit",
+}
 
 
 class Registry:
@@ -81,7 +89,7 @@ class Registry:
 
 
 BUILTIN_NAMES = (
-    *("Read", "Write", "Edit", "MultiEdit", "Bash", "Glob", "Grep"),
+    *("Read", "Write", "Edit", "MultiEdit", "Bash", "Glob", "Grep", "BashOutput", "KillShell"),
     *("WebFetch", "WebSearch", "TodoWrite", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode"),
 )
 
@@ -89,17 +97,19 @@ BUILTIN_NAMES = (
 def builtin_tools(read_only: Callable[[str], bool] = lambda _command: False) -> tuple[Tool, ...]:
     from agentcli.tools.askuserquestion import AskUserQuestion
     from agentcli.tools.bash import Bash
+    from agentcli.tools.bashoutput import BashOutput
     from agentcli.tools.edit import Edit
     from agentcli.tools.enterplanmode import EnterPlanMode
     from agentcli.tools.exitplanmode import ExitPlanMode
     from agentcli.tools.glob import Glob
     from agentcli.tools.grep import Grep
+    from agentcli.tools.killshell import KillShell
     from agentcli.tools.multiedit import MultiEdit
     from agentcli.tools.read import Read
     from agentcli.tools.todowrite import TodoWrite
     from agentcli.tools.write import Write
 
     return (
-        *(Read(), Write(), Edit(), MultiEdit(), Bash(read_only), Glob(), Grep()),
+        *(Read(), Write(), Edit(), MultiEdit(), Bash(read_only), Glob(), Grep(), BashOutput(), KillShell()),
         *(TodoWrite(), AskUserQuestion(), EnterPlanMode(), ExitPlanMode()),
     )

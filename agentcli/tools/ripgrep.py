@@ -47,7 +47,13 @@ def find_ripgrep(environ: Mapping[str, str]) -> str | None:
 
 
 async def search(
-    arguments: Sequence[str], context: ToolContext, signal: AbortSignal, *, most: int, separator: bytes = b"\n"
+    arguments: Sequence[str],
+    context: ToolContext,
+    signal: AbortSignal,
+    *,
+    most: int,
+    separator: bytes = b"\n",
+    pass_descriptors: tuple[int, ...] = (),
 ) -> Found:
     """Lines of ripgrep's output, at most `most`. Never raises; after it no process is left."""
     program = find_ripgrep(context.environ)
@@ -59,6 +65,7 @@ async def search(
             cwd=context.cwd,
             environ=child_environment(context.environ),
             separate_errors=True,
+            pass_descriptors=pass_descriptors,
         )
     except OSError as error:
         return Found([], error=f"ripgrep could not be started: {(error.strerror or '').lower()}.")

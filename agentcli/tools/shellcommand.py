@@ -1,0 +1,160 @@
+"""One running shell command: its processes, its output, where it ended. The same in front and in the background.
+
+Owns the processes from start to end: whatever happens, after `stop` or `aclose` nothing of it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal as signals
+from collections.abc import Callable
+from enum import Enum
+
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.launch import Launch
+from agentcli.tools.base import ToolContext
+from agentcli.tools.environment import child_environment
+from agentcli.tools.output import CollectedOutput
+from agentcli.tools.process import Child, Pipe
+from agentcli.tools.strays import CALL_VARIABLE, SESSION_VARIABLE, end_marked, kill_marked, marked, new_mark
+
+_DRAIN = 0.2
+"""How long output may still come after the command has ended: somebody else may hold the pipe for ever."""
+SELF_CONTAINED = ("bubblewrap",)
+"""Launchers in whose sandboxes nothing outlives the first process."""
+
+
+class Ending(Enum):
+    EXITED = "exited"
+    TIMED_OUT = "timed out"
+    ABORTED = "aborted"
+
+
+class ShellCommand:
+    def __init__(self, text: str, child: Child, folder: Pipe, launch: Launch, output: CollectedOutput) -> None:
+        self.text = text
+        self.output = output
+        self.left_running = False
+        """Something of it was still there when it had ended, and was ended too."""
+        self.folder = ""
+        """The working directory that it ended in, as it said itself."""
+        self.mark: str | None = None
+        self._child = child
+        self._folder = folder
+        self._launch = launch
+        self._work = asyncio.get_running_loop().create_task(self._until_over(), name="shell command")
+
+    @classmethod
+    async def start(cls, text: str, context: ToolContext, output: CollectedOutput) -> ShellCommand:
+        """Raises OSError when there is no shell or no folder."""
+        mark = new_mark()
+        reading, writing = os.pipe()
+        folder = Pipe(reading)
+        launch: Launch | None = None
+        try:
+            try:
+                launch = _launch(text, context, mark, writing)
+                child = await Child.start(
+                    launch.arguments,
+                    cwd=context.cwd,
+                    environ=launch.environ,
+                    pass_descriptors=(writing, *launch.pass_descriptors),
+                )
+            finally:
+                os.close(writing)
+        except BaseException:
+            folder.close()
+            if launch is not None:
+                launch.close()
+            raise
+        command = cls(text, child, folder, launch, output)
+        if context.launcher.name not in SELF_CONTAINED:
+            command.mark = mark
+        return command
+
+    @property
+    def done(self) -> bool:
+        return self._work.done()
+
+    @property
+    def code(self) -> int:
+        return self._child.code or 0
+
+    def on_over(self, callback: Callable[[], None]) -> None:
+        self._work.add_done_callback(lambda _task: callback())
+
+    @property
+    def broken(self) -> bool:
+        """A bug in here ended the watching of it."""
+        return self.done and (self._work.cancelled() or self._work.exception() is not None)
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether it is over, after at most so long. A bug in here comes out here."""
+        done, _pending = await asyncio.wait({self._work}, timeout=seconds)
+        if done:
+            self._work.result()
+        return bool(done)
+
+    def terminate(self) -> None:
+        """Ask it to end. Synchronous, for use in abort callbacks."""
+        self._child.signal_group(signals.SIGTERM)
+
+    async def stop(self) -> None:
+        """End it: politely, then by force. It has its output and its exit code after."""
+        if not self.done:
+            await self._child.end()
+            await asyncio.wait({self._work})
+
+    async def aclose(self) -> None:
+        """End it at once. Also right in the middle of a cancellation; does nothing when it is over."""
+        await cancel_and_wait([self._work])
+
+    async def _until_over(self) -> None:
+        pump = asyncio.get_running_loop().create_task(self._pump(), name="shell output")
+        ended = False
+        try:
+            await self._child.wait()
+            await asyncio.wait({pump}, timeout=_DRAIN)
+            self.left_running = self._child.signal_group(0)
+            await self._child.end()
+            if self.mark is not None and await end_marked(self.mark):
+                self.left_running = True
+            ended = True
+            await asyncio.wait({pump}, timeout=_DRAIN)
+        finally:
+            try:
+                await cancel_and_wait([pump])
+            finally:
+                await self._close(escaped=not ended)
+        if not pump.cancelled():
+            pump.result()
+        await self.output.finish()
+
+    async def _close(self, *, escaped: bool) -> None:
+        try:
+            await self._child.aclose()
+        finally:
+            if escaped and self.mark is not None:
+                kill_marked(self.mark)
+            said = self._folder.read_now().decode("utf-8", errors="surrogateescape").removesuffix("\n")
+            self.folder = said.rpartition("\n")[2]
+            self._folder.close()
+            self._launch.close()
+
+    async def _pump(self) -> None:
+        while data := await self._child.output.read():
+            await self.output.add(data)
+
+
+def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Launch:
+    shell = shutil.which("bash", path=context.environ.get("PATH")) or "/bin/sh"
+    # Where a `cd` has led is told at the end, and by a trap for when that is not reached: a command may `exit`, or set
+    # a trap of its own. Through /dev/fd because some shells know only descriptors below ten.
+    tell = f"pwd -P >/dev/fd/{descriptor}"
+    script = f'trap "{tell}" EXIT\neval "$1"\nset -- $?\n{tell}\nexit "$1"'
+    environ = marked(child_environment(context.environ), CALL_VARIABLE, mark)
+    if context.shells is not None:
+        environ = marked(environ, SESSION_VARIABLE, context.shells.mark)
+    return context.launcher.launch([shell, "-c", script, shell, text], context.cwd, environ)

@@ -1,0 +1,153 @@
+"""The background commands of a session: at most so many, all ended with it.
+
+Tools put commands here and ask for them by id; the engine takes the changes for its events; a front end can send the
+command that runs in front here too (`detach`). Nothing here decides what may run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from agentcli.core.frozen import frozen
+from agentcli.core.launch import Launcher
+from agentcli.core.plaintext import plain_line
+from agentcli.tools.process import exit_text
+from agentcli.tools.shellcommand import SELF_CONTAINED, ShellCommand
+from agentcli.tools.strays import Watch, end_marked, new_mark
+
+MOST_RUNNING = 20
+_MOST_KEPT = 40
+"""With those that have ended: their last output can still be asked for."""
+
+Status = Literal["running", "completed", "failed", "killed"]
+
+
+@frozen
+class BackgroundTask:
+    """A background command as it is at one moment, for people."""
+
+    id: str
+    command: str
+    status: Status
+    summary: str
+    """How it ended; empty while it runs."""
+
+
+@dataclass(slots=True)
+class Shell:
+    """A background command. Changed by `Shells` only, but for `told`."""
+
+    id: str
+    command: ShellCommand
+    status: Status = "running"
+    told: bool = False
+    """The model knows that it has ended."""
+    stopping: bool = False
+
+    @property
+    def ended(self) -> str:
+        """How it ended, in words; empty while it runs."""
+        if self.status == "running":
+            return ""
+        return "killed" if self.status == "killed" else exit_text(self.command.code)
+
+    @property
+    def task(self) -> BackgroundTask:
+        return BackgroundTask(self.id, plain_line(self.command.text), self.status, self.ended)
+
+
+class Shells:
+    """One per session; lives on one event loop. `aclose` it."""
+
+    def __init__(self) -> None:
+        self.mark = new_mark()
+        """In the environment of everything the session starts."""
+        self._shells: dict[str, Shell] = {}
+        self._count = 0
+        self._changes: list[BackgroundTask] = []
+        self._in_front: dict[str, asyncio.Event] = {}
+        self._watch = Watch()
+        self._used = False
+
+    async def prepare(self, launcher: Launcher) -> None:
+        """Before a command is started: nothing may outlive this process, not even when it is killed."""
+        if launcher.name not in SELF_CONTAINED:
+            self._used = True
+            await self._watch.start(self.mark)
+
+    # ------------------------------------------------------------------------------------------- what runs in front
+
+    @contextlib.contextmanager
+    def in_front(self, call_id: str) -> Iterator[asyncio.Event]:
+        """While a command runs in front: an event that is set when somebody wants it in the background."""
+        wanted = self._in_front[call_id] = asyncio.Event()
+        try:
+            yield wanted
+        finally:
+            if self._in_front.get(call_id) is wanted:
+                del self._in_front[call_id]
+
+    def detach(self, tool_use_id: str) -> bool:
+        """Send the command that this call runs to the background; false if it runs none, or there is no room."""
+        wanted = self._in_front.get(tool_use_id)
+        if wanted is None or self.full:
+            return False
+        wanted.set()
+        return True
+
+    # ------------------------------------------------------------------------------------------- in the background
+
+    @property
+    def full(self) -> bool:
+        return sum(shell.status == "running" for shell in self._shells.values()) >= MOST_RUNNING
+
+    def add(self, command: ShellCommand) -> Shell:
+        """Take over a running command; whoever started it has nothing to do with it any more."""
+        self._count += 1
+        shell = Shell(f"bash_{self._count}", command)
+        self._shells[shell.id] = shell
+        over = [each for each in self._shells.values() if each.status != "running"]
+        for old in over[: max(0, len(self._shells) - _MOST_KEPT)]:
+            del self._shells[old.id]
+        self._changes.append(shell.task)
+        command.on_over(lambda: self._over(shell))
+        return shell
+
+    def get(self, shell_id: str) -> Shell | None:
+        return self._shells.get(shell_id)
+
+    def known(self) -> list[Shell]:
+        """The oldest first, also those that have ended."""
+        return list(self._shells.values())
+
+    def take_changes(self) -> list[BackgroundTask]:
+        """What has begun or ended since this was last asked."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    async def stop(self, shell: Shell) -> None:
+        shell.stopping = True
+        await shell.command.stop()
+
+    async def aclose(self) -> None:
+        """End everything: SIGTERM, two seconds, SIGKILL; all at the same time."""
+        shells = [shell for shell in self._shells.values() if not shell.command.done]
+        try:
+            await asyncio.gather(*(self.stop(shell) for shell in shells))
+            if self._used:
+                await end_marked(self.mark)
+        finally:
+            for shell in shells:
+                await shell.command.aclose()
+            self._watch.close()
+
+    def _over(self, shell: Shell) -> None:
+        if shell.stopping or shell.command.broken:
+            shell.status = "killed"
+        else:
+            shell.status = "completed" if shell.command.code == 0 else "failed"
+        self._changes.append(shell.task)

@@ -1,0 +1,142 @@
+"""Processes that left their group (setsid, daemons): known by a mark that they inherit in their environment.
+
+Linux only, through /proc; elsewhere nothing is found and a group is all that can be ended. A process that cleans its
+environment escapes this too: only a sandbox holds everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Mapping
+
+from agentcli.core.aio import cancel_and_wait
+from agentcli.tools.builtin import in_thread
+
+SESSION_VARIABLE = "AGENTCLI_SESSION"
+CALL_VARIABLE = "AGENTCLI_CALL"
+_GRACE = 0.2
+_POLL = 0.02
+_ROUNDS = 5
+
+_WATCH = """\
+exec 3<&0 </dev/null >/dev/null 2>&1
+(
+trap '' HUP INT TERM
+read -r _ <&3
+for round in 1 2 3 4 5; do
+  found=$(grep -lsF -- "$1" /proc/[0-9]*/environ) || exit 0
+  for file in $found; do pid=${file#/proc/}; kill -KILL "${pid%/environ}"; done
+done
+) &
+"""
+"""Waits for the end of its input, which comes when whoever holds the other end is gone, then ends what is marked. It is
+nobody's child, so that an exit which kills all children leaves it to finish the work."""
+
+
+def new_mark() -> str:
+    """Not to be found by chance: it decides about who is killed."""
+    return os.urandom(12).hex()
+
+
+def marked(environ: Mapping[str, str], variable: str, mark: str) -> dict[str, str]:
+    """The environment with a mark. Those that are there stay: an agent may have been started by another one."""
+    before = environ.get(variable)
+    return {**environ, variable: f"{before}:{mark}" if before else mark}
+
+
+def find_marked(mark: str) -> list[int]:
+    """The living processes with this mark. Blocking; some milliseconds."""
+    if not sys.platform.startswith("linux"):
+        return []
+    wanted = mark.encode()
+    found: list[int] = []
+    for name in os.listdir("/proc"):  # noqa: PTH208 - paths of hundreds of processes would be made for nothing
+        if not name.isdigit():
+            continue
+        try:
+            # Processes of others refuse, and those that have ended but were not waited for have none.
+            descriptor = os.open(f"/proc/{name}/environ", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            content = b""
+            while piece := os.read(descriptor, 1 << 17):
+                content += piece
+            if wanted in content:
+                found.append(int(name))
+        except OSError:
+            continue
+        finally:
+            os.close(descriptor)
+    return found
+
+
+def kill_marked(mark: str) -> None:
+    """At once, and again until nobody is found: one that is killed may just have started another."""
+    for _round in range(_ROUNDS):
+        if not _signal_marked(mark, signal.SIGKILL):
+            return
+
+
+async def end_marked(mark: str) -> bool:
+    """SIGTERM, and SIGKILL a moment later. True if there was anybody."""
+    if not await in_thread(_signal_marked, mark, signal.SIGTERM):
+        return False
+    for _look in range(int(_GRACE / _POLL)):
+        if not await in_thread(find_marked, mark):
+            return True
+        await asyncio.sleep(_POLL)
+    await in_thread(kill_marked, mark)
+    return True
+
+
+def _signal_marked(mark: str, number: int) -> bool:
+    pids = [pid for pid in find_marked(mark) if pid != os.getpid()]
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+    return bool(pids)
+
+
+class Watch:
+    """Ends what is marked when this process is gone without having been able to do it itself, also by `kill -9`."""
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+
+    async def start(self, mark: str) -> None:
+        """Does nothing where there is no /proc, or when there is a watch already. Never raises."""
+        if self._descriptor is not None or not sys.platform.startswith("linux"):
+            return
+        reading, self._descriptor = os.pipe()
+        starting = asyncio.get_running_loop().create_task(_started(mark, reading), name="watch")
+        try:
+            await asyncio.shield(starting)
+        except OSError:
+            self.close()
+        except asyncio.CancelledError:
+            await asyncio.wait({starting})
+            raise
+        finally:
+            await cancel_and_wait([starting])
+            os.close(reading)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+async def _started(mark: str, descriptor: int) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *("/bin/sh", "-c", _WATCH, "sh", mark),
+        stdin=descriptor,
+        cwd="/",
+        env={"PATH": os.defpath},
+        start_new_session=True,
+    )
+    await process.wait()
