@@ -257,9 +257,8 @@ class _Assembly:
         from agentcli.permissions.sandbox.choose import Surroundings, choose
 
         cache_dir = self.paths.cache_dir
-        around = Surroundings(
-            environ=self.environ, temp_root=Path(self.environ.get("TMPDIR") or tempfile.gettempdir()), cache_dir=cache_dir
-        )
+        temp_root = Path(self.environ.get("TMPDIR") or tempfile.gettempdir())
+        around = Surroundings(environ=self.environ, temp_root=temp_root, cache_dir=cache_dir)
         chosen = choose(mode, self._sandbox_rules(policy, results_dir), around)
         if chosen.warning:
             self.notices.append(ev.NoticeRaised(text=chosen.warning, level="warning", code="sandbox"))
@@ -269,7 +268,7 @@ class _Assembly:
         from agentcli.permissions.sandbox.denied import DeniedFiles
         from agentcli.permissions.sandbox.plan import SandboxRules
 
-        home = policy.home
+        home = Path(os.path.realpath(policy.home)) if policy.home else None
         hides = self._hides(policy)
         specs = [rule.spec for rule in policy.deny if rule.spec is not None and rule.tool in READING_TOOLS]
 
