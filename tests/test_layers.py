@@ -21,6 +21,7 @@ RANK = {
     "hooks": 2,
     "session": 2,
     "context": 2,
+    "workspace": 2,
     "mcp": 2,
     "memory": 2,
     "skills": 2,

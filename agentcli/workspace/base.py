@@ -1,0 +1,63 @@
+"""The values of the workspace: what changed, and what an undo did. Owns no files and runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+ChangeKind = Literal["added", "modified", "deleted"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    path: str
+    """Absolute."""
+    kind: ChangeKind
+    added: int | None
+    """Lines; None for what is not text."""
+    removed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file that was left alone, and why: half a sentence for people."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UndoReport:
+    """What became of an undo or redo. Paths are absolute."""
+
+    done: bool
+    """False: there was nothing to put back, or no way to; `text` says which."""
+    text: str = ""
+    prompt_id: str = ""
+    """The message that began the submission."""
+    restored: tuple[str, ...] = ()
+    """Files with their old content again."""
+    deleted: tuple[str, ...] = ()
+    """Files that were not there before, and are gone again."""
+    kept: tuple[Kept, ...] = ()
+
+    @property
+    def touched(self) -> tuple[str, ...]:
+        return (*self.restored, *self.deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One folder at one moment. Paths are relative to it, as the file system spells them."""
+
+    tree: str
+    """The id of a tree in the shadow repository."""
+    empty: frozenset[str] = frozenset()
+    """Folders with nothing in them: a tree cannot hold those."""
+    uncovered: Mapping[str, str] = field(default_factory=dict)
+    """Files without a copy (too large, unreadable), with a stamp that changes when they do."""
+
+
+class SnapshotError(Exception):
+    """A snapshot could not be taken or read; the text is a sentence for people."""

@@ -1,0 +1,204 @@
+"""Runs git on a shadow repository, so that nothing of the folder's own repository is obeyed, run or changed.
+
+The repository's folder lies elsewhere and is named outright, so the folder's `.git` (configuration, hooks, index,
+stash, refs) is never opened. Nothing of the user's environment or configuration comes through either. What is left is
+what the tree itself holds: `.gitignore`, which is obeyed on purpose, and `.gitattributes`, which `info/attributes`
+of the shadow overrides, so that bytes stay what they are and no filter has a name to be found by (S1, S12).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.core.aio import cancel_and_wait
+from agentcli.workspace.base import SnapshotError
+
+OUTPUT_LIMIT = 64 * 1024 * 1024
+_CHUNK = 1 << 16
+_SETTINGS = (
+    "core.bare=false",
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.autocrlf=false",
+    "core.safecrlf=false",
+    "core.fileMode=true",
+    "core.symlinks=true",
+    "core.quotePath=false",
+    "core.compression=1",
+    "core.fsync=none",
+    "core.untrackedCache=false",
+    "gc.auto=0",
+    "protocol.allow=never",
+    "submodule.recurse=false",
+    "diff.ignoreSubmodules=all",
+    "diff.renames=false",
+)
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+
+def find_git(search_path: str | None, folders: Sequence[Path]) -> str | None:
+    """The git to run: never one that lies inside a working directory, where the agent could have put it."""
+    kept = []
+    for entry in (os.defpath if search_path is None else search_path).split(os.pathsep):
+        if not entry.startswith("/"):
+            continue
+        real = Path(os.path.realpath(entry))
+        if not any(real.is_relative_to(folder) for folder in folders):
+            kept.append(entry)
+    return shutil.which("git", path=os.pathsep.join(kept)) if kept else None
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    program: str
+    git_dir: Path
+    work_tree: Path
+    folder: Path
+    """Where it runs: the work tree or a folder in it. Paths that it takes and gives are relative to this."""
+    index: Path
+
+    async def run(
+        self, *arguments: str, input: bytes = b"", seconds: float, settings: Sequence[str] = (), cut: int | None = None
+    ) -> bytes:
+        """The output. Raises `SnapshotError`. With `cut` output beyond that many bytes is dropped, else it is an error.
+
+        When this returns or raises, the process has ended.
+        """
+        command = [self.program, "--literal-pathspecs", "--no-pager"]
+        for setting in (*_SETTINGS, *settings):
+            command += ["-c", setting]
+        try:
+            process = await _started(command + list(arguments), self.folder, self._environ())
+        except OSError as error:
+            raise SnapshotError(f"git cannot be started: {error.strerror}") from error
+        work = asyncio.get_running_loop().create_task(_talk(process, input, cut))
+        try:
+            async with asyncio.timeout(seconds):
+                output, errors = await work
+        except TimeoutError as error:
+            raise SnapshotError(f"git took longer than {seconds:g} seconds") from error
+        finally:
+            await _end(process, work)
+        if process.returncode != 0 and cut is None:
+            said = errors.decode("utf-8", "replace").strip().splitlines()
+            raise SnapshotError(f"git {arguments[0]} failed: {said[-1][:300] if said else process.returncode}")
+        return output
+
+    def _environ(self) -> dict[str, str]:
+        home = str(self.git_dir)
+        return {
+            "PATH": os.defpath,
+            "HOME": home,
+            "XDG_CONFIG_HOME": home,
+            "LC_ALL": "C",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_DIR": home,
+            "GIT_WORK_TREE": str(self.work_tree),
+            "GIT_INDEX_FILE": str(self.index),
+        }
+
+
+async def _started(command: list[str], folder: Path, environ: dict[str, str]) -> asyncio.subprocess.Process:
+    """Cancelled in the middle of a start, nobody would know the process: wait for it, then end it."""
+    starting = asyncio.get_running_loop().create_task(
+        asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=folder,
+            env=environ,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait({starting})
+        if starting.exception() is None:
+            process = starting.result()
+            _kill(process)
+            await process.wait()
+        raise
+
+
+async def _talk(process: asyncio.subprocess.Process, input: bytes, cut: int | None) -> tuple[bytes, bytes]:
+    feeding = asyncio.get_running_loop().create_task(_feed(process, input))
+    complaining = asyncio.get_running_loop().create_task(_read(process.stderr, 65_536, process, True))
+    try:
+        limit = OUTPUT_LIMIT if cut is None else cut
+        output = await _read(process.stdout, limit, process, cut is not None)
+        errors = await complaining
+        await feeding
+        await process.wait()
+        return output, errors
+    finally:
+        await cancel_and_wait([feeding, complaining])
+
+
+async def _feed(process: asyncio.subprocess.Process, input: bytes) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(input)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+async def _read(
+    stream: asyncio.StreamReader | None, limit: int, process: asyncio.subprocess.Process, may_cut: bool
+) -> bytes:
+    assert stream is not None
+    parts: list[bytes] = []
+    size = 0
+    while data := await stream.read(_CHUNK):
+        parts.append(data)
+        size += len(data)
+        if size > limit:
+            if not may_cut:
+                raise SnapshotError("the folder holds too many files")
+            _kill(process)
+            break
+    return b"".join(parts)[:limit]
+
+
+async def _end(process: asyncio.subprocess.Process, work: asyncio.Task[tuple[bytes, bytes]]) -> None:
+    if process.returncode is None:
+        _kill(process)
+    await cancel_and_wait([work])
+    if not work.cancelled():
+        work.exception()
+    # SIGKILL cannot be ignored, so this wait ends by itself: it is waited for even when cancelled.
+    waiting = asyncio.get_running_loop().create_task(process.wait())
+    cancelled: asyncio.CancelledError | None = None
+    while not waiting.done():
+        try:
+            await asyncio.wait({waiting})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    _close(process)
+    if cancelled is not None:
+        raise cancelled
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _close(process: asyncio.subprocess.Process) -> None:
+    transport = getattr(process, "_transport", None)
+    if transport is not None:
+        transport.close()

@@ -1,0 +1,359 @@
+"""The history of the working directories: a snapshot before every call that may write, and the way back.
+
+Implements the `Workspace` port of the loop. Owns the shadows of all folders and the session's journal; serialises all
+work on them. Nothing here raises for what happens in the world: a snapshot that fails costs the undo, never the work,
+and is told once. What counts as the agent's is everything that changed between the first such call of a submission
+and the submission's end; what changed after that is the person's and is never overwritten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeVar
+
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.messages import Json
+from agentcli.workspace.base import FileChange, Snapshot, SnapshotError, UndoReport
+from agentcli.workspace.git import find_git
+from agentcli.workspace.journal import Journal, Roots, Submission
+from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
+from agentcli.workspace.shadow import Shadow, in_thread
+from agentcli.workspace.undo import Undoing
+
+T = TypeVar("T")
+PATIENCE_SECONDS = 10.0
+DIFF_LIMIT = 200_000
+_MOST_NESTED = 16
+_PATH_FIELDS = ("file_path", "notebook_path")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where snapshots are kept, and for whom."""
+
+    state_dir: Path
+    session_id: str
+    search_path: str | None = None
+    """Where git is looked for (PATH)."""
+    patience: float = PATIENCE_SECONDS
+    """Seconds that a call waits for its snapshot at most."""
+
+    @property
+    def folder(self) -> Path:
+        return self.state_dir / "snapshots"
+
+
+@dataclass(slots=True)
+class _Open:
+    """What is known of the submission that runs."""
+
+    prompt_id: str
+    record: Submission | None = None
+    forced: dict[str, set[str]] = field(default_factory=dict)
+
+
+class History:
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._lock = asyncio.Lock()
+        self._shadows: dict[str, Shadow] = {}
+        self._journal: Journal | None = None
+        self._open: _Open | None = None
+        self._notices: list[str] = []
+        self._told: set[str] = set()
+        self._pruning: asyncio.Task[None] | None = None
+
+    # ------------------------------------------------------------------------------------------------ the loop's side
+
+    def begin(self, prompt_id: str) -> None:
+        """A submission begins. Nothing is looked at before something may change (S1)."""
+        self._open = _Open(prompt_id)
+
+    async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
+        async with self._lock:
+            await self._quietly(self._before_change(call_id, input, cwd, working_dirs))
+
+    async def _before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
+        opened = self._open = self._open or _Open("")
+        journal = await self._journal_read()
+        if opened.record is None:
+            await self._settle(journal)
+            opened.record = journal.begin(opened.prompt_id)
+        record = opened.record
+        roots = _distinct(working_dirs)
+        self._note_target(input, cwd, roots, opened, journal)
+        snapshots = await self._take([*roots, *(Path(root) for root in record.before)], opened, record)
+        fresh = {root: snapshot for root, snapshot in snapshots.items() if root not in record.before}
+        if fresh:
+            await in_thread(lambda: journal.note_before(record, fresh))
+        trees = {root: snapshot.tree for root, snapshot in snapshots.items()}
+        await in_thread(lambda: journal.note_call(record, call_id, trees))
+        self._start_pruning()
+
+    async def end(self) -> None:
+        """The submission is over: what changes from here on is the person's."""
+        opened, self._open = self._open, None
+        if opened is None or opened.record is None or not opened.record.before:
+            return
+        async with self._lock:
+            await self._quietly(self._end(opened, opened.record))
+
+    async def _end(self, opened: _Open, record: Submission) -> None:
+        journal = await self._journal_read()
+        after = await self._take([Path(root) for root in record.before], opened, record)
+        after = {root: after.get(root, record.before[root]) for root in record.before}
+        await in_thread(lambda: journal.note_after(record, after))
+
+    def take_notice(self) -> str | None:
+        return self._notices.pop(0) if self._notices else None
+
+    async def aclose(self) -> None:
+        if self._pruning is not None:
+            await cancel_and_wait([self._pruning])
+        async with self._lock:
+            shadows, self._shadows = list(self._shadows.values()), {}
+
+            def closed() -> None:
+                for shadow in shadows:
+                    shadow.close()
+
+            await in_thread(closed)
+
+    # ------------------------------------------------------------------------------------------------ the person's side
+
+    async def changes(self, whole_session: bool = False) -> list[FileChange]:
+        """What the last submission changed that has not been undone, or all that changed since the session began."""
+        async with self._lock:
+            found = await self._asked(self._changes(whole_session))
+            return found if isinstance(found, list) else []
+
+    async def _changes(self, whole_session: bool) -> list[FileChange]:
+        changes = []
+        for shadow, before, after in await self._span(whole_session):
+            for path, one in sorted((await shadow.compare(before.tree, after.tree, numbers=True)).items()):
+                kind = "modified" if one.before.exists and one.after.exists else "deleted"
+                if not one.before.exists:
+                    kind = "added"
+                changes.append(FileChange(str(shadow.root / path), kind, one.added, one.removed))  # type: ignore[arg-type]
+        return changes
+
+    async def diff(self, whole_session: bool = False) -> str:
+        async with self._lock:
+            found = await self._asked(self._diff(whole_session))
+            return found if isinstance(found, str) else ""
+
+    async def _diff(self, whole_session: bool) -> str:
+        parts = []
+        for shadow, before, after in await self._span(whole_session):
+            parts.append(await shadow.patch(before.tree, after.tree, DIFF_LIMIT))
+        text = "".join(parts)
+        return text if len(text) < DIFF_LIMIT else f"{text[:DIFF_LIMIT]}\n[The rest of the diff is not shown.]\n"
+
+    async def undo(self) -> UndoReport:
+        return await self._put_back(again=False)
+
+    async def redo(self) -> UndoReport:
+        return await self._put_back(again=True)
+
+    async def _put_back(self, again: bool) -> UndoReport:
+        async with self._lock:
+            report = await self._asked(self._reversed(again))
+            return report if isinstance(report, UndoReport) else UndoReport(False, str(report))
+
+    async def _reversed(self, again: bool) -> UndoReport:
+        journal = await self._journal_read()
+        await self._settle(journal)
+        target = journal.to_redo() if again else journal.to_undo()
+        if target is None:
+            return UndoReport(False, self._nothing(journal, again))
+        assert target.after is not None
+        undoing = Undoing(target.prompt_id)
+        for root, was in target.before.items():
+            now_wanted, now_expected = (target.after[root], was) if again else (was, target.after[root])
+            if now_wanted == now_expected:
+                continue
+            shadow = await self._shadow(Path(root))
+            await undoing.folder(shadow, now_expected, now_wanted, self._place.patience)
+        await in_thread(lambda: journal.note_undone(target, not again))
+        return undoing.report(() if again else target.missed)
+
+    def _nothing(self, journal: Journal, again: bool) -> str:
+        if again:
+            return "There is nothing to do again."
+        missed = [text for one in journal.submissions for text in one.missed]
+        if missed:
+            return f"There is nothing that can be undone. {missed[-1]}"
+        if any(one.undone for one in journal.submissions):
+            return "There is nothing more to undo in this session."
+        return "There is nothing to undo: no files were changed in this session."
+
+    # ------------------------------------------------------------------------------------------------------ snapshots
+
+    async def _take(self, roots: Iterable[Path], opened: _Open, record: Submission) -> Roots:
+        """Snapshots of these folders and of the repositories inside them. Folders that fail are left out."""
+        taken: Roots = {}
+        waiting = list(dict.fromkeys(roots))
+        deadline = asyncio.get_running_loop().time() + self._place.patience
+        while waiting:
+            results = await asyncio.gather(*(self._take_one(root, opened, deadline) for root in waiting))
+            found: list[Path] = []
+            for root, result in zip(waiting, results, strict=True):
+                if isinstance(result, str):
+                    await self._missed(record, root, result)
+                    continue
+                taken[str(root)] = result
+                found += [root / name for name in self._shadows[str(root)].nested]
+            room = max(0, _MOST_NESTED - len(taken))
+            waiting = [root for root in found if str(root) not in taken][:room]
+        return taken
+
+    async def _take_one(self, root: Path, opened: _Open, deadline: float) -> Snapshot | str:
+        left = deadline - asyncio.get_running_loop().time()
+        try:
+            shadow = await self._shadow(root)
+            snapshot = await shadow.take(max(left, 0.1), opened.forced.get(str(root), ()))
+            await in_thread(lambda: shadow.hold(self._place.session_id, snapshot.tree))
+        except SnapshotError as error:
+            return str(error)
+        except OSError as error:
+            return (error.strerror or str(error)).lower()
+        return snapshot
+
+    async def _missed(self, record: Submission, root: Path, reason: str) -> None:
+        text = f"Changes in {root} cannot be undone: {reason}."
+        journal = await self._journal_read()
+        await in_thread(lambda: journal.note_missed(record, text))
+        if text not in self._told:
+            self._told.add(text)
+            self._notices.append(text)
+
+    def _note_target(
+        self, input: Json, cwd: Path, roots: Sequence[Path], opened: _Open, journal: Journal
+    ) -> None:  # fmt: skip
+        """A file that a call names is kept even when it is ignored; one outside the folders cannot be."""
+        given = next((input[name] for name in _PATH_FIELDS if isinstance(input.get(name), str)), None)
+        if not given or "\0" in given:
+            return
+        path = Path(os.path.normpath(cwd / given))
+        real = Path(os.path.realpath(path.parent)) / path.name
+        for root in sorted(roots, key=lambda root: len(root.parts), reverse=True):
+            if real.is_relative_to(root) and real != root:
+                opened.forced.setdefault(str(root), set()).add(real.relative_to(root).as_posix())
+                return
+        if opened.record is not None:
+            journal.note_missed(opened.record, f"{real} is outside the working directories and stays as it is.")
+
+    async def _settle(self, journal: Journal) -> None:
+        """End what a killed process left open: its changes count up to now, because nobody knows better."""
+        for one in journal.open_ended():
+            if self._open is not None and one is self._open.record:
+                continue
+            after = await self._take([Path(root) for root in one.before], _Open(""), one)
+            whole = {root: after.get(root, one.before[root]) for root in one.before}
+            await in_thread(lambda one=one, whole=whole: journal.note_after(one, whole))  # type: ignore[misc]
+
+    async def _span(self, whole_session: bool) -> list[tuple[Shadow, Snapshot, Snapshot]]:
+        journal = await self._journal_read()
+        running = self._open.record if self._open is not None else None
+        await self._settle(journal)
+        last = running or journal.to_undo()
+        chosen = journal.submissions if whole_session else [last] if last is not None else []
+        first: Roots = {}
+        for one in chosen:
+            for root, snapshot in one.before.items():
+                first.setdefault(root, snapshot)
+        if whole_session or (last is not None and last.after is None):
+            record = last or (chosen[-1] if chosen else Submission(0, ""))
+            after: Mapping[str, Snapshot] = await self._take([Path(root) for root in first], _Open(""), record)
+        else:
+            after = last.after or {} if last is not None else {}
+        return [
+            (await self._shadow(Path(root)), before, after[root])
+            for root, before in first.items()
+            if root in after and after[root] != before
+        ]
+
+    # -------------------------------------------------------------------------------------------------------- plumbing
+
+    async def _journal_read(self) -> Journal:
+        if self._journal is None:
+            folder = self._place.folder / "sessions"
+            journal = Journal(folder / f"{self._place.session_id}.jsonl")
+
+            def opened() -> None:
+                _private(folder)
+                journal.load()
+
+            await in_thread(opened)
+            self._journal = journal
+        return self._journal
+
+    async def _shadow(self, root: Path) -> Shadow:
+        shadow = self._shadows.get(str(root))
+        if shadow is None:
+            program = find_git(self._place.search_path, [Path(name) for name in self._shadows] + [root])
+            if program is None:
+                raise SnapshotError("git was not found; install it to be able to undo")
+            place = self._place.folder / "folders" / _key(root)
+            shadow = Shadow(
+                program, root, place, f"index.{self._place.session_id}.{os.getpid()}", self._place.state_dir
+            )
+
+            def opened(shadow: Shadow = shadow) -> None:
+                _private(place)
+                shadow.open()
+
+            await in_thread(opened)
+            self._shadows[str(root)] = shadow
+        return shadow
+
+    async def _quietly(self, work: Awaitable[None]) -> None:
+        result = await self._asked(work)
+        if isinstance(result, str) and result not in self._told:
+            self._told.add(result)
+            self._notices.append(result)
+
+    async def _asked(self, work: Awaitable[T]) -> T | str:
+        """What comes of it, or a sentence about what went wrong."""
+        try:
+            return await work
+        except SnapshotError as error:
+            return f"Changes cannot be undone: {error}."
+        except OSError as error:
+            return f"Changes cannot be undone: {(error.strerror or str(error)).lower()}."
+
+    def _start_pruning(self) -> None:
+        """Once a process, beside the work, and seldom: it may take a while."""
+        if self._pruning is None:
+            pruning = Pruning(self._place.folder, PRUNE_EVERY_SECONDS)
+            shadows = list(self._shadows.values())
+            self._pruning = asyncio.get_running_loop().create_task(pruning.run(shadows), name="prune snapshots")
+
+
+def _distinct(folders: Sequence[Path]) -> list[Path]:
+    """Without folders that lie in another one."""
+    return [
+        one
+        for one in dict.fromkeys(folders)
+        if not any(one != other and one.is_relative_to(other) for other in folders)
+    ]
+
+
+def _key(root: Path) -> str:
+    name = "".join(ch if ch.isalnum() and ch.isascii() else "-" for ch in root.name)[:40]
+    return f"{name}-{sha256(os.fsencode(root)).hexdigest()[:16]}"
+
+
+def _private(folder: Path) -> None:
+    missing = []
+    current = folder
+    while not current.exists():
+        missing.append(current)
+        current = current.parent
+    for one in reversed(missing):
+        one.mkdir(mode=0o700, exist_ok=True)

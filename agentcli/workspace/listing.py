@@ -1,0 +1,122 @@
+"""Sorts out what git lists of a folder: what is new, changed, gone, empty, too large or a repository of its own.
+
+Looks at the disk and changes nothing. Blocking; called in a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LARGEST_FILE = 5 * 1024 * 1024
+_DEEPEST_LOOK = 2_000
+"""How many entries of new folders are looked at to tell whether they are empty."""
+
+
+@dataclass(slots=True)
+class Listed:
+    """`git ls-files -t`, by kind. Folders are listed without the slash at their end."""
+
+    others: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+
+def parse_listing(output: bytes) -> Listed:
+    listed = Listed()
+    for entry in output.split(b"\0"):
+        if len(entry) < 3:
+            continue
+        tag, path = entry[:1], os.fsdecode(entry[2:])
+        if tag == b"?":
+            (listed.folders if path.endswith("/") else listed.others).append(path.rstrip("/"))
+        elif tag == b"R":
+            listed.removed.append(path)
+        elif tag == b"C":
+            listed.changed.append(path)
+    gone = set(listed.removed)
+    listed.changed = [path for path in listed.changed if path not in gone]
+    return listed
+
+
+@dataclass(slots=True)
+class Folders:
+    nested: list[str] = field(default_factory=list)
+    """Repositories of their own."""
+    empty: list[str] = field(default_factory=list)
+    filled: list[str] = field(default_factory=list)
+
+
+def sort_folders(root: Path, folders: Iterable[str]) -> Folders:
+    """Untracked folders by what they are. An empty one is named by its deepest folders."""
+    found = Folders()
+    looks = _DEEPEST_LOOK
+    for folder in folders:
+        if os.path.lexists(root / folder / ".git"):
+            found.nested.append(folder)
+            continue
+        leaves: list[str] = []
+        waiting, holds_files = [folder], False
+        while waiting and not holds_files:
+            current = waiting.pop()
+            deeper = []
+            with contextlib.suppress(OSError), os.scandir(root / current) as entries:
+                for entry in entries:
+                    looks -= 1
+                    if looks < 0 or not entry.is_dir(follow_symlinks=False):
+                        holds_files = True
+                        break
+                    deeper.append(f"{current}/{entry.name}")
+            waiting += deeper
+            if not deeper:
+                leaves.append(current)
+        if holds_files:
+            found.filled.append(folder)
+        else:
+            found.empty += leaves
+    return found
+
+
+def folders_among(root: Path, paths: Iterable[str]) -> list[str]:
+    """Which of these files have become folders."""
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if stat.S_ISDIR(os.lstat(root / path).st_mode):
+                found.append(path)
+    return found
+
+
+@dataclass(slots=True)
+class Sorted:
+    add: list[str] = field(default_factory=list)
+    remove: list[str] = field(default_factory=list)
+    uncovered: dict[str, str] = field(default_factory=dict)
+
+
+def sort_files(root: Path, new: Sequence[str], changed: Sequence[str], removed: Iterable[str]) -> Sorted:
+    """What the index has to take in and let go. A file that is too large or unreadable is let go: no copy is better
+    than a wrong one."""
+    result = Sorted(remove=list(removed))
+    tracked = set(changed)
+    for path in dict.fromkeys((*new, *changed)):
+        try:
+            status = os.lstat(root / path)
+        except OSError:
+            keep = False
+        else:
+            is_file = stat.S_ISREG(status.st_mode)
+            keep = is_file or stat.S_ISLNK(status.st_mode)
+            if is_file and (status.st_size > LARGEST_FILE or not os.access(root / path, os.R_OK)):
+                result.uncovered[path] = f"{status.st_size} {status.st_mtime_ns}"
+                keep = False
+        if keep:
+            result.add.append(path)
+        elif path in tracked:
+            result.remove.append(path)
+    return result

@@ -1,0 +1,101 @@
+"""Throws old snapshots away: sessions of more than 30 days, folders nobody has worked in since, and excess.
+
+Runs beside the work, at most once a day for all folders together, and may be cancelled at any point.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentcli.workspace.base import SnapshotError
+from agentcli.workspace.shadow import Shadow, in_thread
+
+KEEP_SECONDS = 30 * 86_400
+KEEP_WHEN_LARGE_SECONDS = 3 * 86_400
+LARGEST_SHADOW = 2 * 1024**3
+PRUNE_EVERY_SECONDS = 86_400
+_STALE_INDEX_SECONDS = 86_400
+_TIDY_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    folder: Path
+    every: float
+
+    async def run(self, in_use: Iterable[Shadow]) -> None:
+        shadows = list(in_use)
+        try:
+            # File times are wall-clock times, so this is measured against the wall clock too.
+            if not await in_thread(lambda: self._due(time.time())):
+                return
+            kept = {shadow.place for shadow in shadows}
+            await in_thread(lambda: self._drop_old(kept, time.time()))
+            for shadow in shadows:
+                if await in_thread(lambda shadow=shadow: shrink(shadow.place, time.time())):  # type: ignore[misc]
+                    await shadow.tidy(_TIDY_SECONDS)
+        except (OSError, SnapshotError):
+            # Old copies take room and do no harm; the next day brings another chance.
+            return
+
+    def _due(self, now: float) -> bool:
+        mark = self.folder / "pruned"
+        if (age := _age(mark, now)) is not None and age < self.every:
+            return False
+        mark.touch(mode=0o600)
+        os.utime(mark)
+        return True
+
+    def _drop_old(self, in_use: set[Path], now: float) -> None:
+        for journal in _children(self.folder / "sessions"):
+            if (_age(journal, now) or 0) > KEEP_SECONDS:
+                journal.unlink(missing_ok=True)
+        for place in _children(self.folder / "folders"):
+            used = [_age(path, now) for path in (place / "index", *_children(place / "refs" / "snapshots"))]
+            ages = [age for age in used if age is not None]
+            if place not in in_use and ages and min(ages) > KEEP_SECONDS:
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def shrink(place: Path, now: float) -> bool:
+    """Let go of old sessions of one shadow; true if there is now something to collect."""
+    limit = KEEP_WHEN_LARGE_SECONDS if _size(place / "objects") > LARGEST_SHADOW else KEEP_SECONDS
+    dropped = False
+    for session in _children(place / "refs" / "snapshots"):
+        if (_age(session, now) or 0) > limit:
+            shutil.rmtree(session, ignore_errors=True)
+            dropped = True
+    for index in _children(place):
+        if index.name.startswith("index.") and (_age(index, now) or 0) > _STALE_INDEX_SECONDS:
+            index.unlink(missing_ok=True)
+    loose = sum(1 for folder in _children(place / "objects") for _one in _children(folder) if len(folder.name) == 2)
+    return dropped or loose > 5_000
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _age(path: Path, now: float) -> float | None:
+    try:
+        return now - path.stat().st_mtime
+    except OSError:
+        return None
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for parent, _folders, files in os.walk(folder):
+        for name in files:
+            with contextlib.suppress(OSError):
+                total += (Path(parent) / name).lstat().st_size
+    return total

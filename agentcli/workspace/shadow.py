@@ -1,0 +1,346 @@
+"""One folder's shadow repository: takes snapshots of it, compares them and reads old content back.
+
+Owns everything below its own folder in the state directory, and never writes into the folder it watches. The index is
+a process's own (two agents may work in one folder); objects are shared. Files of repositories inside the folder are
+not part of its snapshots: `nested` names those repositories, and each gets a shadow of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from agentcli.workspace.base import Snapshot, SnapshotError
+from agentcli.workspace.git import EMPTY_TREE, Git
+from agentcli.workspace.listing import Listed, folders_among, parse_listing, sort_files, sort_folders
+from agentcli.workspace.restore import OldFile, unusual_modes
+
+T = TypeVar("T")
+MOST_FILES = 50_000
+_MANY = 64
+"""From so many new files on they go into one pack instead of a file each: ten times less to write for a first look."""
+_AT_ONCE = 5_000
+"""Files per update of the index; what is in it stays there when the time is up and need not be done again."""
+_MOST_PATHSPECS = 200
+_MOST_MODES = 10_000
+_BLOBS_AT_ONCE = 20
+_ATTRIBUTES = "* -text -ident -filter -working-tree-encoding !eol !diff !merge\n"
+_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tfilemode = true\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A path in one of two snapshots; `mode` is "000000" where it is not there."""
+
+    mode: str
+    oid: str
+
+    @property
+    def exists(self) -> bool:
+        return self.mode != "000000"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    path: str
+    before: Entry
+    after: Entry
+    added: int | None = None
+    removed: int | None = None
+
+
+class Shadow:
+    def __init__(self, program: str, root: Path, place: Path, index_name: str, leave_out: Path | None = None) -> None:
+        self.root = root
+        self.place = place
+        self.nested: list[str] = []
+        top = _work_tree(root)
+        self._prefix = "" if top == root else f"{root.relative_to(top).as_posix()}/"
+        self._git = Git(program, place, top, root, place / index_name)
+        self._leave_out = leave_out
+        self._last_tree: str | None = None
+        self._modes: dict[str, int] = {}
+
+    # ------------------------------------------------------------------------------------------------- snapshots
+
+    def open(self) -> None:
+        """Make the repository by hand: `git init` would bring templates and ask the user's configuration."""
+        for name in ("objects/info", "objects/pack", "refs/heads", "info"):
+            (self.place / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.place.chmod(0o700)
+        for name, text in (
+            ("HEAD", "ref: refs/heads/none\n"),
+            ("config", _CONFIG),
+            ("info/attributes", _ATTRIBUTES),
+            ("info/exclude", self._excludes()),
+            ("folder", f"{os.fsencode(self.root).decode('utf-8', 'replace')}\n"),
+        ):
+            _write(self.place / name, text)
+        with contextlib.suppress(OSError, ValueError):
+            stored = json.loads((self.place / "modes.json").read_text())
+            self._modes = {str(path): int(mode) for path, mode in stored.items()}
+        seed = self.place / "index"
+        if not self._git.index.exists() and seed.exists():
+            shutil.copyfile(seed, self._git.index)
+
+    def _excludes(self) -> str:
+        lines = []
+        with contextlib.suppress(OSError, ValueError):
+            # What the person excludes without telling the repository; read as patterns, nothing else.
+            own = self._git.work_tree / ".git" / "info" / "exclude"
+            lines.append(own.read_text(encoding="utf-8", errors="surrogateescape")[:100_000])
+        if self._leave_out is not None and self._leave_out.is_relative_to(self._git.work_tree):
+            lines.append(f"/{self._leave_out.relative_to(self._git.work_tree).as_posix()}/")
+        return "\n".join(lines) + "\n"
+
+    async def take(self, seconds: float, forced: Iterable[str] = ()) -> Snapshot:
+        """The folder as it is now. `forced` are paths to keep even when they are ignored. Raises `SnapshotError`."""
+        async with _deadline(seconds):
+            listed = await self._listed()
+            folders = await in_thread(lambda: sort_folders(self.root, self._ours(listed.folders)))
+            new = list(listed.others)
+            if folders.filled:
+                narrow = folders.filled if len(folders.filled) <= _MOST_PATHSPECS else []
+                found = parse_listing(await self._list("--", *narrow))
+                new = sorted({*new, *found.others})
+                folders.nested += [name for name in found.folders if name not in folders.nested]
+            new = [*self._ours(new), *forced]
+            files = await in_thread(lambda: sort_files(self.root, new, listed.changed, listed.removed))
+            tracked = _entries(self._git.index)
+            if tracked + len(new) > MOST_FILES:
+                raise SnapshotError(f"the folder holds more than {MOST_FILES:,} files")
+            if files.add or files.remove or self._last_tree is None:
+                await self._update(files.add, files.remove)
+                self._last_tree = await self._written_tree()
+            if folders.filled and files.add:
+                # Only now that their siblings are known are empty folders inside new ones listed by themselves.
+                again = parse_listing(await self._list("--directory"))
+                folders.empty = (await in_thread(lambda: sort_folders(self.root, self._ours(again.folders)))).empty
+            self.nested = folders.nested
+            return Snapshot(self._last_tree, frozenset(folders.empty), files.uncovered)
+
+    async def _listed(self) -> Listed:
+        listed = parse_listing(await self._list("-m", "-d", "--directory"))
+        replaced = await in_thread(lambda: folders_among(self.root, (*listed.changed, *listed.removed)))
+        if replaced:
+            # As long as the index has a file of that name, git does not list what is in the folder.
+            await self._update((), replaced)
+            self._last_tree = None
+            listed = parse_listing(await self._list("-m", "-d", "--directory"))
+        return listed
+
+    async def _list(self, *arguments: str) -> bytes:
+        return await self._run("ls-files", "-z", "-t", "-o", "--exclude-standard", *arguments)
+
+    def _ours(self, paths: Iterable[str]) -> list[str]:
+        """Without the state directory, should it lie in the folder: an ignore file could bring it back in."""
+        out = self._leave_out
+        if out is None or not out.is_relative_to(self.root):
+            return list(paths)
+        name = out.relative_to(self.root).as_posix()
+        return [path for path in paths if path != name and not path.startswith(f"{name}/")]
+
+    async def _update(self, add: Sequence[str], remove: Sequence[str]) -> None:
+        if remove:
+            await self._run("update-index", "--force-remove", "-z", "--stdin", input=_joined(remove))
+        settings = ("core.bigFileThreshold=1", "pack.compression=1") if len(add) >= _MANY else ()
+        for start in range(0, len(add), _AT_ONCE):
+            part = add[start : start + _AT_ONCE]
+            await self._run(
+                "update-index", "--add", "--remove", "--replace", "-z", "--stdin",
+                input=_joined(part), settings=settings,
+            )  # fmt: skip
+        if add:
+            await in_thread(lambda: self._note_modes(add))
+
+    def _note_modes(self, paths: Sequence[str]) -> None:
+        found = unusual_modes(self.root, paths)
+        known = {path: mode for path, mode in self._modes.items() if path not in paths or path in found}
+        known |= found
+        if known != self._modes and len(known) <= _MOST_MODES:
+            self._modes = known
+            with contextlib.suppress(OSError, ValueError):
+                _write(self.place / "modes.json", json.dumps(known))
+
+    async def _written_tree(self) -> str:
+        if not _entries(self._git.index):
+            return EMPTY_TREE
+        arguments = ["write-tree"]
+        if self._prefix:
+            arguments.append(f"--prefix={self._prefix}")
+        return (await self._run(*arguments)).decode().strip()
+
+    def hold(self, session_id: str, tree: str) -> None:
+        """Keep a tree from being thrown away, for as long as its session is kept."""
+        reference = self.place / "refs" / "snapshots" / session_id / tree
+        if tree != EMPTY_TREE and not reference.exists():
+            reference.parent.mkdir(parents=True, exist_ok=True)
+            _write(reference, f"{tree}\n")
+
+    def close(self) -> None:
+        """Hand the index on to the next process that works in this folder."""
+        with contextlib.suppress(OSError):
+            self._git.index.replace(self.place / "index")
+
+    # ---------------------------------------------------------------------------------------------- old content
+
+    async def compare(self, before: str, after: str, numbers: bool = False) -> dict[str, Difference]:
+        """What differs between two trees, by path."""
+        if before == after:
+            return {}
+        arguments = ["diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index"]
+        if numbers:
+            arguments += ["--numstat", "--no-textconv", "--no-ext-diff"]
+        return _differences(await self._run(*arguments, before, after))
+
+    async def patch(self, before: str, after: str, limit: int) -> str:
+        output = await self._run(
+            "diff-tree", "-r", "-p", "-M", "--no-textconv", "--no-ext-diff", "--no-color",
+            "--src-prefix=a/", "--dst-prefix=b/", before, after, cut=limit,
+        )  # fmt: skip
+        return output.decode("utf-8", "replace")
+
+    async def folders(self, tree: str) -> frozenset[str]:
+        """Every folder that holds a file in this tree."""
+        if tree == EMPTY_TREE:
+            return frozenset()
+        output = await self._run("ls-tree", "-r", "-d", "-z", "--name-only", "--full-tree", tree)
+        return frozenset(os.fsdecode(name) for name in output.split(b"\0") if name)
+
+    async def holds(self, tree: str) -> bool:
+        """Whether the tree is still there: old ones are thrown away."""
+        if tree == EMPTY_TREE:
+            return True
+        try:
+            await self._run("cat-file", "-e", f"{tree}^{{tree}}")
+        except SnapshotError:
+            return False
+        return True
+
+    async def old_files(self, entries: Mapping[str, Entry]) -> AsyncIterator[list[OldFile]]:
+        """Content for each path, in handfuls that fit into memory."""
+        wanted = list(entries.items())
+        for start in range(0, len(wanted), _BLOBS_AT_ONCE):
+            part = wanted[start : start + _BLOBS_AT_ONCE]
+            input = "".join(f"{entry.oid}\n" for _path, entry in part).encode()
+            contents = _blobs(await self._run("cat-file", "--batch", input=input, limited=False))
+            if len(contents) != len(part):
+                raise SnapshotError("the stored content is not complete")
+            yield [
+                OldFile(path, content, entry.mode == "100755", entry.mode == "120000", self._modes.get(path))
+                for (path, entry), content in zip(part, contents, strict=True)
+            ]
+
+    async def tidy(self, seconds: float) -> None:
+        await self._git.run("gc", "--quiet", "--prune=2.days.ago", seconds=seconds)
+
+    async def _run(
+        self, *arguments: str, input: bytes = b"", settings: Sequence[str] = (), cut: int | None = None,
+        limited: bool = True,
+    ) -> bytes:  # fmt: skip
+        seconds = 60.0
+        try:
+            if not limited:
+                return await self._git.run(*arguments, input=input, seconds=seconds, cut=1 << 30)
+            return await self._git.run(*arguments, input=input, seconds=seconds, settings=settings, cut=cut)
+        finally:
+            # A process that was killed leaves its lock; the index is ours alone.
+            _unlock(self._git.index)
+
+
+def _work_tree(root: Path) -> Path:
+    """The repository that the folder lies in, for the ignore files above it; else the folder itself."""
+    for folder in (root, *root.parents):
+        if os.path.lexists(folder / ".git"):
+            return folder
+    return root
+
+
+def _unlock(index: Path) -> None:
+    with contextlib.suppress(OSError):
+        Path(f"{index}.lock").unlink()
+
+
+def _entries(index: Path) -> int:
+    try:
+        with index.open("rb") as stream:
+            return int.from_bytes(stream.read(12)[8:12], "big")
+    except OSError:
+        return 0
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as stream:
+        stream.write(text)
+    temporary.replace(path)
+
+
+def _joined(paths: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+
+def _differences(output: bytes) -> dict[str, Difference]:
+    fields = output.split(b"\0")
+    found: dict[str, Difference] = {}
+    place = 0
+    while place < len(fields):
+        field = fields[place]
+        if field.startswith(b":") and place + 1 < len(fields):
+            old_mode, new_mode, old, new, _status = field[1:].decode().split(" ")
+            path = os.fsdecode(fields[place + 1])
+            found[path] = Difference(path, Entry(old_mode, old), Entry(new_mode, new))
+            place += 2
+            continue
+        counts = field.split(b"\t", 2)
+        if len(counts) == 3 and (path := os.fsdecode(counts[2])) in found:
+            whole = found[path]
+            found[path] = Difference(path, whole.before, whole.after, _count(counts[0]), _count(counts[1]))
+        place += 1
+    return found
+
+
+def _count(text: bytes) -> int | None:
+    return int(text) if text.isdigit() else None
+
+
+def _blobs(output: bytes) -> list[bytes]:
+    """The contents in what `cat-file --batch` says; stops at the first thing that is not one."""
+    contents: list[bytes] = []
+    place = 0
+    while (end := output.find(b"\n", place)) >= 0:
+        header = output[place:end].split(b" ")
+        if len(header) != 3 or header[1] != b"blob":
+            break
+        size = int(header[2])
+        contents.append(output[end + 1 : end + 1 + size])
+        place = end + size + 2
+    return contents
+
+
+@contextlib.asynccontextmanager
+async def _deadline(seconds: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise SnapshotError(f"it took longer than {seconds:g} seconds") from error
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Off the event loop; when cancelled, waits for the end first, so that nothing goes on behind anybody's back."""
+    task = asyncio.get_running_loop().create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        task.exception()
+        raise

@@ -1,0 +1,83 @@
+"""One undo or redo, folder by folder: compares what is there with what was left, and puts back what still fits.
+
+A file is put back only while it is exactly as the submission left it. One that has changed since is the person's: it
+is reported and stays. Redo is the same with the two states exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from agentcli.workspace.base import Kept, Snapshot, SnapshotError, UndoReport
+from agentcli.workspace.restore import Plan, Restoring, parents
+from agentcli.workspace.shadow import Entry, Shadow, in_thread
+
+_CHANGED = "it was changed since"
+_NO_COPY = "it is too large or unreadable, so no copy was kept"
+
+
+@dataclass(slots=True)
+class Undoing:
+    prompt_id: str
+    restored: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+
+    async def folder(self, shadow: Shadow, left: Snapshot, wanted: Snapshot, seconds: float) -> None:
+        """Take one folder from the state `left` to the state `wanted`. Raises `SnapshotError` before any change."""
+        if not (await shadow.holds(left.tree) and await shadow.holds(wanted.tree)):
+            raise SnapshotError(f"the copies of {shadow.root} are too old and were thrown away")
+        now = await shadow.take(seconds)
+        since = await shadow.compare(left.tree, now.tree)
+        kept: dict[str, str] = {}
+        write: dict[str, Entry] = {}
+        remove: list[str] = []
+        for path, one in (await shadow.compare(left.tree, wanted.tree)).items():
+            if path in left.uncovered or path in wanted.uncovered:
+                kept[path] = _NO_COPY
+            elif path in since and (since[path].after == one.after):
+                continue
+            elif path in since or path in now.uncovered:
+                kept[path] = _CHANGED
+            elif one.after.exists:
+                write[path] = one.after
+            else:
+                remove.append(path)
+        for path, stamp in left.uncovered.items():
+            if path in wanted.uncovered and wanted.uncovered[path] != stamp:
+                kept[path] = _NO_COPY
+        restoring = Restoring(shadow.root)
+        await self._apply(shadow, restoring, left, wanted, write, remove)
+        kept |= restoring.problems
+        where = shadow.root
+        self.restored += [str(where / path) for path in sorted(write) if path not in restoring.problems]
+        self.deleted += [str(where / path) for path in sorted(remove) if path not in restoring.problems]
+        self.kept += [Kept(str(where / path), reason) for path, reason in sorted(kept.items())]
+
+    async def _apply(
+        self, shadow: Shadow, restoring: Restoring, left: Snapshot, wanted: Snapshot, write: dict[str, Entry],
+        remove: list[str],
+    ) -> None:  # fmt: skip
+        folders = set(await shadow.folders(wanted.tree)) | wanted.empty
+        folders |= {parent for path in wanted.empty for parent in parents(path)}
+        plan = Plan(
+            remove=remove,
+            folders_before=frozenset(folders),
+            empty_gone=sorted(left.empty - folders),
+            empty_back=sorted(wanted.empty - left.empty),
+        )
+        await in_thread(lambda: restoring.clear(plan))
+        async for files in shadow.old_files(write):
+            await in_thread(lambda files=files: restoring.write(files))  # type: ignore[misc]
+        await in_thread(lambda: restoring.make_folders(plan.empty_back))
+
+    def report(self, missed: Sequence[str]) -> UndoReport:
+        return UndoReport(
+            done=True,
+            text=" ".join(missed),
+            prompt_id=self.prompt_id,
+            restored=tuple(self.restored),
+            deleted=tuple(self.deleted),
+            kept=tuple(self.kept),
+        )

@@ -1,0 +1,64 @@
+"""A working directory for tests of undo: states as values, a history on it, and random changes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from agentcli.workspace.history import History, Place
+
+SESSION = "11111111-1111-4111-8111-111111111111"
+
+State = dict[str, tuple[str, bytes, int]]
+
+
+def state_of(folder: Path, leave_out: tuple[str, ...] = (".git",)) -> State:
+    """Every file, link and folder below, with content and permission bits."""
+    found: State = {}
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in leave_out)
+        for name in (*folders, *files):
+            path = Path(parent) / name
+            status = path.lstat()
+            key = path.relative_to(folder).as_posix()
+            if stat.S_ISLNK(status.st_mode):
+                found[key] = ("link", os.fsencode(path.readlink()), 0)
+            elif stat.S_ISDIR(status.st_mode):
+                found[key] = ("folder", b"", 0)
+            else:
+                found[key] = ("file", path.read_bytes(), stat.S_IMODE(status.st_mode))
+    return found
+
+
+class Work:
+    """A session in one folder: `change` is one submission in which `act` is what the agent's calls do."""
+
+    def __init__(self, history: History, *folders: Path) -> None:
+        self.history = history
+        self.folders = folders
+        self.calls = 0
+
+    async def before(self, **input: str) -> None:
+        self.calls += 1
+        await self.history.before_change(f"call_{self.calls}", dict(input), self.folders[0], self.folders)
+
+    @asynccontextmanager
+    async def submission(self, **input: str) -> AsyncIterator[None]:
+        self.history.begin(f"prompt_{self.calls}")
+        await self.before(**input)
+        yield
+        await self.history.end()
+
+
+@asynccontextmanager
+async def working(state: Path, *folders: Path, session: str = SESSION, **rest: object) -> AsyncIterator[Work]:
+    path = rest.pop("search_path_override", None)
+    place = Place(state, session, os.environ["PATH"] if path is None else str(path), **rest)  # type: ignore[arg-type]
+    history = History(place)
+    try:
+        yield Work(history, *folders)
+    finally:
+        await history.aclose()

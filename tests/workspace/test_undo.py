@@ -1,0 +1,328 @@
+"""Undo and redo of what was done to files, with the real git."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agentcli.workspace import listing, shadow
+from tests.workspace.folders import SESSION, state_of, working
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "app.py").write_text("print(1)\n")
+    (folder / "script.sh").write_text("#!/bin/sh\n")
+    (folder / "script.sh").chmod(0o755)
+    (folder / "crlf.txt").write_bytes(b"one\r\ntwo\r\n")
+    (folder / "data.bin").write_bytes(bytes(range(256)))
+    (folder / "link").symlink_to("src/app.py")
+    (folder / "hollow" / "deep").mkdir(parents=True)
+    return folder
+
+
+async def test_everything_a_submission_did_is_put_back_and_done_again(project: Path, tmp_path: Path) -> None:
+    before = state_of(project)
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "src" / "app.py").write_text("print(2)\n")
+            (project / "crlf.txt").write_bytes(b"one\r\n2\r\n")
+            (project / "data.bin").unlink()
+            (project / "script.sh").chmod(0o644)
+            (project / "link").unlink()
+            (project / "link").symlink_to("/etc/passwd")
+            (project / "new" / "deep").mkdir(parents=True)
+            (project / "new" / "deep" / "x.txt").write_text("x")
+            (project / "bare").mkdir()
+            (project / "hollow" / "deep").rmdir()
+        after = state_of(project)
+        report = await work.history.undo()
+        assert report.done
+        assert report.kept == ()
+        assert state_of(project) == before
+        assert {Path(path).name for path in report.deleted} == {"x.txt"}
+        again = await work.history.redo()
+        assert again.done
+        assert state_of(project) == after
+
+
+async def test_a_file_that_the_person_changed_since_is_shown_and_never_overwritten(
+    project: Path, tmp_path: Path
+) -> None:
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "src" / "app.py").write_text("print(2)\n")
+            (project / "crlf.txt").write_text("agent")
+            (project / "made.txt").write_text("agent")
+        (project / "src" / "app.py").write_text("print('mine')\n")
+        (project / "made.txt").write_text("mine")
+        report = await work.history.undo()
+    assert (project / "src" / "app.py").read_text() == "print('mine')\n"
+    assert (project / "made.txt").read_text() == "mine"
+    assert (project / "crlf.txt").read_bytes() == b"one\r\ntwo\r\n"
+    assert [Path(kept.path).name for kept in report.kept] == ["made.txt", "app.py"]
+
+
+async def test_each_undo_goes_one_submission_further_back_until_there_is_nothing(project: Path, tmp_path: Path) -> None:
+    file = project / "src" / "app.py"
+    async with working(tmp_path / "state", project) as work:
+        for number in range(3):
+            async with work.submission():
+                file.write_text(f"version {number}\n")
+        seen = []
+        for _step in range(3):
+            assert (await work.history.undo()).done
+            seen.append(file.read_text())
+        assert seen == ["version 1\n", "version 0\n", "print(1)\n"]
+        last = await work.history.undo()
+        assert (last.done, last.text) == (False, "There is nothing more to undo in this session.")
+        assert (await work.history.redo()).done
+        assert file.read_text() == "version 0\n"
+        async with work.submission():
+            file.write_text("another way\n")
+        assert not (await work.history.redo()).done, "what was undone is gone once something else was done"
+        await work.history.undo()
+        assert file.read_text() == "version 0\n"
+
+
+async def test_a_submission_that_changed_nothing_is_passed_over(project: Path, tmp_path: Path) -> None:
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "script.sh").write_text("changed")
+        async with work.submission():
+            pass
+        assert (await work.history.undo()).restored == (str(project / "script.sh"),)
+
+
+async def test_a_later_process_can_undo_and_so_can_one_after_a_kill(project: Path, tmp_path: Path) -> None:
+    before = state_of(project)
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "a.txt").write_text("a")
+        work.history.begin("killed in the middle")
+        await work.before()
+        (project / "b.txt").write_text("b")
+    async with working(tmp_path / "state", project) as work:
+        assert (await work.history.undo()).deleted == (str(project / "b.txt"),)
+        assert (await work.history.undo()).deleted == (str(project / "a.txt"),)
+    assert state_of(project) == before
+
+
+async def test_another_session_has_nothing_to_undo(project: Path, tmp_path: Path) -> None:
+    async with working(tmp_path / "state", project) as work, work.submission():
+        (project / "a.txt").write_text("a")
+    async with working(tmp_path / "state", project, session="another") as work:
+        report = await work.history.undo()
+    assert report.text == "There is nothing to undo: no files were changed in this session."
+
+
+async def test_changes_and_diff_say_what_a_submission_did(project: Path, tmp_path: Path) -> None:
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "first.txt").write_text("one\n")
+        async with work.submission():
+            (project / "src" / "app.py").write_text("print(1)\nprint(2)\n")
+            (project / "data.bin").write_bytes(b"\0" * 10)
+            (project / "crlf.txt").unlink()
+        changes = await work.history.changes()
+        whole = await work.history.changes(whole_session=True)
+        diff = await work.history.diff()
+    shown = [(Path(one.path).name, one.kind, one.added, one.removed) for one in changes]
+    assert shown == [
+        ("crlf.txt", "deleted", 0, 2),
+        ("data.bin", "modified", None, None),
+        ("app.py", "modified", 1, 0),
+    ]
+    assert {Path(one.path).name for one in whole} == {"crlf.txt", "data.bin", "app.py", "first.txt"}
+    assert "+print(2)\n" in diff
+    assert "first.txt" not in diff
+
+
+async def test_ignored_files_are_left_alone_unless_a_call_names_them(project: Path, tmp_path: Path) -> None:
+    (project / ".gitignore").write_text("*.log\n.env\n")
+    (project / ".env").write_text("KEY=1\n")
+    (project / ".env").chmod(0o600)
+    (project / "x.log").write_text("old")
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission(file_path=".env"):
+            (project / ".env").unlink()
+            (project / "x.log").write_text("new")
+        await work.history.undo()
+    assert (project / ".env").read_text() == "KEY=1\n"
+    assert (project / ".env").stat().st_mode & 0o777 == 0o600
+    assert (project / "x.log").read_text() == "new"
+
+
+async def test_ignore_files_above_the_working_directory_count_too(tmp_path: Path) -> None:
+    top = tmp_path / "repository"
+    folder = top / "packages" / "app"
+    (folder / "node_modules").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(top)], check=True)
+    (top / ".gitignore").write_text("node_modules\n")
+    (folder / "node_modules" / "x.js").write_text("x")
+    (folder / "main.js").write_text("1")
+    (top / "outside.txt").write_text("1")
+    async with working(tmp_path / "state", folder) as work:
+        async with work.submission():
+            (folder / "main.js").write_text("2")
+            (folder / "made.js").write_text("2")
+            (folder / "node_modules" / "x.js").write_text("y")
+            (top / "outside.txt").write_text("2")
+        assert [Path(one.path).name for one in await work.history.changes()] == ["made.js", "main.js"]
+        await work.history.undo()
+    assert (folder / "main.js").read_text() == "1"
+    assert not (folder / "made.js").exists()
+    assert (top / "outside.txt").read_text() == "2", "it is outside the working directory"
+
+
+async def test_several_working_directories_and_repositories_inside_them_are_put_back(
+    project: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    nested = project / "vendor" / "library"
+    nested.mkdir(parents=True)
+    other.mkdir()
+    subprocess.run(["git", "init", "-q", str(nested)], check=True)
+    (nested / "code.c").write_text("1")
+    (other / "note.txt").write_text("1")
+    before = state_of(project), state_of(other)
+    async with working(tmp_path / "state", project, other) as work:
+        async with work.submission():
+            (nested / "code.c").write_text("2")
+            (nested / "new.c").write_text("2")
+            (other / "note.txt").unlink()
+        await work.history.undo()
+    assert (state_of(project), state_of(other)) == before
+
+
+async def test_a_file_too_large_to_copy_is_reported_and_stays(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "LARGEST_FILE", 100)
+    (project / "was_large").write_bytes(b"l" * 200)
+    (project / "stays_large").write_bytes(b"l" * 200)
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "was_large").write_bytes(b"small")
+            (project / "stays_large").write_bytes(b"m" * 300)
+            (project / "crlf.txt").write_bytes(b"n" * 400)
+            (project / "src" / "app.py").write_text("2")
+        report = await work.history.undo()
+    assert report.restored == (str(project / "src" / "app.py"),)
+    assert {Path(kept.path).name for kept in report.kept} == {"was_large", "stays_large", "crlf.txt"}
+    assert (project / "was_large").read_bytes() == b"small"
+    assert (project / "crlf.txt").read_bytes() == b"n" * 400
+
+
+async def test_a_folder_with_too_many_files_is_told_once_and_work_goes_on(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow, "MOST_FILES", 3)
+    async with working(tmp_path / "state", project) as work:
+        for _number in range(2):
+            async with work.submission():
+                (project / "src" / "app.py").write_text("2")
+        notice = work.history.take_notice()
+        assert notice == f"Changes in {project} cannot be undone: the folder holds more than 3 files."
+        assert work.history.take_notice() is None
+        report = await work.history.undo()
+    assert not report.done
+    assert "more than 3 files" in report.text
+
+
+async def test_without_git_the_work_goes_on_and_undo_says_why_it_cannot(project: Path, tmp_path: Path) -> None:
+    async with working(tmp_path / "state", project, search_path_override="") as work:
+        async with work.submission():
+            (project / "src" / "app.py").write_text("2")
+        assert "git was not found" in (work.history.take_notice() or "")
+        assert "git was not found" in (await work.history.undo()).text
+
+
+async def test_a_snapshot_that_takes_too_long_is_given_up(project: Path, tmp_path: Path) -> None:
+    slow = tmp_path / "bin"
+    slow.mkdir()
+    (slow / "git").write_text("#!/bin/sh\nexec sleep 60\n")
+    (slow / "git").chmod(0o755)
+    async with working(tmp_path / "state", project, search_path_override=str(slow), patience=0.2) as work:
+        async with work.submission():
+            pass
+        assert "longer than" in (work.history.take_notice() or "")
+
+
+async def test_a_full_or_unwritable_state_folder_costs_the_undo_only(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file, not a folder")
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "src" / "app.py").write_text("2")
+        assert "cannot be undone" in (work.history.take_notice() or "")
+        assert not (await work.history.undo()).done
+
+
+async def test_a_folder_that_became_a_link_does_not_lead_a_write_out_of_the_tree(project: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "app.py").write_text("precious")
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "src" / "app.py").unlink()
+        (project / "src").rmdir()
+        (project / "src").symlink_to(outside)
+        report = await work.history.undo()
+    assert (outside / "app.py").read_text() == "precious"
+    assert [Path(kept.path).name for kept in report.kept] == ["app.py"]
+
+
+async def test_the_state_folder_inside_the_working_directory_is_no_part_of_it(project: Path) -> None:
+    state = project / ".local" / "state"
+    state.mkdir(parents=True)
+    (project / ".gitignore").write_text("!**\n")
+    async with working(state, project) as work:
+        async with work.submission():
+            (project / "a.txt").write_text("a")
+        assert [Path(one.path).name for one in await work.history.changes()] == ["a.txt"]
+
+
+async def test_copies_are_for_the_user_alone(project: Path, tmp_path: Path) -> None:
+    async with working(tmp_path / "state", project) as work, work.submission():
+        (project / "a.txt").write_text("a")
+    (place,) = (tmp_path / "state" / "snapshots" / "folders").iterdir()
+    assert place.stat().st_mode & 0o777 == 0o700
+    journal = tmp_path / "state" / "snapshots" / "sessions" / f"{SESSION}.jsonl"
+    assert journal.stat().st_mode & 0o777 == 0o600
+    assert journal.parent.stat().st_mode & 0o777 == 0o700
+
+
+async def test_odd_names_and_files_that_become_folders_are_put_back(project: Path, tmp_path: Path) -> None:
+    for name in ("new\nline", 'quote"d', "-dash", "späce ü", "tab\there", ":(top)x"):
+        (project / name).write_text(name)
+    os.mkfifo(project / "pipe")
+    before = state_of_without_pipe(project)
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            for name in ("new\nline", 'quote"d', "-dash", "späce ü", "tab\there", ":(top)x"):
+                (project / name).write_text("changed")
+            (project / "crlf.txt").unlink()
+            (project / "crlf.txt").mkdir()
+            (project / "crlf.txt" / "inner").write_text("x")
+            (project / "src" / "app.py").unlink()
+            (project / "src").rmdir()
+            (project / "src").write_text("a file now")
+        after = state_of_without_pipe(project)
+        await work.history.undo()
+        assert state_of_without_pipe(project) == before
+        await work.history.redo()
+        assert state_of_without_pipe(project) == after
+
+
+def state_of_without_pipe(folder: Path) -> object:
+    (folder / "pipe").unlink()
+    found = state_of(folder)
+    os.mkfifo(folder / "pipe")
+    return found
