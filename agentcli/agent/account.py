@@ -42,8 +42,10 @@ class Account:
             case ev.PermissionDenied():
                 denial = {"tool_name": event.name, "tool_use_id": event.tool_use_id, "tool_input": event.input}
                 self.denials.append(denial)
+            case ev.ReplyStarted():
+                self.text = ""
             case ev.MessageAppended(message=message) if message.origin is Origin.REPLY:
-                self.text = message.text or self.text
+                self.text = message.text
             case ev.LoopEnded():
                 self.ended = event
 

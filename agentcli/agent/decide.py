@@ -3,6 +3,9 @@
 Some rows need a fact that costs I/O: whether the stop hooks let go, whether a compaction worked. Such a fact is
 asked for with `Find`; the loop finds it out, puts it into the outcome and asks again. So the order of the rows
 stands here alone, and a table test can walk through it.
+
+The order is that of SPEC 2.7, with D1 above it where both speak: no way on begins a turn beyond `max_turns`, be it for
+tool results, a stop hook or a token target. A target that the limit cuts short leaves an answer, so it completes.
 """
 
 from __future__ import annotations
@@ -113,10 +116,10 @@ def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> De
         return Stop(Terminal.HOOK_STOPPED, outcome.hook_stop)
     if outcome.completed_by_tool:
         return Stop(Terminal.COMPLETED)
+    at_the_limit = limits.max_turns is not None and state.turn_count + 1 > limits.max_turns
+    too_many = Stop(Terminal.MAX_TURNS, f"Reached maximum number of turns ({limits.max_turns})")
     if outcome.tool_results:
-        if limits.max_turns is not None and state.turn_count + 1 > limits.max_turns:
-            return Stop(Terminal.MAX_TURNS, f"Reached maximum number of turns ({limits.max_turns})")
-        return Continue(Transition.NEXT_TURN, {"results": outcome.tool_results})
+        return too_many if at_the_limit else Continue(Transition.NEXT_TURN, {"results": outcome.tool_results})
     if outcome.paused and state.pauses < limits.max_pauses:
         return Continue(Transition.NEXT_TURN, {"reason": "pause_turn"})
     if outcome.empty and not state.nudged:
@@ -126,6 +129,8 @@ def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> De
     if outcome.stop_hooks.prevented is not None:
         return Stop(Terminal.STOP_HOOK_PREVENTED, outcome.stop_hooks.prevented)
     if outcome.stop_hooks.errors:
+        if at_the_limit:
+            return too_many
         if state.stop_hook_blocks < limits.max_stop_hook_blocks:
             return Continue(Transition.STOP_HOOK_BLOCKING, {"errors": list(outcome.stop_hooks.errors)})
         return Stop(
@@ -133,7 +138,7 @@ def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> De
             f"The stop hook blocked {state.stop_hook_blocks} times in a row: {outcome.stop_hooks.errors[0]}",
         )
     remaining = _target_left(state, outcome, limits)
-    if remaining:
+    if remaining and not at_the_limit:
         return Continue(Transition.TOKEN_BUDGET_CONTINUATION, {"remaining": remaining})
     return Stop(Terminal.COMPLETED)
 

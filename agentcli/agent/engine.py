@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import field, replace
 from typing import Any, Self
 
@@ -32,14 +32,14 @@ from agentcli.agent.profile import (
 from agentcli.agent.prompts import Priority, Prompt, PromptQueue, QueuedPrompt, prompt_blocks
 from agentcli.agent.questions import Audience, Questions
 from agentcli.agent.sidecall import SideQuestions
-from agentcli.agent.state import LoopState, Terminal
+from agentcli.agent.state import CompactTracking, LoopState, Terminal
 from agentcli.agent.summaries import Summaries
 from agentcli.agent.toolcall import ToolRunner
 from agentcli.agent.turn import TurnParts
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.context.view import View
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController, AbortReason
+from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
@@ -93,9 +93,11 @@ class Engine:
         self._requests = ConversationRequests(lambda: self._profile, conversation.registry.schemas())
         self._price = price_of(conversation.catalog)
         self._controller: AbortController | None = None
+        self._open: AsyncGenerator[ev.Event, None] | None = None
         self._detached: set[asyncio.Task[None]] = set()
         self._notices = list(conversation.notices)
         self._denials: list[dict[str, Any]] = []
+        self._compact_failures = 0
         self._todos: list[Json] = todos_from(conversation.log)
 
     # ------------------------------------------------------------------------------------------------ what it knows
@@ -204,15 +206,21 @@ class Engine:
         """One prompt, to its end. Closing the generator aborts the work and leaves nothing behind."""
         content = prompt_blocks(prompt)
         message = Message("user", content, self._parts.ids.new(), Origin.PROMPT)
-        async with aclosing(self._submission(message)) as events:
+        async with aclosing(self._owned(self._submission(message))) as events:
             async for event in events:
                 yield event
 
     async def compact(self, focus: str = "") -> AsyncGenerator[ev.Event, None]:
         """Shorten the conversation now (`/compact`). Also ends with one `Result`."""
-        async with aclosing(self._submission(None, focus)) as events:
+        async with aclosing(self._owned(self._submission(None, focus))) as events:
             async for event in events:
                 yield event
+
+    def _owned(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
+        """Remember the submission under way, so that `aclose` can end one that its consumer has dropped."""
+        if self._controller is None:
+            self._open = work
+        return work
 
     async def _submission(self, prompt: Message | None, focus: str = "") -> AsyncGenerator[ev.Event, None]:
         if self._controller is not None:
@@ -255,9 +263,18 @@ class Engine:
         if prompt is None:
             work = self._compaction(focus, controller)
         else:
-            for message in await self._parts.seams.attachments.collect(LoopState(tuple(self._log), self._tool_context)):
+            told = await self._parts.seams.hooks.before_prompt(prompt.text)
+            if told:
+                blocks = tuple(TextBlock(text) for text in told)
+                yield ev.MessageAppended(message=Message("user", blocks, self._parts.ids.new(), Origin.HOOK))
+            collecting = self._parts.seams.attachments.collect(LoopState(tuple(self._log), self._tool_context))
+            attached: Sequence[Message] = ()
+            with suppress(Aborted):
+                attached = await controller.signal.run(collecting)
+            for message in attached:
                 yield ev.MessageAppended(message=message)
-            state = LoopState(tuple(self._log), self._tool_context)
+            tracking = CompactTracking(failures_in_a_row=self._compact_failures)
+            state = LoopState(tuple(self._log), self._tool_context, tracking)
             work = run_loop(self._loop_parts(controller), state, controller.signal)
         async with aclosing(work) as events:
             async for event in events:
@@ -304,10 +321,8 @@ class Engine:
         if isinstance(event, ev.LoopEnded) and controller.signal.reason is AbortReason.BUDGET:
             event = replace(event, terminal=Terminal.MAX_BUDGET_USD.value, text=self._budget_text())
         account.take(event)
-        self._parts.store.record(event)
+        self._kept(event)
         match event:
-            case ev.MessageAppended():
-                self._log.append(event.message)
             case ev.UsageReported():
                 self._totals = self._totals.adding(event.model, event.usage, event.cost_usd)
                 if self._budget_spent():
@@ -316,9 +331,18 @@ class Engine:
                 self._tool_context = replace(self._tool_context, cwd=type(self._tool_context.cwd)(event.cwd))
             case ev.TodosChanged():
                 self._todos = event.todos
+            case ev.CompactionFailed(trigger="auto"):
+                self._compact_failures += 1
+            case ev.ContextCompacted():
+                self._compact_failures = 0
             case ev.LoopContinued():
                 self._parts.store.sync()
         return event
+
+    def _kept(self, event: ev.Event) -> None:
+        self._parts.store.record(event)
+        if isinstance(event, ev.MessageAppended):
+            self._log.append(event.message)
 
     def _settle(self) -> None:
         """However a submission ended: every call in the log has a result (I1), also when the consumer went away."""
@@ -326,9 +350,7 @@ class Engine:
         if last is None or not last.tool_uses:
             return
         blocks = tuple(ToolResultBlock(use.id, (TextBlock(MISSING_RESULT),), is_error=True) for use in last.tool_uses)
-        event = ev.MessageAppended(message=Message("user", blocks, self._parts.ids.new(), Origin.TOOL_RESULTS))
-        self._log.append(event.message)
-        self._parts.store.record(event)
+        self._kept(ev.MessageAppended(message=Message("user", blocks, self._parts.ids.new(), Origin.TOOL_RESULTS)))
 
     # ------------------------------------------------------------------------------------------------------ budgets
 
@@ -351,6 +373,7 @@ class Engine:
     def _loop_parts(self, controller: AbortController) -> LoopParts:
         own = self._parts
         overhead = self._requests.overhead_tokens()
+        late: list[ev.Event] = []
         runner = ToolRunner(
             registry=own.registry,
             permissions=own.permissions,
@@ -359,7 +382,7 @@ class Engine:
             ids=own.ids,
             clock=own.clock,
             workspace=own.seams.workspace,
-            small_model=lambda emit: SideQuestions(own.provider, self._requests, self._price, emit),
+            small_model=lambda emit: SideQuestions(own.provider, self._requests, self._price, emit, late),
             on_interrupting_denial=controller.abort,
         )
         turn = TurnParts(
@@ -370,9 +393,10 @@ class Engine:
             clock=own.clock,
             executor=own.tuning.executor,
             concurrency=own.tuning.concurrency,
+            leave=self._kept,
         )
         compact = CompactParts(own.provider, self._requests, own.view, own.seams.hooks, self._price, own.ids, overhead)
-        summaries = Summaries(own.provider, self._requests, self._price) if own.tuning.tool_summaries else None
+        summaries = Summaries(own.provider, self._requests, self._price, late) if own.tuning.tool_summaries else None
         return LoopParts(
             turn=turn,
             compact=compact,
@@ -381,6 +405,7 @@ class Engine:
             seams=own.seams,
             queue=self._queue,
             summaries=summaries,
+            late=late,
             detach=self._detach,
         )
 
@@ -392,6 +417,10 @@ class Engine:
     async def aclose(self) -> None:
         """End what runs beside submissions, close connections and the session file."""
         self.abort(AbortReason.SHUTDOWN)
+        if self._open is not None:
+            # "Already running": somebody is reading it at this moment, and the abort ends it there.
+            with suppress(RuntimeError):
+                await self._open.aclose()
         try:
             if self._tool_context.shells is not None:
                 await self._tool_context.shells.aclose()

@@ -79,8 +79,11 @@ class Executor:
         return any(entry.working and not entry.safe for entry in self._entries)
 
     @property
-    def calls(self) -> tuple[ToolUseBlock, ...]:
-        return tuple(entry.call for entry in self._entries)
+    def waiting_ids(self) -> tuple[str, ...]:
+        """The ids of the calls that have no result yet and may still get one."""
+        if self._controller.signal.aborted:
+            return ()
+        return tuple(entry.call.id for entry in self._entries if entry.result is None)
 
     @property
     def last_begun(self) -> ToolUseBlock | None:
@@ -126,7 +129,7 @@ class Executor:
         running = sum(entry.task is not None and entry.result is None for entry in self._entries)
         all_done = True
         for entry in self._entries:
-            if entry.task is None:
+            if entry.task is None and entry.result is None:
                 if running >= self._limit or not (entry.safe or all_done):
                     return
                 assert self._spawn is not None

@@ -15,7 +15,7 @@ from agentcli.agent.decide import Find, TurnOutcome, decide
 from agentcli.agent.exchange import Exchange
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.prepare import Preparation
-from agentcli.agent.recover import Finding, attached_messages, refused_prompt, way_on_messages, way_out_messages
+from agentcli.agent.recover import Finding, attached_messages, refused_prompts, way_on_messages, way_out_messages
 from agentcli.agent.state import LoopState, Stop, Terminal, Transition, next_state
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
@@ -63,7 +63,7 @@ async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> A
             added = way_on_messages(decision, ids)
             if decision.transition is Transition.NEXT_TURN and outcome.tool_results:
                 parts.summarise(turn.added, signal)
-                added += await attached_messages(parts, state)
+                added += await attached_messages(parts, state, signal)
             for message in added:
                 yield ev.MessageAppended(message=message)
             state = next_state(state.adding(*added), decision, outcome.output_tokens)
@@ -79,10 +79,10 @@ async def _ending(
 ) -> list[ev.Event]:
     """The messages that a terminal leaves, what background work still had to say, and `LoopEnded`."""
     events: list[ev.Event] = []
-    prompt = refused_prompt(state) if outcome.refused is not None else None
-    if prompt is not None:
+    for prompt in refused_prompts(state) if outcome.refused is not None else ():
         parts.compact.view.repair("leave_out_prompt", prompt)
         events.append(ev.RequestRepaired(repair="leave_out_prompt", through=prompt, text=stop.text))
+        events.append(ev.PrefixBroken(reason="a prompt that was declined is left out from now on"))
     if stop.terminal is Terminal.PROMPT_TOO_LONG:
         parts.detach(parts.seams.hooks.after_failure(stop.text))
     events += [ev.MessageAppended(message=m) for m in way_out_messages(stop, outcome, parts.turn.ids)]

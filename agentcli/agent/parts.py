@@ -26,6 +26,8 @@ class LoopParts:
     seams: Seams
     queue: PromptQueue
     summaries: Summaries | None
+    late: list[Event]
+    """Events of background work, put here by it and taken by the loop when it passes by."""
     detach: Callable[[Coroutine[Any, Any, None]], None]
     """Run something beside the submission that nobody waits for (StopFailure hooks); the engine owns it."""
 
@@ -35,8 +37,12 @@ class LoopParts:
             self.summaries.start(added, signal)
 
     def late_events(self) -> Sequence[Event]:
-        """What background work has to say by now."""
-        return self.summaries.take_ready() if self.summaries is not None else ()
+        """What background work has to say by now, and what broken-off side calls have cost."""
+        if not self.late:
+            return ()
+        taken = tuple(self.late)
+        self.late.clear()
+        return taken
 
     async def aclose(self) -> None:
         """End the background work of this submission."""

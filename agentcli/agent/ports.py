@@ -43,6 +43,14 @@ class Hooks(Protocol):
 
     async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict: ...
 
+    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> PostToolVerdict:
+        """A call that did not get to run: unknown, malformed, denied, crashed (PostToolUseFailure)."""
+        ...
+
+    async def before_prompt(self, text: str) -> tuple[str, ...]:
+        """A prompt was submitted; returns what to tell the model beside it."""
+        ...
+
     async def before_stop(self, state: LoopState) -> StopVerdict: ...
 
     async def after_failure(self, text: str) -> None:
@@ -62,6 +70,12 @@ class NoHooks:
 
     async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
         return PostToolVerdict()
+
+    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> PostToolVerdict:
+        return PostToolVerdict()
+
+    async def before_prompt(self, text: str) -> tuple[str, ...]:
+        return ()
 
     async def before_stop(self, state: LoopState) -> StopVerdict:
         return StopVerdict()

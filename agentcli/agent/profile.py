@@ -73,7 +73,6 @@ class ConversationRequests:
             task_budget_total=total,
             task_budget_remaining=None if total is None else max(total - tokens_used, 0),
             fallback_models=profile.fallback_models,
-            forbid_tools=purpose == "compact",
             purpose=purpose,
             raw_events=profile.raw_events and purpose == "turn",
         )

@@ -75,19 +75,27 @@ def way_out_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Messag
         case Terminal.MAX_TURNS:
             return (user_message(f"[{stop.text}]", ids.new(), Origin.ATTACHMENT),)
         case _:
-            meta = {"terminal": stop.terminal.value}
+            meta = {"terminal": stop.terminal.value, "kind": outcome.failure.kind.value if outcome.failure else ""}
             return (user_message(stop.text, ids.new(), Origin.ERROR, meta),)
 
 
-async def attached_messages(parts: LoopParts, state: LoopState) -> tuple[Message, ...]:
+async def attached_messages(parts: LoopParts, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:
     """What the model is told before the next request (SPEC 2.6): queued prompts first, then the attachments."""
     queued = tuple(
         Message("user", prompt.content, prompt.id, Origin.QUEUED) for prompt in parts.queue.take(most="next")
     )
-    return (*queued, *await parts.seams.attachments.collect(state))
+    try:
+        return (*queued, *await signal.run(parts.seams.attachments.collect(state)))
+    except Aborted:
+        return queued
 
 
-def refused_prompt(state: LoopState) -> str | None:
-    """The id of the prompt that the model declined, so that it is not sent again unchanged."""
-    prompts = (m for m in reversed(state.messages) if m.origin in (Origin.PROMPT, Origin.QUEUED))
-    return next((message.id for message in prompts), None)
+def refused_prompts(state: LoopState) -> list[str]:
+    """The ids of this submission's prompts: one of them was declined, so none is sent again unchanged."""
+    ids = []
+    for message in reversed(state.messages):
+        if message.origin in (Origin.PROMPT, Origin.QUEUED):
+            ids.append(message.id)
+        if message.origin is Origin.PROMPT:
+            break
+    return ids

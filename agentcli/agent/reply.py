@@ -20,8 +20,8 @@ class Reply:
     """Complete ones, by index."""
     open_text: dict[int, list[str]] = field(default_factory=dict)
     """Text of blocks that still stream; kept when the user interrupts."""
-    held: tuple[int, ToolUseBlock] | None = None
-    """A tool call that the output cap may have cut; it is not run before the next block or the end proves otherwise."""
+    held: list[tuple[int, ToolUseBlock]] = field(default_factory=list)
+    """Tool calls that the output cap may have cut: they do not run before the next block or the end says otherwise."""
 
     def add_text(self, index: int, text: str) -> None:
         self.open_text.setdefault(index, []).append(text)

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 
+from agentcli.agent.announce import announced
 from agentcli.agent.ports import PriceOf, Requests
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
@@ -20,13 +21,17 @@ MAX_PAUSES = 5
 
 
 class SideQuestions:
-    """Implements `SmallModel` for one tool call: its events (usage, retries) go where the call's own go."""
+    """Implements `SmallModel` for one tool call: its events (usage, retries) go where the call's own go. What a call
+    that is broken off has cost goes to `late`: nobody listens to its events any more, but it has to be counted."""
 
-    def __init__(self, provider: model.Provider, requests: Requests, price: PriceOf, emit: Emit) -> None:
+    def __init__(
+        self, provider: model.Provider, requests: Requests, price: PriceOf, emit: Emit, late: list[ev.Event]
+    ) -> None:
         self._provider = provider
         self._requests = requests
         self._price = price
         self._emit = emit
+        self._late = late
 
     async def ask(
         self, system: str, prompt: str, signal: AbortSignal, server_tools: tuple[Json, ...] = ()
@@ -35,9 +40,13 @@ class SideQuestions:
         text, blocks = "", list[Block]()
         for _pause in range(MAX_PAUSES):
             call = SideCall(self._provider, self._price)
-            async with aclosing(call.run(request, signal)) as events:
-                async for event in events:
-                    await self._emit(event)
+            try:
+                async with aclosing(call.run(request, signal)) as events:
+                    async for event in events:
+                        await self._emit(event)
+            finally:
+                if (lost := call.lost_usage()) is not None:
+                    self._late.append(lost)
             if call.failure is not None:
                 return SmallReply("", call.failure.message)
             text += call.text or ""
@@ -60,6 +69,7 @@ class SideCall:
         self.blocks: list[Block] = []
         self.stop_reason: str | None = None
         self.failure: model.Failure | None = None
+        self._unreported: tuple[str, Usage, str] | None = None
 
     async def run(self, request: model.Request, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
         parts: list[str] = []
@@ -70,6 +80,7 @@ class SideCall:
                 match item:
                     case model.Started():
                         name = item.model
+                        self._unreported = (name, item.usage, request.purpose)
                         parts.clear()
                         self.blocks.clear()
                     case model.Delta(kind="text"):
@@ -78,23 +89,23 @@ class SideCall:
                         self.blocks.append(item.block)
                     case model.Broken():
                         yield self._usage(item.model, item.usage, request.purpose)
-                    case model.Waiting():
-                        yield ev.RetryScheduled(
-                            attempt=item.attempt,
-                            max_attempts=item.max_attempts,
-                            wait_seconds=item.seconds,
-                            kind=item.failure.kind.value,
-                            text=item.failure.message,
-                            status=item.failure.status,
-                        )
                     case model.Finished():
                         self.text = "".join(parts)
                         self.stop_reason = item.stop_reason
                         yield self._usage(name, item.usage, request.purpose)
                     case model.Failed():
                         self.failure = item.failure
+                        self._unreported = None
                         if item.usage:
                             yield self._usage(item.model, item.usage, request.purpose)
+                    case _:
+                        for event in announced(item):
+                            yield event
+
+    def lost_usage(self) -> ev.Event | None:
+        """What a reply that was broken off (the task cancelled) had said it used, if nothing has reported it yet."""
+        return self._usage(*self._unreported) if self._unreported is not None and self._unreported[1] else None
 
     def _usage(self, name: str, usage: Usage, purpose: str) -> ev.Event:
+        self._unreported = None
         return ev.UsageReported(model=name, usage=usage, cost_usd=self._price(name, usage), purpose=purpose)

@@ -55,7 +55,6 @@ class TokenProgress:
     used: int = 0
     continuations: int = 0
     last_gain: int = 0
-    gain_before: int = 0
 
 
 @frozen
@@ -169,7 +168,6 @@ def next_state(state: LoopState, way: Continue, gained_tokens: int) -> LoopState
                 used=tokens.used,
                 continuations=tokens.continuations + 1,
                 last_gain=gained_tokens,
-                gain_before=tokens.last_gain,
             )
             return replace(
                 same, turn_count=state.turn_count + 1, tokens=progress, output_recoveries=0, max_output_override=None

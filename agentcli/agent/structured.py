@@ -14,7 +14,7 @@ MAX_TRIES = 5
 
 
 class RequireOutput:
-    """Implements `Hooks` around other hooks. One per engine; the count starts anew with each success."""
+    """Implements `Hooks` around other hooks. One per engine; the count starts anew with each prompt."""
 
     def __init__(self, inner: Hooks, tool_name: str) -> None:
         self._inner = inner
@@ -26,13 +26,22 @@ class RequireOutput:
 
     async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
         verdict = await self._inner.after_tool(call, input, result)
+        return self._counted(call, verdict) if result.is_error else verdict
+
+    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> PostToolVerdict:
+        return self._counted(call, await self._inner.after_refused_tool(call, text))
+
+    def _counted(self, call: ToolUseBlock, verdict: PostToolVerdict) -> PostToolVerdict:
         if call.name != self._tool_name:
             return verdict
-        self._misses = self._misses + 1 if result.is_error else 0
-        if self._misses >= MAX_TRIES:
-            self._misses = 0
-            return PostToolVerdict(f"No output that fits the schema after {MAX_TRIES} tries.", verdict.context)
-        return verdict
+        self._misses += 1
+        if self._misses < MAX_TRIES:
+            return verdict
+        return PostToolVerdict(f"No output that fits the schema after {MAX_TRIES} tries.", verdict.context)
+
+    async def before_prompt(self, text: str) -> tuple[str, ...]:
+        self._misses = 0
+        return await self._inner.before_prompt(text)
 
     async def before_stop(self, state: LoopState) -> StopVerdict:
         verdict = await self._inner.before_stop(state)
@@ -40,7 +49,6 @@ class RequireOutput:
             return verdict
         self._misses += 1
         if self._misses >= MAX_TRIES:
-            self._misses = 0
             return StopVerdict(prevented=f"No call of {self._tool_name} after {MAX_TRIES} tries.")
         return StopVerdict(errors=(f"Give your answer by calling the tool {self._tool_name}.",))
 

@@ -22,12 +22,13 @@ SHOWN_CHARACTERS = 600
 
 
 class Summaries:
-    def __init__(self, provider: Provider, requests: Requests, price: PriceOf) -> None:
+    def __init__(self, provider: Provider, requests: Requests, price: PriceOf, ready: list[ev.Event]) -> None:
+        """`ready` is where what it has to say is put, for the loop to take when it passes by."""
         self._provider = provider
         self._requests = requests
         self._price = price
+        self._ready = ready
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ready: list[ev.Event] = []
 
     def start(self, added: Sequence[Message], signal: AbortSignal) -> None:
         """Begin a summary of the calls and results among these messages; returns at once."""
@@ -45,21 +46,19 @@ class Summaries:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def take_ready(self) -> list[ev.Event]:
-        if not self._ready:
-            return []
-        ready, self._ready = self._ready, []
-        return ready
-
     async def aclose(self) -> None:
         await cancel_and_wait(list(self._tasks))
 
     async def _summarise(self, described: str, tool_use_ids: list[str], signal: AbortSignal) -> None:
         call = SideCall(self._provider, self._price)
-        async with aclosing(call.run(self._requests.small(SYSTEM, described), signal)) as events:
-            async for event in events:
-                if isinstance(event, ev.UsageReported):
-                    self._ready.append(event)
+        try:
+            async with aclosing(call.run(self._requests.small(SYSTEM, described), signal)) as events:
+                async for event in events:
+                    if isinstance(event, ev.UsageReported):
+                        self._ready.append(event)
+        finally:
+            if (lost := call.lost_usage()) is not None:
+                self._ready.append(lost)
         line = (call.text or "").strip().partition("\n")[0]
         if line:
             self._ready.append(ev.ToolBatchSummarised(tool_use_ids=tool_use_ids, text=line[:200]))

@@ -122,6 +122,9 @@ class ToolRunner:
             result = await self._run_tool(call, approved, context, signal, emit)
         except _Refused as refusal:
             result = failed(call, str(refusal), refusal.summary)
+            if not signal.aborted:
+                post = await self.hooks.after_refused_tool(call, str(refusal))
+                result = replace(result, hook_stop=post.stop, hook_context=post.context)
         except Aborted:
             result = failed(call, "The user interrupted before this call ran.", "interrupted")
         except Exception as error:  # noqa: BLE001 - SPEC T4: a crash is a result, too

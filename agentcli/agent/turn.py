@@ -10,11 +10,12 @@ A stream that breaks: if nothing but safe tools has begun, the reply is tombston
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+from agentcli.agent.announce import announced
 from agentcli.agent.decide import TurnOutcome
 from agentcli.agent.executor import Executor, StreamingExecutor
 from agentcli.agent.ports import PriceOf
@@ -42,6 +43,8 @@ class TurnParts:
     clock: Clock
     executor: type[Executor] = StreamingExecutor
     concurrency: int = 10
+    leave: Callable[[ev.Event], None] = lambda _event: None
+    """Takes what has to be kept when the consumer goes away in the middle."""
 
 
 @frozen
@@ -73,6 +76,7 @@ class Turn:
         self._finished_calls: set[str] = set()
         self._results_added = 0
         self._open_questions: dict[str, str] = {}
+        self._asked_model = plan.request.model
         self.context = context
         self.added: list[Message] = []
         self.outcome = TurnOutcome()
@@ -85,15 +89,26 @@ class Turn:
         )
         self._began = self._parts.clock.monotonic()
         self._pump = self._merge.start(self._read_stream(), name="model stream")
+        concluded = False
         try:
             async with aclosing(self._items()) as items:
                 async for event in items:
+                    self._note(event)
                     yield event
+            for event in self._conclude():
+                self._note(event)
+                yield event
+            concluded = True
         finally:
             await self._merge.aclose()
             self._executor.dispose()
-        for event in self._conclude():
-            yield event
+            if not concluded:
+                self._leave()
+
+    def _note(self, event: ev.Event) -> None:
+        """Counted as added is what the consumer gets: it may close at any event, and never see those behind it."""
+        if isinstance(event, ev.MessageAppended):
+            self.added.append(event.message)
 
     async def _items(self) -> AsyncGenerator[ev.Event, None]:
         async for item in self._merge:
@@ -160,7 +175,9 @@ class Turn:
                     self.outcome = replace(self.outcome, failure=failure)
                 self._executor.close()
             case _:
-                yield from _announced(item)
+                if isinstance(item, model.FellBack):
+                    self._asked_model = item.to_model
+                yield from announced(item)
 
     def _block_closed(self, closed: model.Closed) -> ev.Event:
         reply = self._reply
@@ -169,7 +186,7 @@ class Turn:
         reply.close_block(closed.index, block)
         if isinstance(block, ToolUseBlock):
             if closed.cut or block.invalid_json is not None:
-                reply.held = (closed.index, block)
+                reply.held.append((closed.index, block))
             else:
                 self._executor.submit(block)
         return ev.BlockFinished(
@@ -178,16 +195,18 @@ class Turn:
 
     def _release_held(self) -> None:
         """What was held is not the last block, so nothing has cut it: hand it on."""
-        if self._reply is not None and self._reply.held is not None:
-            self._executor.submit(self._reply.held[1])
-            self._reply.held = None
+        if self._reply is not None:
+            for _index, call in self._reply.held:
+                self._executor.submit(call)
+            self._reply.held.clear()
 
     async def _finished(self, finished: model.Finished) -> list[ev.Event]:
         reply = self._reply
         assert reply is not None
         reply.usage = finished.usage
         events = list(self._usage(reply.model, finished.usage))
-        cut = reply.held if finished.stop_reason == "max_tokens" else None
+        # Only the last block can have been cut by the cap.
+        cut = reply.held.pop() if reply.held and finished.stop_reason == "max_tokens" else None
         overrun = finished.stop_reason == "max_tokens" and (cut is not None or not reply.tool_uses)
         self.outcome = replace(
             self.outcome, stop_reason=finished.stop_reason, output_tokens=finished.usage.output_tokens
@@ -196,7 +215,6 @@ class Turn:
             self.outcome = replace(self.outcome, overrun=True)
             return [*events, *await self._void("the reply was cut by the output limit")]
         if cut is not None:
-            reply.held = None
             del reply.blocks[cut[0]]
         self._release_held()
         self._classify(reply, finished, overrun)
@@ -204,7 +222,7 @@ class Turn:
             return [*events, *await self._void("the reply was empty")]
         self._whole = True
         self._executor.close()
-        return [*events, self._append(reply.message(finished.stop_reason))]
+        return [*events, _appended(reply.message(finished.stop_reason))]
 
     def _classify(self, reply: Reply, finished: model.Finished, overrun: bool) -> None:
         has_calls = bool(reply.tool_uses)
@@ -231,16 +249,12 @@ class Turn:
         self._reply.usage = broken.usage
         self._whole = True
         self._executor.close()
-        return [*events, self._append(self._reply.message(None))]
+        return [*events, *self._withdrawn_questions(), _appended(self._reply.message(None))]
 
     async def _void(self, reason: str) -> list[ev.Event]:
         """Take back what came of the reply so far: its tools end, its results are dropped, consumers are told."""
         await self._executor.abandon()
-        events: list[ev.Event] = [
-            ev.PermissionResolved(request_id=request_id, tool_use_id=tool_use_id, behavior="withdrawn")
-            for request_id, tool_use_id in self._open_questions.items()
-        ]
-        self._open_questions.clear()
+        events = self._withdrawn_questions()
         self._finished_calls.clear()
         self._results_added = 0
         self._executor = self._new_executor(self.context)
@@ -249,10 +263,24 @@ class Turn:
             events.append(ev.ReplyTombstoned(message_id=reply.message_id, reason=reason))
         return events
 
+    def _withdrawn_questions(self) -> list[ev.Event]:
+        """Questions of calls that are gone. One of a call that lives on comes from the call itself."""
+        alive = set(self._executor.waiting_ids)
+        gone = {request: call for request, call in self._open_questions.items() if call not in alive}
+        for request_id in gone:
+            del self._open_questions[request_id]
+        return [
+            ev.PermissionResolved(request_id=request_id, tool_use_id=tool_use_id, behavior="withdrawn")
+            for request_id, tool_use_id in gone.items()
+        ]
+
     def _usage(self, name: str, usage: Usage) -> Iterator[ev.Event]:
         if usage:
             elapsed = int((self._parts.clock.monotonic() - self._began) * 1000)
             cost = self._parts.price(name, usage)
+            if cost is None:
+                # A gateway may call the model by another name than the one it was asked for.
+                cost = self._parts.price(self._asked_model, usage)
             yield ev.UsageReported(model=name, usage=usage, cost_usd=cost, duration_ms=elapsed)
         self._began = self._parts.clock.monotonic()
 
@@ -287,9 +315,18 @@ class Turn:
 
     # ------------------------------------------------------------------------------------------------- the end of it
 
-    def _append(self, message: Message) -> ev.Event:
-        self.added.append(message)
-        return ev.MessageAppended(message=message)
+    def _leave(self) -> None:
+        """The consumer has gone away. What a tool with side effects has done must not be forgotten: the blocks up to
+        it and all results there are go into the log, though nobody listens any more."""
+        reply = self._reply
+        if reply is not None and not self.added and self._executor.has_unsafe_work:
+            self._executor.drop_unstarted()
+            reply.drop_after(self._executor.last_begun)
+            self.added.append(reply.message(None))
+            self._parts.leave(_appended(self.added[-1]))
+        if self.added and self.added[-1].tool_uses:
+            blocks = tuple(result.block for result in self._executor.results())
+            self._parts.leave(_appended(Message("user", blocks, self._parts.ids.new(), Origin.TOOL_RESULTS)))
 
     def _conclude(self) -> Iterator[ev.Event]:
         """Everything has ended. Complete what the log needs: the partial reply, and a result for every call."""
@@ -298,12 +335,12 @@ class Turn:
             # An abort in mid-stream, or a failure the provider would not retry: keep what is whole.
             if self._signal.aborted:
                 reply.keep_partial_text()
-            if reply.held is not None:
-                reply.blocks.pop(reply.held[0], None)
+            for index, _call in reply.held:
+                reply.blocks.pop(index, None)
             if reply.says_nothing or not self._signal.aborted:
                 yield ev.ReplyTombstoned(message_id=reply.message_id, reason="interrupted")
             else:
-                yield self._append(reply.message(None))
+                yield _appended(reply.message(None))
         results = self._executor.results() if self.added else []
         for result in results:
             if result.call.id not in self._finished_calls:
@@ -316,13 +353,13 @@ class Turn:
                 )
         if results:
             yield from self._ordered_results(results)
-            yield self._append(
+            yield _appended(
                 Message("user", tuple(r.block for r in results), self._parts.ids.new(), Origin.TOOL_RESULTS)
             )
             hook_texts = [text for result in results for text in result.hook_context]
             if hook_texts:
                 content = tuple(TextBlock(text) for text in hook_texts)
-                yield self._append(Message("user", content, self._parts.ids.new(), Origin.HOOK))
+                yield _appended(Message("user", content, self._parts.ids.new(), Origin.HOOK))
             if self._executor.context.cwd != self.context.cwd:
                 yield ev.DirectoryChanged(cwd=str(self._executor.context.cwd))
             self.context = self._executor.context
@@ -337,26 +374,8 @@ class Turn:
         )
 
 
-def _announced(item: model.ModelEvent) -> Iterator[ev.Event]:
-    """What a provider says besides the reply itself."""
-    match item:
-        case model.Waiting(attempt, most, seconds, failure):
-            yield ev.RetryScheduled(
-                attempt=attempt,
-                max_attempts=most,
-                wait_seconds=seconds,
-                kind=failure.kind.value,
-                text=failure.message,
-                status=failure.status,
-            )
-        case model.Quiet(seconds):
-            yield ev.StreamWentQuiet(seconds=seconds)
-        case model.FellBack(old, new, reason):
-            yield ev.ModelFellBack(from_model=old, to_model=new, reason=reason)
-        case model.Dropped(feature, message):
-            yield ev.FeatureDropped(feature=feature, text=message)
-        case model.Raw(data):
-            yield ev.RawStreamed(data=data)
+def _appended(message: Message) -> ev.MessageAppended:
+    return ev.MessageAppended(message=message)
 
 
 def _refusal(finished: model.Finished) -> str:

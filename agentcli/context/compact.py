@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentcli.context.estimate import message_tokens
-from agentcli.core.messages import Message, Origin, TextBlock
+from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock
 
-KEPT_PROMPT_CHARACTERS = 8_000
+KEPT_PROMPT_CHARACTERS = 40_000
+_UNANSWERED = (Origin.PROMPT, Origin.QUEUED, Origin.ATTACHMENT, Origin.HOOK)
 
 INSTRUCTION = """\
 Stop working for a moment and write a hand-over of this conversation. What you write replaces everything above, \
@@ -50,9 +51,17 @@ def without_oldest(messages: Sequence[Message]) -> tuple[Message, ...] | None:
     return None
 
 
+def split_pending(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    """What is to be summarised, and what stays as it is behind it: prompts at the end that nobody has answered yet."""
+    end = len(messages)
+    while end and messages[end - 1].origin in _UNANSWERED:
+        end -= 1
+    return tuple(messages[:end]), tuple(messages[end:])
+
+
 def summary_text(summary: str, messages: Sequence[Message]) -> str:
     """The text that stands for the conversation from now on; the user's last prompt is kept in their own words."""
-    prompt = next((m for m in reversed(messages) if m.origin in (Origin.PROMPT, Origin.QUEUED)), None)
+    prompt = _last_prompt(messages)
     kept = ""
     if prompt is not None and prompt.text.strip():
         text = prompt.text
@@ -62,11 +71,17 @@ def summary_text(summary: str, messages: Sequence[Message]) -> str:
     return LEAD + summary.strip() + kept + GO_ON
 
 
+def _last_prompt(messages: Sequence[Message]) -> Message | None:
+    return next((m for m in reversed(messages) if m.origin in (Origin.PROMPT, Origin.QUEUED)), None)
+
+
 def compacted(
     summary: str, messages: Sequence[Message], ids: tuple[str, str], trigger: str, tokens_before: int
 ) -> tuple[Message, Message]:
-    """The boundary and the summary that follow the old messages in the log."""
+    """The boundary and the summary that follow the old messages in the log. Pictures of the last prompt are kept."""
     text = summary_text(summary, messages)
-    after = Message("user", (TextBlock(text),), ids[1], Origin.SUMMARY)
+    prompt = _last_prompt(messages)
+    pictures = tuple(block for block in prompt.content if isinstance(block, ImageBlock)) if prompt else ()
+    after = Message("user", (TextBlock(text), *pictures), ids[1], Origin.SUMMARY)
     meta = {"trigger": trigger, "tokens_before": tokens_before, "tokens_after": message_tokens(after)}
     return Message("user", (), ids[0], Origin.BOUNDARY, meta=meta), after

@@ -336,15 +336,6 @@ class PermissionDenied(Event):
     reason: str
 
 
-@frozen(kw_only=True)
-class HookRan(Event):
-    hook_event: str
-    name: str
-    outcome: str
-    """ok, blocked, stopped or failed."""
-    text: str = ""
-
-
 # ----------------------------------------------------------------------------------------------------- the loop
 
 

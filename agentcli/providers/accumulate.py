@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from agentcli.core.ids import Ids
@@ -112,10 +112,9 @@ class Accumulator:
             if block.kind == "text" and any(block.pieces):
                 yield self._close(index, block)
             elif block.kind == "tool_use":
-                raw = "".join(block.pieces)
-                yield Closed(
-                    index, ToolUseBlock(self._fresh_id(block.data), str(block.data.get("name")), {}, raw), cut=True
-                )
+                closed = self._close(index, block)
+                # At the output cap an unclosed call is a cut one, even where its JSON happens to be whole.
+                yield replace(closed, cut=True) if self._stop_reason == "max_tokens" else closed
         self._open.clear()
         self.finished = True
         yield Finished(self._stop_reason, self.usage, self._stop_details)

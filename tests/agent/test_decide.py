@@ -153,11 +153,18 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
         Transition.STOP_HOOK_BLOCKING,
     ),
     (
-        "the token target beats max turns",
+        "the token target goes no further than max turns",
         outcome(),
         {"turn_count": 5},
         {"token_target": 10_000, "max_turns": 5},
-        Transition.TOKEN_BUDGET_CONTINUATION,
+        Terminal.COMPLETED,
+    ),
+    (
+        "a stop hook goes no further than max turns",
+        outcome(stop_hooks=StopVerdict(("no",))),
+        {"turn_count": 5},
+        {"max_turns": 5},
+        Terminal.MAX_TURNS,
     ),
 ]
 

@@ -161,13 +161,15 @@ async def a_prompt_too_long_is_withheld_and_compacted_once(world: World) -> set[
         Origin.PROMPT,
         Origin.BOUNDARY,
         Origin.SUMMARY,
+        Origin.PROMPT,
         Origin.REPLY,
     ]
     compacted = world.bodies()[-1]["messages"]
     assert len(compacted) == 1
-    text = compacted[0]["content"][0]["text"]
-    assert "A summary." in text
-    assert "second question" in text
+    summary, prompt = compacted[0]["content"]
+    assert "A summary." in summary["text"]
+    assert prompt["text"] == "second question"
+    assert "tool_choice" not in world.bodies()[2], "the compaction request shares the cached prefix"
     assert not only(events, ev.NoticeRaised)
     return reached(events)
 
