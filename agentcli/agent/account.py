@@ -46,6 +46,8 @@ class Account:
                 self.text = ""
             case ev.MessageAppended(message=message) if message.origin is Origin.REPLY:
                 self.text = message.text
+            case ev.NoticeRaised(code="command"):
+                self.text = f"{self.text}\n{event.text}" if self.text else event.text
             case ev.LoopEnded():
                 self.ended = event
 

@@ -79,6 +79,8 @@ class Conversation:
     notices: tuple[ev.NoticeRaised, ...] = ()
     """Shown once, with the first submission: settings problems, what resuming found."""
     wants_structured: bool = False
+    commands: tuple[str, ...] = ()
+    """The names of the slash commands that front ends can offer."""
 
 
 class Engine:
@@ -97,6 +99,7 @@ class Engine:
         self._detached: set[asyncio.Task[None]] = set()
         self._notices = list(conversation.notices)
         self._denials: list[dict[str, Any]] = []
+        self._notes: list[str] = []
         self._compact_failures = 0
         self._todos: list[Json] = todos_from(conversation.log)
 
@@ -196,6 +199,32 @@ class Engine:
     def set_mode(self, mode: PermissionMode) -> None:
         self._parts.permissions.set_mode(mode)
 
+    # --------------------------------------------------------------------------------------------- files and undo
+
+    async def changes(self, whole_session: bool = False) -> list[FileChange]:
+        """What the last submission did to files and was not undone, or all that changed since the session began."""
+        return await self._parts.seams.workspace.changes(whole_session)
+
+    async def diff(self, whole_session: bool = False) -> str:
+        return await self._parts.seams.workspace.diff(whole_session)
+
+    async def undo(self) -> UndoReport:
+        """Put back what the last submission did to files; each further time one submission further back.
+
+        Not while a submission runs. Files that were changed since are in the report and stay. The model is told."""
+        return self._put_back(await self._parts.seams.workspace.undo(), again=False)
+
+    async def redo(self) -> UndoReport:
+        """Take the last undo back, until something else has been changed."""
+        return self._put_back(await self._parts.seams.workspace.redo(), again=True)
+
+    def _put_back(self, report: UndoReport, again: bool) -> UndoReport:
+        for path in report.touched:
+            self._tool_context.read_cache.forget(path)
+        if report.touched:
+            self._notes.append(undo_note(report, again))
+        return report
+
     async def warm(self) -> None:
         """Do ahead of time what makes the first request slow."""
         await self._parts.provider.warm()
@@ -216,13 +245,21 @@ class Engine:
             async for event in events:
                 yield event
 
+    async def perform(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
+        """A command's own work, told like a submission. Its notices (code `command`) are the text of the `Result`."""
+        async with aclosing(self._owned(self._submission(None, local=work))) as events:
+            async for event in events:
+                yield event
+
     def _owned(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
         """Remember the submission under way, so that `aclose` can end one that its consumer has dropped."""
         if self._controller is None:
             self._open = work
         return work
 
-    async def _submission(self, prompt: Message | None, focus: str = "") -> AsyncGenerator[ev.Event, None]:
+    async def _submission(
+        self, prompt: Message | None, focus: str = "", local: AsyncGenerator[ev.Event, None] | None = None
+    ) -> AsyncGenerator[ev.Event, None]:
         if self._controller is not None:
             raise RuntimeError("a submission is running; use enqueue() or abort() first")
         controller = self._controller = AbortController()
@@ -230,7 +267,7 @@ class Engine:
         account = Account(clock, self._parts.wants_structured and prompt is not None, began=clock.monotonic())
         try:
             try:
-                work = self._work(prompt, focus, controller)
+                work = self._work(prompt, focus, controller, local)
                 async with aclosing(work) as events:
                     async for event in events:
                         event = self._taken(event, account, controller)
@@ -241,7 +278,10 @@ class Engine:
                 account.ended = ev.LoopEnded(terminal=Terminal.MODEL_ERROR.value, turns=0, text=text)
         finally:
             self._settle()
-            self._controller = None
+            try:
+                await self._parts.seams.workspace.end()
+            finally:
+                self._controller = None
         result = account.result(self._totals, self._parts.catalog, self.session_id, self._parts.ids.new())
         self._denials += account.denials
         self._parts.store.record(result)
@@ -249,18 +289,27 @@ class Engine:
         yield result
 
     async def _work(
-        self, prompt: Message | None, focus: str, controller: AbortController
+        self,
+        prompt: Message | None,
+        focus: str,
+        controller: AbortController,
+        local: AsyncGenerator[ev.Event, None] | None,
     ) -> AsyncGenerator[ev.Event, None]:
         """Everything between the start of a submission and its Result."""
         yield self._started()
         notices, self._notices = self._notices, []
         for notice in notices:
             yield notice
+        for message in self._noted():
+            yield ev.MessageAppended(message=message)
         if prompt is not None:
+            self._parts.seams.workspace.begin(prompt.id)
             yield ev.MessageAppended(message=prompt)
-        if self._budget_spent():
+        if self._budget_spent() and local is None:
             controller.abort(AbortReason.BUDGET)
-        if prompt is None:
+        if local is not None:
+            work = self._local(local)
+        elif prompt is None:
             work = self._compaction(focus, controller)
         else:
             told = await self._parts.seams.hooks.before_prompt(prompt.text)
@@ -281,8 +330,26 @@ class Engine:
                 yield event
                 while (notice_text := self._parts.store.take_notice()) is not None:
                     yield ev.NoticeRaised(text=notice_text, level="warning", code="session")
+                while (notice_text := self._parts.seams.workspace.take_notice()) is not None:
+                    yield ev.NoticeRaised(text=notice_text, level="warning", code="undo")
                 for change in self._background_changes():
                     yield change
+
+    async def _local(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
+        problem = ""
+        async with aclosing(work) as events:
+            async for event in events:
+                if isinstance(event, ev.NoticeRaised) and event.level == "error":
+                    problem = event.text
+                yield event
+        for message in self._noted():
+            yield ev.MessageAppended(message=message)
+        yield ev.LoopEnded(terminal=COMMAND_FAILED if problem else Terminal.COMPLETED.value, turns=0, text=problem)
+
+    def _noted(self) -> list[Message]:
+        """What the model has to know of what the person did between submissions."""
+        notes, self._notes = self._notes, []
+        return [user_message(note, self._parts.ids.new(), Origin.ATTACHMENT) for note in notes]
 
     async def _compaction(self, focus: str, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
         compaction = Compaction(self._loop_parts(controller).compact, "manual", focus)
@@ -313,6 +380,7 @@ class Engine:
             permission_mode=self.permission_mode.value,
             api_key_source=self._parts.api_key_source,
             effort=self._profile.effort or "",
+            commands=list(self._parts.commands),
             sandbox=self._tool_context.launcher.level,
         )
 
@@ -426,6 +494,7 @@ class Engine:
                 await self._tool_context.shells.aclose()
         finally:
             await cancel_and_wait(list(self._detached))
+            await self._parts.seams.workspace.aclose()
             await self._parts.provider.aclose()
             self._parts.store.close()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from pathlib import Path
 from typing import Literal, Protocol
 
 from agentcli.agent.decide import StopVerdict
@@ -18,6 +19,7 @@ from agentcli.core.permission import Decision, Need, PermissionMode, SaveTo
 from agentcli.core.usage import Usage
 from agentcli.providers.base import Request
 from agentcli.tools.base import ToolContext
+from agentcli.workspace.base import FileChange, UndoReport
 
 
 @frozen
@@ -113,13 +115,62 @@ class Permissions(Protocol):
 class Workspace(Protocol):
     """Keeps what files were like before a call that may change them, so that it can be put back."""
 
-    async def before_change(self, call: ToolUseBlock, context: ToolContext) -> None:
+    def begin(self, prompt_id: str) -> None:
+        """A submission begins."""
+        ...
+
+    async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         """Called right before a call that is not safe begins to work. Must be quick and must not raise."""
         ...
 
+    async def end(self) -> None:
+        """The submission is over, in whichever way; what changes from here on is the person's."""
+        ...
+
+    def take_notice(self) -> str | None:
+        """The next sentence for the person, once each: why something cannot be undone."""
+        ...
+
+    async def changes(self, whole_session: bool = False) -> list[FileChange]: ...
+
+    async def diff(self, whole_session: bool = False) -> str: ...
+
+    async def undo(self) -> UndoReport: ...
+
+    async def redo(self) -> UndoReport: ...
+
+    async def aclose(self) -> None: ...
+
 
 class NoWorkspace:
-    async def before_change(self, call: ToolUseBlock, context: ToolContext) -> None:
+    def __init__(self, reason: str = "No copies of files are kept here, so nothing can be undone.") -> None:
+        self._reason = reason
+
+    def begin(self, prompt_id: str) -> None:
+        return None
+
+    async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
+        return None
+
+    async def end(self) -> None:
+        return None
+
+    def take_notice(self) -> str | None:
+        return None
+
+    async def changes(self, whole_session: bool = False) -> list[FileChange]:
+        return []
+
+    async def diff(self, whole_session: bool = False) -> str:
+        return ""
+
+    async def undo(self) -> UndoReport:
+        return UndoReport(False, self._reason)
+
+    async def redo(self) -> UndoReport:
+        return UndoReport(False, self._reason)
+
+    async def aclose(self) -> None:
         return None
 
 

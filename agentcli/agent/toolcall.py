@@ -111,7 +111,7 @@ class ToolRunner:
         try:
             approved = await self._approve(call, context, signal, emit)
             if not approved.tool.is_safe(approved.input):
-                await self.workspace.before_change(call, context)
+                await self.workspace.before_change(call.id, approved.input, context.cwd, context.working_dirs)
             on_start()
             await emit(
                 ToolStarted(

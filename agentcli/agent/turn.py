@@ -26,7 +26,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge, cancel_and_wait
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
-from agentcli.core.messages import Message, Origin, TextBlock, ToolUseBlock
+from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
 from agentcli.tools.base import ToolContext
@@ -73,7 +73,7 @@ class Turn:
         self._reply: Reply | None = None
         self._whole = False
         self._began = parts.clock.monotonic()
-        self._finished_calls: set[str] = set()
+        self._finished_calls: dict[str, ToolResultBlock] = {}
         self._results_added = 0
         self._open_questions: dict[str, str] = {}
         self._asked_model = plan.request.model
@@ -298,7 +298,7 @@ class Turn:
             case ev.PermissionResolved():
                 self._open_questions.pop(event.request_id, None)
             case ev.ToolFinished():
-                self._finished_calls.add(event.tool_use_id)
+                self._finished_calls[event.tool_use_id] = event.result
         yield event
 
     def _ordered_results(self, ready: Sequence[CallResult]) -> Iterator[ev.Event]:
@@ -325,7 +325,8 @@ class Turn:
             self.added.append(reply.message(None))
             self._parts.leave(_appended(self.added[-1]))
         if self.added and self.added[-1].tool_uses:
-            blocks = tuple(result.block for result in self._executor.results())
+            told = self._finished_calls
+            blocks = tuple(told.get(result.call.id, result.block) for result in self._executor.results())
             self._parts.leave(_appended(Message("user", blocks, self._parts.ids.new(), Origin.TOOL_RESULTS)))
 
     def _conclude(self) -> Iterator[ev.Event]:
@@ -344,7 +345,7 @@ class Turn:
         results = self._executor.results() if self.added else []
         for result in results:
             if result.call.id not in self._finished_calls:
-                self._finished_calls.add(result.call.id)
+                self._finished_calls[result.call.id] = result.block
                 yield ev.ToolFinished(
                     tool_use_id=result.call.id,
                     name=result.call.name,
