@@ -191,6 +191,7 @@ class _Assembly:
                     results_dir=results_dir,
                     environ=child_environment(self.environ),
                     hides=self._hides(policy),
+                    reaches=permissions.reaches,
                     launcher=launcher,
                     shells=shells,
                 ),

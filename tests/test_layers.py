@@ -44,7 +44,7 @@ ONLY_IN = {
     "prompt_toolkit": ("plain/",),
     "typer": ("cli/",),
     "anthropic": ("providers/sdk.py",),
-    "httpx2": ("providers/",),
+    "httpx2": ("providers/", "tools/net.py"),
     "mcp": ("mcp/",),
 }
 

@@ -40,6 +40,11 @@ class LivePermissions:
     def suggest(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
         return self.policy.suggestions(name, input, needs)
 
+    def reaches(self, host: str) -> bool:
+        """Whether a rule `WebFetch(private:HOST)` lets a name be fetched from that leads to a private address. A domain
+        rule is not enough: it is given for a public place, and whoever owns the name decides where it leads."""
+        return any(rule.tool == "WebFetch" and rule.spec == f"private:{host}" for rule in self.policy.allow)
+
     def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
         """The rules hold for this session in any case; if they cannot be kept beyond it, the text says why."""
         where = "session"

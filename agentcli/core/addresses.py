@@ -76,8 +76,8 @@ def parse_web_address(text: str) -> WebAddress | str:
         return "The URL has no valid host name."
     if port == 0:
         return "The URL has no valid port."
-    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=-._~|[]^{}`\"<>")
-    query = quote(parts.query, safe="/%:@!$&'()*+,;=-._~|[]^{}`\"<>?")
+    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=-._~")
+    query = quote(parts.query, safe="/%:@!$&'()*+,;=-._~?")
     return WebAddress(scheme, host, port or _DEFAULT_PORTS[scheme], path + (f"?{query}" if query else ""))
 
 

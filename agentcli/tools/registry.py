@@ -107,9 +107,11 @@ def builtin_tools(read_only: Callable[[str], bool] = lambda _command: False) -> 
     from agentcli.tools.multiedit import MultiEdit
     from agentcli.tools.read import Read
     from agentcli.tools.todowrite import TodoWrite
+    from agentcli.tools.webfetch import WebFetch
+    from agentcli.tools.websearch import WebSearch
     from agentcli.tools.write import Write
 
     return (
         *(Read(), Write(), Edit(), MultiEdit(), Bash(read_only), Glob(), Grep(), BashOutput(), KillShell()),
-        *(TodoWrite(), AskUserQuestion(), EnterPlanMode(), ExitPlanMode()),
+        *(WebFetch(), WebSearch(), TodoWrite(), AskUserQuestion(), EnterPlanMode(), ExitPlanMode()),
     )

@@ -1,0 +1,351 @@
+"""One GET on the web, with all its limits: addresses, redirects, size, content encoding. Failures are values.
+
+The name is resolved once, the addresses are checked, and the connection goes to the very address that was checked, so
+that a name cannot lead somewhere else between the two (rebinding). Through a proxy the proxy resolves, and only the
+looks of the name are checked here. Never here: cookies, credentials, netrc, or what a page means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+from agentcli.core.addresses import Address, WebAddress, host_address, is_private_address, parse_web_address
+from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import plain_line
+
+if TYPE_CHECKING:
+    import httpx2
+
+Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
+MOST_BYTES = 5 * 1024 * 1024
+MOST_REDIRECTS = 5
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 20.0
+_MOST_ADDRESSES = 4
+_REDIRECTS = (301, 302, 303, 307, 308)
+_HEADERS = {
+    "user-agent": "agentcli",
+    "accept": "text/markdown,text/html;q=0.9,text/plain;q=0.9,application/json;q=0.8,*/*;q=0.1",
+    "accept-encoding": "gzip, deflate",
+}
+
+
+@frozen
+class Page:
+    """An answer, whatever its status. `body` is decoded and has at most MOST_BYTES."""
+
+    url: str
+    status: int
+    reason: str
+    content_type: str
+    body: bytes
+    complete: bool
+    """False: the page is longer than what was read."""
+    length: int | None = None
+    """What the server said the length is, if it did."""
+
+
+@frozen
+class Moved:
+    """It is on another host, which nobody has agreed to yet."""
+
+    url: str
+    status: int
+
+
+@frozen
+class Problem:
+    text: str
+    """For the model: what happened, then what to do."""
+    summary: str
+    connected: bool = True
+    """False: nothing answered there at all, so another way to it may be tried."""
+
+
+@frozen
+class _Route:
+    """How to get to a host: what to put in place of its name, or through which proxy."""
+
+    address: Address | None = None
+    proxy: str | None = None
+
+
+async def system_resolve(host: str, port: int) -> Sequence[Address]:
+    """Raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [ipaddress.ip_address(str(item[4][0]).partition("%")[0]) for item in found]
+
+
+class Fetcher:
+    def __init__(
+        self,
+        resolve: Resolve = system_resolve,
+        is_private: Callable[[Address], bool] = is_private_address,
+        verify: ssl.SSLContext | None = None,
+    ) -> None:
+        self._resolve = resolve
+        self._is_private = is_private
+        self._verify = verify
+
+    async def get(
+        self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None = None
+    ) -> Page | Moved | Problem:
+        """Fetch, following redirects on the same host. The address itself has been agreed to; where a public name leads
+        is checked here, but for hosts that `reaches` names. No limit on the time: that is the caller's."""
+        result: Page | Moved | Problem = Problem("There is no way to fetch this.", "failed")
+        for candidate in candidates(address):
+            result = await self._follow(candidate, environ, reaches)
+            if not isinstance(result, Problem) or result.connected:
+                break
+        return result
+
+    async def _follow(
+        self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None
+    ) -> Page | Moved | Problem:
+        for _hop in range(MOST_REDIRECTS + 1):
+            answer = await self._reach(address, environ, reaches)
+            if not isinstance(answer, Moved):
+                return answer
+            target = parse_web_address(urljoin(address.text, answer.url))
+            if isinstance(target, str):
+                shown = plain_line(answer.url)
+                return Problem(f"{address.text} redirects to {shown!r}, which cannot be fetched: {target}", "redirect")
+            if not is_same_place(address, target):
+                return Moved(target.text, answer.status)
+            address = target
+        return Problem(
+            f"{address.host} redirects more than {MOST_REDIRECTS} times; stopped there.", "too many redirects"
+        )
+
+    async def _reach(
+        self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None
+    ) -> Page | Moved | Problem:
+        proxy = proxy_for(address, environ)
+        if proxy is not None:
+            return await self._send(address, _Route(proxy=proxy), environ)
+        routes = await self._routes(address, reaches)
+        if isinstance(routes, Problem):
+            return routes
+        result: Page | Moved | Problem = Problem(f"{address.host} has no address.", "not found", connected=False)
+        for route in routes:
+            result = await self._send(address, route, environ)
+            if not isinstance(result, Problem) or result.connected:
+                break
+        return result
+
+    async def _routes(self, address: WebAddress, reaches: Callable[[str], bool] | None) -> Sequence[_Route] | Problem:
+        literal = host_address(address.host)
+        if literal is not None:
+            return [_Route(literal)]
+        try:
+            found = list(dict.fromkeys(await self._resolve(address.host, address.port)))
+        except (OSError, ValueError, UnicodeError):
+            text = f"The host {address.host} was not found. Check the spelling, or whether there is a network."
+            return Problem(text, "host not found")
+        agreed = address.is_private or (reaches is not None and reaches(address.host))
+        private = [item for item in found if self._is_private(item)]
+        if private and not agreed:
+            return Problem(
+                f"{address.host} leads to the private address {private[0]}, so it is not fetched. "
+                f"If the user wants that, they can allow it with the rule WebFetch(private:{address.host}).",
+                "private address",
+            )
+        return [_Route(item) for item in found[:_MOST_ADDRESSES]]
+
+    async def _send(self, address: WebAddress, route: _Route, environ: Mapping[str, str]) -> Page | Moved | Problem:
+        import httpx2
+
+        try:
+            async with AsyncExitStack() as stack:
+                client = await stack.enter_async_context(
+                    httpx2.AsyncClient(
+                        verify=await self._context(address, route, environ),
+                        proxy=route.proxy,
+                        trust_env=False,
+                        follow_redirects=False,
+                        timeout=httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
+                    )
+                )
+                response = await client.send(_request(client, address, route), stream=True)
+                stack.push_async_callback(response.aclose)
+                return await _read(address, response)
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ImportError, ValueError) as error:
+            return _problem(error, address, route)
+
+    async def _context(self, address: WebAddress, route: _Route, environ: Mapping[str, str]) -> ssl.SSLContext:
+        """Certificates cost 25 ms to load: only for TLS, in a thread, once."""
+        if address.scheme == "http" and not (route.proxy or "").startswith("https:"):
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if self._verify is None:
+            self._verify = await asyncio.to_thread(_certificates, environ.get("SSL_CERT_FILE"))
+        return self._verify
+
+
+# ------------------------------------------------------------------------------------------------ where, and how to it
+
+
+def candidates(address: WebAddress) -> tuple[WebAddress, ...]:
+    """The ways to try, the better first: https before http wherever the URL does not ask for something special."""
+    if address.scheme == "https" or address.port != 80 or address.is_private:
+        return (address,)
+    return (WebAddress("https", address.host, 443, address.target), address)
+
+
+def is_same_place(before: WebAddress, after: WebAddress) -> bool:
+    """Whether a redirect stays where the fetch was agreed to. Never from https back to http."""
+    if before.host != after.host:
+        return False
+    if (before.scheme, before.port) == (after.scheme, after.port):
+        return True
+    return (before.scheme, before.port, after.scheme, after.port) == ("http", 80, "https", 443)
+
+
+def proxy_for(address: WebAddress, environ: Mapping[str, str]) -> str | None:
+    """The proxy that the environment names for this address; lower-case names win, as in curl."""
+    names = (f"{address.scheme}_proxy", f"{address.scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
+    proxy = next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
+    if not proxy or _is_excepted(address, environ.get("no_proxy") or environ.get("NO_PROXY") or ""):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _is_excepted(address: WebAddress, exceptions: str) -> bool:
+    literal = host_address(address.host)
+    if address.host == "localhost" or (literal is not None and literal.is_loopback):
+        return True
+    for item in exceptions.replace(",", " ").split():
+        name, _colon, port = item.lower().rpartition(":") if item.count(":") == 1 else (item.lower(), "", "")
+        if port and port != str(address.port):
+            continue
+        bare = name.removeprefix("*").lstrip(".")
+        if name == "*" or (bare and (address.host == bare or address.host.endswith(f".{bare}"))):
+            return True
+        if literal is not None and "/" in name:
+            try:
+                if literal in ipaddress.ip_network(name, strict=False):
+                    return True
+            except ValueError:
+                continue
+    return False
+
+
+def _request(client: httpx2.AsyncClient, address: WebAddress, route: _Route) -> httpx2.Request:
+    if route.address is None:
+        return client.build_request("GET", address.text, headers=_HEADERS)
+    host = f"[{route.address}]" if route.address.version == 6 else str(route.address)
+    named = address.text.removeprefix(f"{address.scheme}://").partition("/")[0]
+    # The certificate has to be that of the name, not of the address it is pinned to.
+    sni = {} if host_address(address.host) is not None else {"sni_hostname": address.host}
+    return client.build_request(
+        "GET",
+        f"{address.scheme}://{host}:{address.port}{address.target}",
+        headers={"host": named, **_HEADERS},
+        extensions=sni,
+    )
+
+
+def _certificates(cafile: str | None) -> ssl.SSLContext:
+    import httpx2
+
+    return ssl.create_default_context(cafile=cafile) if cafile else httpx2.create_ssl_context(trust_env=False)
+
+
+# ------------------------------------------------------------------------------------------------------- the answer
+
+
+async def _read(address: WebAddress, response: httpx2.Response) -> Page | Moved | Problem:
+    location = response.headers.get("location")
+    if response.status_code in _REDIRECTS and location:
+        return Moved(location, response.status_code)
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    decode = _decoder(encoding)
+    if decode is None:
+        return Problem(
+            f"{address.host} answered in the encoding {plain_line(encoding)!r}, which is not known.", "encoding"
+        )
+    body = bytearray()
+    received, complete = 0, True
+    async for chunk in response.aiter_raw():
+        received += len(chunk)
+        try:
+            body += decode(chunk, MOST_BYTES + 1 - len(body))
+        except zlib.error:
+            return Problem(f"What {address.host} sent cannot be decompressed.", "broken answer")
+        if len(body) > MOST_BYTES or received > MOST_BYTES:
+            complete = False
+            break
+    length = response.headers.get("content-length", "")
+    return Page(
+        url=address.text,
+        status=response.status_code,
+        reason=plain_line(response.reason_phrase),
+        content_type=response.headers.get("content-type", ""),
+        body=bytes(body[:MOST_BYTES]),
+        complete=complete,
+        length=int(length) if length.isascii() and length.isdigit() and len(length) < 16 and not encoding else None,
+    )
+
+
+def _decoder(encoding: str) -> Callable[[bytes, int], bytes] | None:
+    """Decompresses at most so many bytes at a time: a small answer may otherwise unfold to gigabytes."""
+    if encoding in ("", "identity"):
+        return lambda chunk, most: chunk[:most]
+    if encoding in ("gzip", "x-gzip"):
+        unpack = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        return lambda chunk, most: unpack.decompress(unpack.unconsumed_tail + chunk, max(most, 1))
+    if encoding == "deflate":
+        return _Deflate().feed
+    return None
+
+
+class _Deflate:
+    """`deflate` means zlib's format, but some servers send the bare stream."""
+
+    def __init__(self) -> None:
+        self._unpack: Any = None
+
+    def feed(self, chunk: bytes, most: int) -> bytes:
+        if self._unpack is None:
+            is_zlib = len(chunk) > 1 and chunk[0] & 15 == 8 and (chunk[0] * 256 + chunk[1]) % 31 == 0
+            self._unpack = zlib.decompressobj(zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
+        data: bytes = self._unpack.decompress(self._unpack.unconsumed_tail + chunk, max(most, 1))
+        return data
+
+
+def _problem(error: Exception, address: WebAddress, route: _Route) -> Problem:
+    import httpx2
+
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and len(causes) < 10:
+        causes.append(cause)  # type: ignore[arg-type]
+    host = address.host
+    if any(isinstance(item, ssl.SSLError) for item in causes):
+        reason = next((getattr(item, "verify_message", "") for item in causes if hasattr(item, "verify_message")), "")
+        text = f"The secure connection to {host} failed: {plain_line(reason) or 'TLS error'}. It was not fetched."
+        return Problem(text, "TLS error")
+    if isinstance(error, httpx2.ProxyError | ImportError):
+        return Problem(f"The proxy for {host} did not let this through: {plain_line(str(error))}.", "proxy error")
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout) or (
+        isinstance(error, OSError) and not isinstance(error, TimeoutError)
+    ):
+        where = f" (through the proxy {_shown_proxy(route.proxy)})" if route.proxy else ""
+        return Problem(f"No connection to {host} on port {address.port}{where}.", "no connection", connected=False)
+    if isinstance(error, httpx2.TimeoutException):
+        return Problem(f"{host} did not answer in time.", "timeout")
+    return Problem(
+        f"{host} broke off or sent no valid answer: {plain_line(str(error)) or type(error).__name__}.", "broken"
+    )
+
+
+def _shown_proxy(proxy: str) -> str:
+    """Without a password that may be in it."""
+    return plain_line(proxy.rpartition("@")[2].removeprefix("http://"))
