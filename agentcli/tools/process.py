@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,8 @@ class Pipe:
 
 class Child:
     def __init__(self, process: asyncio.subprocess.Process, output: Pipe, errors: Pipe | None) -> None:
+        self.terminate: Callable[[], bool] | None = None
+        """`Launch.terminate`, where there is one."""
         self._process = process
         self.output = output
         self.errors = errors
@@ -118,6 +120,11 @@ class Child:
 
     def signal_group(self, number: int) -> bool:
         """Send a signal to all of the group; false if none of it is left. Synchronous, for use in abort callbacks."""
+        if number == signal.SIGTERM and self.terminate is not None:
+            if self.terminate():
+                return True
+            # A sandbox that is only being set up would lose its first process and leave the rest.
+            number = signal.SIGKILL
         try:
             os.killpg(self._process.pid, number)
         except ProcessLookupError:

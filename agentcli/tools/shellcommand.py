@@ -22,6 +22,8 @@ from agentcli.tools.strays import CALL_VARIABLE, SESSION_VARIABLE, end_marked, k
 
 _DRAIN = 0.2
 """How long output may still come after the command has ended: somebody else may hold the pipe for ever."""
+_OTHERS = "//others"
+"""What a command in a sandbox tells when it leaves something running; no path looks like this."""
 SELF_CONTAINED = ("bubblewrap",)
 """Launchers in whose sandboxes nothing outlives the first process."""
 
@@ -69,8 +71,9 @@ class ShellCommand:
             if launch is not None:
                 launch.close()
             raise
+        child.terminate = launch.terminate
         command = cls(text, child, folder, launch, output)
-        if context.launcher.name not in SELF_CONTAINED:
+        if launch.terminate is None:
             command.mark = mark
         return command
 
@@ -117,7 +120,8 @@ class ShellCommand:
         try:
             await self._child.wait()
             await asyncio.wait({pump}, timeout=_DRAIN)
-            self.left_running = self._child.signal_group(0)
+            # What is left of a sandbox for a moment is the sandbox itself.
+            self.left_running = self._launch.terminate is None and self._child.signal_group(0)
             await self._child.end()
             if self.mark is not None and await end_marked(self.mark):
                 self.left_running = True
@@ -138,8 +142,10 @@ class ShellCommand:
         finally:
             if escaped and self.mark is not None:
                 kill_marked(self.mark)
-            said = self._folder.read_now().decode("utf-8", errors="surrogateescape").removesuffix("\n")
-            self.folder = said.rpartition("\n")[2]
+            said = self._folder.read_now().decode("utf-8", errors="surrogateescape").split("\n")
+            if self._launch.terminate is not None and _OTHERS in said:
+                self.left_running = True
+            self.folder = next((line for line in reversed(said) if line not in ("", _OTHERS)), "")
             self._folder.close()
             self._launch.close()
 
@@ -153,7 +159,10 @@ def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Laun
     # Where a `cd` has led is told at the end, and by a trap for when that is not reached: a command may `exit`, or set
     # a trap of its own. Through /dev/fd because some shells know only descriptors below ten.
     tell = f"pwd -P >/dev/fd/{descriptor}"
-    script = f'trap "{tell}" EXIT\neval "$1"\nset -- $?\n{tell}\nexit "$1"'
+    if context.launcher.name in SELF_CONTAINED:
+        # In a pid namespace of its own a shell sees, beside itself and the first process, only what it left running.
+        tell = f"set -- /proc/[0-9]*; [ \$# -le 2 ] || echo {_OTHERS} >/dev/fd/{descriptor}; {tell}"
+    script = f'trap "{tell}" EXIT\neval "$1"\nexit $?'
     environ = marked(child_environment(context.environ), CALL_VARIABLE, mark)
     if context.shells is not None:
         environ = marked(environ, SESSION_VARIABLE, context.shells.mark)
