@@ -159,10 +159,12 @@ def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Laun
     # Where a `cd` has led is told at the end, and by a trap for when that is not reached: a command may `exit`, or set
     # a trap of its own. Through /dev/fd because some shells know only descriptors below ten.
     tell = f"pwd -P >/dev/fd/{descriptor}"
+    look = ""
     if context.launcher.name in SELF_CONTAINED:
         # In a pid namespace of its own a shell sees, beside itself and the first process, only what it left running.
-        tell = f"set -- /proc/[0-9]*; [ \$# -le 2 ] || echo {_OTHERS} >/dev/fd/{descriptor}; {tell}"
-    script = f'trap "{tell}" EXIT\neval "$1"\nexit $?'
+        look = f"_agentcli_look() {{ [ $# -le 2 ] || echo {_OTHERS} >/dev/fd/{descriptor}; }}\n"
+        tell = f"_agentcli_look /proc/[0-9]*; {tell}"
+    script = f'{look}trap "{tell}" EXIT\neval "$1"\nset -- $?\n{tell}\nexit "$1"'
     environ = marked(child_environment(context.environ), CALL_VARIABLE, mark)
     if context.shells is not None:
         environ = marked(environ, SESSION_VARIABLE, context.shells.mark)
