@@ -114,8 +114,8 @@ class Options:
 def build_engine(options: Options) -> Engine:
     """Read settings, find credentials, open or resume the session, put the engine together.
 
-    Raises `AgentError` (`UsageError`, `CredentialError`) with a sentence that says what to do. No network, and no process
-    but the trial of the sandbox, once after each boot.
+    Raises `AgentError` (`UsageError`, `CredentialError`) with a sentence that says what to do. No network, and no
+    process but the trial of the sandbox, once after each boot.
     """
     return _Assembly(options).engine()
 

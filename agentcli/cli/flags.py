@@ -267,7 +267,7 @@ FLAGS: tuple[Flag, ...] = (
         "sandbox",
         "choice",
         PERMISSIONS,
-        "Where commands run: in a sandbox where one works (on), in one without network or not at all (strict), bare (off).",
+        "Where commands run: in a sandbox if one works (on), in one without network or not at all (strict), or bare.",
         choices=SANDBOX_MODES,
     ),
     Flag(
