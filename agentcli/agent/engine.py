@@ -36,6 +36,7 @@ from agentcli.agent.state import CompactTracking, LoopState, Terminal
 from agentcli.agent.summaries import Summaries
 from agentcli.agent.toolcall import ToolRunner
 from agentcli.agent.turn import TurnParts
+from agentcli.agent.undoing import COMMAND_FAILED, undo_note
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.context.view import View
 from agentcli.core import events as ev
@@ -43,7 +44,7 @@ from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
-from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock
+from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, user_message
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.usage import Totals
 from agentcli.providers.base import Effort, Provider, Thinking
@@ -53,6 +54,7 @@ from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import Registry
 from agentcli.tools.shells import BackgroundTask
 from agentcli.tools.todowrite import todos_from
+from agentcli.workspace.base import FileChange, UndoReport
 
 
 @frozen
