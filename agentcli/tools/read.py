@@ -1,46 +1,28 @@
-"""Read: a file as numbered lines, or a picture as a picture.
+"""Read: a file as numbered lines, a picture as a picture, a PDF by its pages, a notebook by its cells.
 
 Notes what was seen in the read cache. Never changes a file; a file of any size costs bounded memory.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable
+import threading
+from collections.abc import AsyncGenerator
+from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, Json, TextBlock
+from agentcli.core.permission import Need
 from agentcli.core.plaintext import visible_text
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, object_schema, os_failure, shown_path
 from agentcli.tools.encoding import decode, looks_binary
-from agentcli.tools.files import LARGEST_LOADED, Refusal, inspect, load, near_names, open_without_links
+from agentcli.tools.files import LARGEST_LOADED, Refusal, inspect, load, near_names
+from agentcli.tools.read_magic import binary_name, image_kind, is_pdf
+from agentcli.tools.read_text import MOST_LINES, Page, Wanted, read_large, shown_page, text_page
 from agentcli.tools.readcache import Seen, digest_of
-
-MOST_LINES = 2_000
-LONGEST_LINE = 2_000
-MOST_CHARACTERS = 48_000
-"""Below the limit at which a result is moved out of the conversation: what Read shows stays readable."""
-LARGEST_IMAGE = 5 * 1024 * 1024 * 3 // 4
-"""The API takes 5 MB of base64, which is this many bytes."""
-
-
-@frozen
-class _Page:
-    """Some lines of a file."""
-
-    text: str
-    first: int
-    last: int
-    total: int | None
-    """None: not counted, there is more."""
-    cut_lines: int
-
-    @property
-    def whole(self) -> bool:
-        return self.first == 1 and self.last == self.total and not self.cut_lines
 
 
 class Read(BuiltinTool):
@@ -50,10 +32,37 @@ class Read(BuiltinTool):
         ["file_path"],
         {
             "file_path": {"type": "string", "description": "The file, absolute or relative to the working directory"},
-            "offset": {"type": "integer", "minimum": 0, "description": "First line to show, counted from 1"},
-            "limit": {"type": "integer", "minimum": 1, "description": "How many lines to show"},
+            "offset": {"type": "integer", "minimum": 0, "description": "First line (of a notebook: cell), from 1"},
+            "limit": {"type": "integer", "minimum": 1, "description": "How many lines (of a notebook: cells)"},
+            "pages": {"type": "string", "description": "Of a PDF: a page or a range, e.g. 3 or 1-5; at most 20 pages"},
         },
     )
+
+    def title(self, input: Json) -> str:
+        title = super().title(input)
+        if input.get("pages"):
+            return f"{title} (pages {str(input['pages'])[:20]})"
+        first, count = input.get("offset"), input.get("limit")
+        if isinstance(first, int) and isinstance(count, int):
+            return f"{title} (lines {max(1, first)}–{max(1, first) + count - 1})"
+        return f"{title} (from line {first})" if isinstance(first, int) and first > 1 else title
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        path = absolute_path(input.get("file_path"), context)
+        try:
+            real = os.path.realpath(path)
+        except (OSError, ValueError):
+            real = path
+        return (Need("read", path, "" if real == path else real),)
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        if input.get("pages"):
+            from agentcli.tools.pdf import page_range
+
+            pages = page_range(input["pages"])
+            if isinstance(pages, str):
+                return pages
+        return super().check(input, context)
 
     async def run(
         self, input: Json, context: ToolContext, signal: AbortSignal
@@ -61,136 +70,112 @@ class Read(BuiltinTool):
         path = absolute_path(input["file_path"], context)
         shown = shown_path(path, context)
         real = await in_thread(os.path.realpath, path)
+        decided = [need.real or need.target for need in context.needs if need.kind == "read"]
+        if decided and real not in decided:
+            yield failure(
+                f"{shown} leads elsewhere now than when this was decided. Try again.", summary="led elsewhere"
+            )
+            return
         found = await in_thread(inspect, real, shown)
         if isinstance(found, Refusal):
-            yield await _refused(found, path, context)
+            yield await in_thread(_refused, found, path, context)
             return
         offset = max(1, int(input.get("offset") or 1))
-        limit = min(MOST_LINES, int(input.get("limit") or MOST_LINES))
+        wanted = Wanted(path, shown, offset, min(MOST_LINES, int(input.get("limit") or MOST_LINES)))
         try:
             if found.st_size > LARGEST_LOADED:
-                yield await in_thread(_read_large, real, shown, offset, limit)
+                yield await _large(real, wanted, signal)
                 return
             data = await load(real)
         except OSError as error:
             yield os_failure(error, f"{shown} cannot be read")
             return
-        output, seen = await in_thread(_present, data, shown, offset, limit)
+        if is_pdf(data):
+            yield await _pdf(data, wanted, input.get("pages"), signal)
+            return
+        output, seen = await in_thread(_present, data, wanted)
         if seen is not None:
-            context.read_cache.note_digest(real, seen.digest, seen.whole)
+            context.read_cache.note_digest(real, seen.digest, seen.whole, data)
         yield output
 
 
-async def _refused(refusal: Refusal, path: str, context: ToolContext) -> Output:
+async def _large(real: str, wanted: Wanted, signal: AbortSignal) -> Output:
+    stop = threading.Event()
+    unhook = signal.on_abort(lambda _reason: stop.set())
+    work = asyncio.ensure_future(in_thread(read_large, real, wanted, stop.is_set))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.wait({work})
+        raise
+    finally:
+        unhook()
+
+
+async def _pdf(data: bytes, wanted: Wanted, pages: str | None, signal: AbortSignal) -> Output:
+    from agentcli.tools.pdf import page_range, read_pdf
+
+    chosen = page_range(pages) if pages else None
+    return failure(chosen) if isinstance(chosen, str) else await read_pdf(data, wanted, chosen, signal)
+
+
+def _refused(refusal: Refusal, path: str, context: ToolContext) -> Output:
     if not refusal.missing:
         return failure(refusal.text)
-    near = await in_thread(near_names, path)
+    near = near_names(path)
     hint = f" Did you mean {' or '.join(visible_text(name) for name in near)}?" if near else ""
+    folder = Path(path).parent
+    if not hint and not folder.is_dir():
+        hint = f" Neither does its folder, {shown_path(str(folder), context)}."
     return failure(f"{refusal.text}{hint} The working directory is {context.cwd}.", summary="not found")
 
 
-def _present(data: bytes, shown: str, offset: int, limit: int) -> tuple[Output, Seen | None]:
+def _present(data: bytes, wanted: Wanted) -> tuple[Output, Seen | None]:
     """What is shown of a file, and what the model has then seen of it."""
-    kind = image_kind(data)
-    if kind is not None:
-        return _image(data, kind, shown), None
+    if image_kind(data) is not None:
+        return _image(data, wanted), None
     if not data:
-        return Output(f"{shown} exists and is empty.", summary="empty"), Seen(digest_of(data), whole=True)
+        return Output(f"{wanted.shown} exists and is empty.", summary="empty"), Seen(digest_of(data), whole=True)
     decoded = decode(data)
     if decoded is None:
-        what = "a binary file" if looks_binary(data[:8192]) or b"\x00" in data else "in an unknown encoding"
-        text = f"{shown} is {what} ({len(data):,} bytes) and cannot be shown as text."
+        is_binary = looks_binary(data[:8192]) or b"\x00" in data
+        what = binary_name(data) if is_binary else "in an unknown encoding"
+        text = f"{wanted.shown} is {what} ({len(data):,} bytes) and cannot be shown as text."
         return failure(text, summary="binary"), None
-    lines = decoded.text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    page = _page(lines[offset - 1 :], offset, limit, total=len(lines))
-    if page is None:
-        text = f"{shown} has {len(lines):,} lines; offset {offset:,} is past its end."
-        return failure(text, summary="past the end"), None
-    return _shown(page, shown), Seen(digest_of(data), page.whole)
+    if wanted.path.endswith(".ipynb"):
+        from agentcli.tools.notebook import parse_notebook, show_notebook
+
+        notebook = parse_notebook(decoded.text)
+        if notebook is not None:
+            cells = show_notebook(notebook, wanted)
+            return cells.output, None if cells.output.is_error else Seen(digest_of(data), cells.whole)
+    page = text_page(decoded, wanted)
+    if not isinstance(page, Page):
+        return page, None
+    return shown_page(page, wanted, decoded.unusual), Seen(digest_of(data), page.whole)
 
 
-def _read_large(real: str, shown: str, offset: int, limit: int) -> Output:
-    """Line by line: whoever reads a few lines of a gigabyte pays for those before them, in time but not in memory."""
-    with open(real, "rb", opener=open_without_links) as file:
-        if looks_binary(file.read(8192)):
-            size = os.fstat(file.fileno()).st_size
-            return failure(f"{shown} is a binary file ({size:,} bytes) and cannot be shown as text.", summary="binary")
-        file.seek(0)
-        raw = iter(lambda: _bounded_line(file.readline), b"")
-        skipped = sum(1 for _index, _line in zip(range(offset - 1), raw, strict=False))
-        if skipped < offset - 1:
-            return failure(f"{shown} has {skipped:,} lines; offset {offset:,} is past its end.", summary="past the end")
-        lines = (line.decode("utf-8", errors="replace").rstrip("\n") for line in raw)
-        page = _page(lines, offset, limit, total=None)
-    if page is None:
-        return failure(f"{shown} has {skipped:,} lines; offset {offset:,} is past its end.", summary="past the end")
-    return _shown(page, shown)
+def _image(data: bytes, wanted: Wanted) -> Output:
+    from agentcli.tools.image import Picture, fitted
 
-
-def _bounded_line(readline: Callable[[int], bytes]) -> bytes:
-    line = readline(LONGEST_LINE * 4)
-    rest = line
-    # The rest of a line too long to be shown is read away piece by piece.
-    while rest and not rest.endswith(b"\n"):
-        rest = readline(1 << 20)
-    return line if line.endswith(b"\n") or not line else line + b"\n"
-
-
-def _page(lines: Iterable[str], offset: int, limit: int, *, total: int | None) -> _Page | None:
-    """The lines from `offset` on, which is where `lines` begins; None if there are none."""
-    shown: list[str] = []
-    size = cut = 0
-    number = offset - 1
-    for line, _index in zip(lines, range(limit), strict=False):
-        text = visible_text(line.removesuffix("\r"))
-        if len(text) > LONGEST_LINE:
-            text = f"{text[:LONGEST_LINE]}… [{len(text) - LONGEST_LINE:,} more characters in this line]"
-            cut += 1
-        size += len(text) + 8
-        if size > MOST_CHARACTERS and shown:
-            break
-        number += 1
-        shown.append(f"{number}\t{text}")
-    return _Page("\n".join(shown), offset, number, total, cut) if shown else None
-
-
-def _shown(page: _Page, shown: str) -> Output:
-    notices: list[str] = []
-    if page.total is None or page.first > 1 or page.last < page.total:
-        of = f" of {page.total:,}" if page.total is not None else ""
-        more = f" Continue with offset {page.last + 1}." if page.total is None or page.last < page.total else ""
-        notices.append(f"Partial: lines {page.first:,}–{page.last:,}{of}.{more}")
-    if page.cut_lines:
-        notices.append(f"{page.cut_lines} long lines are cut at {LONGEST_LINE:,} characters.")
-    text = page.text + (f"\n\n[{' '.join(notices)}]" if notices else "")
-    count = page.last - page.first + 1
-    display = {"kind": "code", "path": shown, "first_line": page.first, "lines": count}
-    return Output(text, summary=f"{count:,} line{'s' if count != 1 else ''}", display=display)
-
-
-# -------------------------------------------------------------------------------------------------------- pictures
-
-
-def image_kind(data: bytes) -> str | None:
-    """The media type by what is in the file, not by its name: the API refuses a picture that is not what it says."""
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return None
-
-
-def _image(data: bytes, kind: str, shown: str) -> Output:
-    if len(data) > LARGEST_IMAGE:
-        limit = f"{LARGEST_IMAGE / 1024 / 1024:.2f} MB"
-        text = f"{shown} is a picture of {len(data):,} bytes; at most {limit} can be shown. Make a smaller copy first."
-        return failure(text, summary="too large")
-    source = {"type": "base64", "media_type": kind, "data": base64.b64encode(data).decode("ascii")}
-    content = (TextBlock(f"{shown} ({kind}, {len(data):,} bytes)"), ImageBlock(source))
-    return Output(content, summary=kind, structured={"type": "image", "path": shown, "media_type": kind})
+    picture = fitted(data)
+    if not isinstance(picture, Picture):
+        text = f"{wanted.shown} is a picture ({len(data):,} bytes) that cannot be shown: {picture.reason}."
+        return failure(text, summary="picture")
+    source = {
+        "type": "base64",
+        "media_type": picture.media_type,
+        "data": base64.b64encode(picture.data).decode("ascii"),
+    }
+    content = (TextBlock(f"{wanted.shown} ({picture.words})"), ImageBlock(source))
+    summary = f"picture, {picture.width}×{picture.height}"
+    structured = {
+        "type": "image",
+        "path": wanted.path,
+        "media_type": picture.media_type,
+        "width": picture.width,
+        "height": picture.height,
+    }
+    display = {"kind": "image", "path": wanted.shown, "width": picture.width, "height": picture.height}
+    return Output(content, summary=summary, display=display, structured=structured)

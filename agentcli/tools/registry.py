@@ -89,7 +89,7 @@ class Registry:
 
 
 BUILTIN_NAMES = (
-    *("Read", "Write", "Edit", "MultiEdit", "Bash", "Glob", "Grep", "BashOutput", "KillShell"),
+    *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "Bash", "Glob", "Grep", "BashOutput", "KillShell"),
     *("WebFetch", "WebSearch", "TodoWrite", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode"),
 )
 
@@ -105,6 +105,7 @@ def builtin_tools(read_only: Callable[[str], bool] = lambda _command: False) -> 
     from agentcli.tools.grep import Grep
     from agentcli.tools.killshell import KillShell
     from agentcli.tools.multiedit import MultiEdit
+    from agentcli.tools.notebookedit import NotebookEdit
     from agentcli.tools.read import Read
     from agentcli.tools.todowrite import TodoWrite
     from agentcli.tools.webfetch import WebFetch
@@ -112,6 +113,7 @@ def builtin_tools(read_only: Callable[[str], bool] = lambda _command: False) -> 
     from agentcli.tools.write import Write
 
     return (
-        *(Read(), Write(), Edit(), MultiEdit(), Bash(read_only), Glob(), Grep(), BashOutput(), KillShell()),
+        *(Read(), Write(), Edit(), MultiEdit(), NotebookEdit()),
+        *(Bash(read_only), Glob(), Grep(), BashOutput(), KillShell()),
         *(WebFetch(), WebSearch(), TodoWrite(), AskUserQuestion(), EnterPlanMode(), ExitPlanMode()),
     )

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.messages import ImageBlock
-from agentcli.tools import files, read
+from agentcli.tools import files_replace, read
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.edit import Edit
 from agentcli.tools.read import Read
@@ -96,8 +95,8 @@ async def test_what_is_what(context: ToolContext, tmp_path: Path) -> None:
     ("data", "expected"),
     [
         (codecs.BOM_UTF8 + "é\n".encode(), "1\té"),
-        (codecs.BOM_UTF16_LE + "é\n".encode("utf-16-le"), "1\té"),
-        ("é\n".encode("latin-1"), "1\té"),
+        (codecs.BOM_UTF16_LE + "é\n".encode("utf-16-le"), "1\té\n\n[Encoding: UTF-16-LE with a byte order mark.]"),
+        ("é\n".encode("latin-1"), "1\té\n\n[Encoding: Latin-1.]"),
         (b"a\r\nb\r\n", "1\ta\n2\tb"),
         (b"a\x1b[31mb\x00"[:-1], "1\ta␛[31mb"),
     ],
@@ -109,30 +108,14 @@ async def test_encodings_and_control_characters_are_shown_readably(
     assert text_of(await run(Read(), context, file_path="a.txt")) == expected
 
 
-async def test_a_picture_is_shown_as_one_whatever_its_name(context: ToolContext, tmp_path: Path) -> None:
-    (tmp_path / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\x00" * 20)
-    output = await run(Read(), context, file_path="picture.txt")
-    image = next(block for block in output.content if isinstance(block, ImageBlock))
-    assert image.source["media_type"] == "image/png"
-
-
-async def test_a_picture_too_large_for_the_api_is_refused(
-    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(read, "LARGEST_IMAGE", 10)
-    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\x00" * 20)
-    output = await run(Read(), context, file_path="a.png")
-    assert output.is_error
-    assert "Make a smaller copy" in text_of(output)
-
-
 async def test_a_file_too_large_to_load_is_streamed_by_offset(
     context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read, "LARGEST_LOADED", 1_000)
     (tmp_path / "big.txt").write_text("".join(f"row {number}\n" for number in range(1, 1001)) + "w" * 20_000 + "\nlast")
     output = await run(Read(), context, file_path="big.txt", offset=500, limit=2)
-    assert text_of(output) == "500\trow 500\n501\trow 501\n\n[Partial: lines 500–501. Continue with offset 502.]"
+    size = f"The file has {(tmp_path / 'big.txt').stat().st_size:,} bytes."
+    assert text_of(output) == f"500\trow 500\n501\trow 501\n\n[Partial: lines 500–501. Continue with offset 502. {size}]"
     end = text_of(await run(Read(), context, file_path="big.txt", offset=1001, limit=5))
     assert "1002\tlast" in end
     assert "past its end" in text_of(await run(Read(), context, file_path="big.txt", offset=5000))
@@ -241,7 +224,7 @@ async def test_a_disk_that_fails_leaves_the_original_and_no_rubbish(
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(files_replace.os, "fsync", full)
     output = await run(Write(), context, file_path="a.txt", content="new")
     assert text_of(output) == "a.txt cannot be written: no space left on device."
     assert (tmp_path / "a.txt").read_text() == "old"

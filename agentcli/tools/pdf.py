@@ -1,0 +1,139 @@
+"""Pages of a PDF, as text; a page that has none (a scan) as its picture.
+
+Text, not the document itself: it costs a fraction of the tokens, works with every endpoint that speaks the protocol,
+and can be continued page by page. Parsing is done by `pdf_worker` in a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from agentcli.core.abort import Aborted, AbortSignal
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import ImageBlock, TextBlock
+from agentcli.tools.base import Output
+from agentcli.tools.builtin import failure, in_thread
+from agentcli.tools.image import Picture, fitted
+from agentcli.tools.read_text import MOST_CHARACTERS, Wanted, counted, legible
+
+MOST_PAGES = 20
+_SECONDS = 60
+_MOST_OF_A_PAGE = 20_000
+
+
+@frozen
+class PageRange:
+    first: int
+    last: int
+
+
+def page_range(given: str) -> PageRange | str:
+    """`3` or `1-5`; a sentence if it is neither."""
+    match = re.fullmatch(r"\s*(\d{1,6})\s*(?:[-–]\s*(\d{1,6})?\s*)?", given)
+    if match is None or not int(match[1]):
+        return f"pages must be a page or a range of pages, such as 3 or 1-5, not {given[:40]!r}."
+    first = int(match[1])
+    open_ended = match[2] is None and re.search(r"[-–]", given) is not None
+    last = first + MOST_PAGES - 1 if open_ended else int(match[2] or first)
+    if last < first:
+        return f"pages {given[:40]!r} ends before it begins."
+    if last - first >= MOST_PAGES:
+        return f"At most {MOST_PAGES} pages can be read at once; {given.strip()} are {last - first + 1}."
+    return PageRange(first, last)
+
+
+async def read_pdf(data: bytes, wanted: Wanted, pages: PageRange | None, signal: AbortSignal) -> Output:
+    """`data` is the whole file."""
+    asked = pages or PageRange(1, MOST_PAGES)
+    try:
+        result = await _parsed(data, asked, signal)
+    except Aborted:
+        return failure("Interrupted while the PDF was read.", summary="interrupted")
+    if "error" in result:
+        return failure(f"{wanted.shown} is a PDF that cannot be read: {result['error']}.", summary="PDF")
+    if not result["pages"]:
+        text = f"{wanted.shown} has {counted(result['total'], 'page')}; page {asked.first} is past its end."
+        return failure(text, summary="past the end")
+    return await in_thread(_shown, result, wanted)
+
+
+async def _parsed(data: bytes, pages: PageRange, signal: AbortSignal) -> dict[str, Any]:
+    worker = str(Path(__file__).with_name("pdf_worker.py"))
+    # -P: what lies beside the program must not stand in for modules of the standard library.
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", worker, str(pages.first), str(pages.last),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True, env={},
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(_SECONDS):
+            written, _nothing = await signal.run(process.communicate(data))
+        result: dict[str, Any] = json.loads(written)
+        return result
+    except TimeoutError:
+        return {"error": f"it took longer than {_SECONDS} seconds"}
+    except ValueError:
+        return {"error": "it takes too much memory or time, or is damaged"}
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+def _shown(result: dict[str, Any], wanted: Wanted) -> Output:
+    total, found = result["total"], result["pages"]
+    blocks: list[TextBlock | ImageBlock] = []
+    size, last = 0, found[0]["number"]
+    for page in found:
+        text = _page_text(page["text"])
+        if size and size + len(text) > MOST_CHARACTERS:
+            break
+        size += len(text)
+        last = page["number"]
+        blocks += _page_blocks(page, text, total)
+    first = found[0]["number"]
+    if first > 1 or last < total:
+        more = f' Continue with pages "{last + 1}-{min(total, last + MOST_PAGES)}".' if last < total else ""
+        blocks.append(TextBlock(f"[Partial: pages {first}–{last} of {total}.{more}]"))
+    count = last - first + 1
+    partly = f" of {total}" if count != total else ""
+    structured = {"type": "pdf", "path": wanted.path, "first_page": first, "last_page": last, "total_pages": total}
+    shown = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))[:10_000]
+    display = {"kind": "text", "path": wanted.shown, "text": shown}
+    return Output(_joined(blocks), summary=f"{count}{partly} pages", display=display, structured=structured)
+
+
+def _page_text(text: str) -> str:
+    text = legible(text).strip()
+    if len(text) > _MOST_OF_A_PAGE:
+        return f"{text[:_MOST_OF_A_PAGE]}… [{len(text) - _MOST_OF_A_PAGE:,} more characters on this page]"
+    return text
+
+
+def _page_blocks(page: dict[str, Any], text: str, total: int) -> Iterator[TextBlock | ImageBlock]:
+    picture = fitted(base64.b64decode(page["picture"])) if "picture" in page else None
+    missing = "(as a picture)" if isinstance(picture, Picture) else "(no text; it may be a scan or empty)"
+    yield TextBlock(f"--- page {page['number']} of {total} ---\n{text or missing}\n")
+    if isinstance(picture, Picture):
+        encoded = base64.b64encode(picture.data).decode("ascii")
+        yield ImageBlock({"type": "base64", "media_type": picture.media_type, "data": encoded})
+
+
+def _joined(blocks: list[TextBlock | ImageBlock]) -> tuple[TextBlock | ImageBlock, ...]:
+    """Neighbouring texts in one: a block costs tokens of its own."""
+    joined: list[TextBlock | ImageBlock] = []
+    for block in blocks:
+        if joined and isinstance(block, TextBlock) and isinstance(joined[-1], TextBlock):
+            joined[-1] = TextBlock(f"{joined[-1].text}\n{block.text}")
+        else:
+            joined.append(block)
+    return tuple(joined)

@@ -1,0 +1,95 @@
+"""What a file is, by its first bytes: names for what cannot be shown as text, and media types for what can be shown
+as a picture or a document. Pure."""
+
+from __future__ import annotations
+
+_STARTS = (
+    (b"\x7fELF", "an ELF executable or library"),
+    (b"MZ", "a Windows executable"),
+    (b"\xca\xfe\xba\xbe", "a Java class or a universal Mach-O binary"),
+    (b"\xcf\xfa\xed\xfe", "a Mach-O executable"),
+    (b"\xce\xfa\xed\xfe", "a Mach-O executable"),
+    (b"\x00asm", "a WebAssembly module"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"BZh", "a bzip2 archive"),
+    (b"\xfd7zXZ\x00", "an xz archive"),
+    (b"\x28\xb5\x2f\xfd", "a zstd archive"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"Rar!\x1a\x07", "a RAR archive"),
+    (b"!<arch>\n", "a static library or Debian package"),
+    (b"SQLite format 3\x00", "a SQLite database"),
+    (b"%!PS", "a PostScript file"),
+    (b"\xd0\xcf\x11\xe0", "an old Microsoft Office document"),
+    (b"OggS", "an Ogg audio or video file"),
+    (b"ID3", "an MP3 audio file"),
+    (b"fLaC", "a FLAC audio file"),
+    (b"\x1aE\xdf\xa3", "a Matroska or WebM video"),
+    (b"wOF2", "a web font"),
+    (b"wOFF", "a web font"),
+    (b"\x00\x01\x00\x00\x00", "a TrueType font"),
+    (b"OTTO", "an OpenType font"),
+    (b"II*\x00", "a TIFF picture"),
+    (b"MM\x00*", "a TIFF picture"),
+    (b"\x00\x00\x01\x00", "an icon"),
+    (b"PAR1", "a Parquet file"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"\x93NUMPY", "a NumPy array"),
+    (b"GGUF", "a GGUF model"),
+    (b"\x80\x02", "a Python pickle"),
+    (b"\x80\x03", "a Python pickle"),
+    (b"\x80\x04", "a Python pickle"),
+    (b"\x80\x05", "a Python pickle"),
+    (b"DIRC", "a git index"),
+    (b"PACK", "a git pack"),
+)
+
+
+def binary_name(data: bytes) -> str:
+    """With its article, e.g. `a gzip archive`; what is not known is `a binary file`."""
+    if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zip_name(data)
+    if data[4:8] == b"ftyp":
+        return "a HEIC or AVIF picture" if data[8:12] in (b"heic", b"mif1", b"avif", b"heix") else "an MP4 video"
+    if data[:4] == b"RIFF":
+        return {b"WAVE": "a WAV audio file", b"AVI ": "an AVI video"}.get(data[8:12], "a RIFF file")
+    if data[257:262] == b"ustar":
+        return "a tar archive"
+    if data[:2] in (b"\xff\xfb", b"\xff\xf3"):
+        return "an MP3 audio file"
+    if data[2:4] == b"\x0d\x0a" and data[:2] != b"\r\n":
+        return "a compiled Python module"
+    return next((name for start, name in _STARTS if data.startswith(start)), "a binary file")
+
+
+def _zip_name(data: bytes) -> str:
+    head = data[:4096]
+    for mark, name in (
+        (b"word/", "a Word document"),
+        (b"xl/", "an Excel workbook"),
+        (b"ppt/", "a PowerPoint presentation"),
+        (b"mimetypeapplication/epub", "an EPUB book"),
+        (b"mimetypeapplication/vnd.oasis", "an OpenDocument file"),
+        (b"META-INF/", "a Java archive"),
+    ):
+        if mark in head:
+            return name
+    return "a ZIP archive"
+
+
+def image_kind(data: bytes) -> str | None:
+    """The media type by what is in the file, not by its name: the API refuses a picture that is not what it says."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    if data[:2] == b"BM" and data[6:10] == b"\x00\x00\x00\x00":
+        return "image/bmp"
+    return None
+
+
+def is_pdf(data: bytes) -> bool:
+    return b"%PDF-" in data[:1024]
