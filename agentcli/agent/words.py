@@ -42,5 +42,5 @@ def stop_hook(errors: Sequence[str]) -> str:
 def blocking_limit(estimate: int, usable: int) -> str:
     return (
         f"The conversation is about {estimate:,} tokens long and the model takes {usable:,}. Nothing was sent. "
-        "Shorten it with /compact, start anew with /clear, or switch compaction on in the settings (autoCompact)."
+        "Shorten it with /compact, start a new session, or switch compaction on in the settings (autoCompact)."
     )

@@ -1,7 +1,7 @@
 """Every setting: its type, its default, how layers combine, and who may set it. The one table that all else reads.
 
 `repository` says what the files inside a project may do with a key, once the folder is trusted: a repository is
-written by others, so it can never raise rights or spending, nor say where requests and keys go (S3).
+written by others, so it can never raise rights or limits, nor say where requests and keys go (S3).
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Closed:
 
 @frozen
 class Finished:
-    """Last: the reply is whole. `open_blocks` are those that never closed (half of them, e.g. at max_tokens)."""
+    """Last: the reply is whole. Blocks that the server never closed have been closed before, or dropped if half."""
 
     stop_reason: str | None
     usage: Usage

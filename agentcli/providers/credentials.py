@@ -142,7 +142,11 @@ def resolve_credentials(
 
 def normal_base_url(url: str) -> str:
     """The base without trailing slashes and without `/v1`, which some servers' instructions include."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        _port = parts.port
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"The base URL {url!r} is not one. It must look like http://localhost:8080 or https://host.")
     return url.rstrip("/").removesuffix("/v1").rstrip("/")

@@ -269,6 +269,18 @@ def broken(what: str, detail: str = "") -> Failure:
     return Failure(FailureKind.BROKEN_STREAM, f"The reply broke off: {what}.", retryable=True, detail=_short(detail))
 
 
+def not_a_stream(kind: str, where: Where) -> Failure:
+    """A 200 whose body is no stream of events: asking again would bring the same."""
+    if "html" in kind:
+        what = f"A web page answered at {where.host}, not the Messages API. Check ANTHROPIC_BASE_URL."
+    else:
+        what = (
+            f"The server at {where.host} answered without streaming, which agentcli needs. "
+            "Check ANTHROPIC_BASE_URL, or switch streaming on in that server."
+        )
+    return Failure(FailureKind.UNSUPPORTED, what, status=200)
+
+
 def stalled(seconds: float) -> Failure:
     return Failure(
         FailureKind.TIMEOUT, f"No data from the API for {seconds:.0f} seconds.", retryable=True, detail="stalled"

@@ -6,6 +6,7 @@ What a reply consists of is `accumulate.py`'s business, what a failure means `fa
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -102,6 +103,8 @@ class MessagesProvider:
         self._ids = ids or RandomIds()
         self._chance = chance
         self._learned: dict[str, _Learned] = {}
+        self._resting: dict[str, float] = {}
+        """Overloaded models, and until when (loop time) requests go straight to the fallback."""
 
     async def warm(self) -> None:
         await self._transport.warm()
@@ -110,9 +113,7 @@ class MessagesProvider:
         await self._transport.aclose()
 
     async def stream(self, request: Request, signal: AbortSignal) -> AsyncGenerator[ModelEvent, None]:
-        course = _Course(
-            self._catalog.resolve(request.model), [self._catalog.resolve(m) for m in request.fallback_models]
-        )
+        course = self._course(request)
         while True:
             lost: _Lost | None = None
             async with aclosing(self._attempt(request, course, signal)) as events:
@@ -138,6 +139,14 @@ class MessagesProvider:
             if isinstance(step, Waiting) and not await signal.sleep(step.seconds):
                 yield Failed(aborted(), model=course.model)
                 return
+
+    def _course(self, request: Request) -> _Course:
+        """Begin with the first model that is not known to be overloaded; if all are, with the one asked for."""
+        models = [self._catalog.resolve(name) for name in (request.model, *request.fallback_models)]
+        now = asyncio.get_running_loop().time()
+        ready = [index for index, model in enumerate(models) if self._resting.get(model, 0.0) <= now]
+        first = ready[0] if ready else 0
+        return _Course(models[first], models[first + 1 :])
 
     # ------------------------------------------------------------------------------------------------ one attempt
 
@@ -202,6 +211,8 @@ class MessagesProvider:
             course.overloads >= policy.overloads_before_fallback or course.breaks >= policy.breaks_before_fallback
         ):
             reason = failure.message
+            if course.overloads:
+                self._resting[course.model] = asyncio.get_running_loop().time() + policy.overload_rest
             old = course.fall_back()
             return FellBack(old, course.model, reason)
         if course.retries >= policy.max_retries or course.stalls > policy.max_stalls:

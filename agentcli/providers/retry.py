@@ -19,6 +19,8 @@ class RetryPolicy:
     max_retry_after: float = 60.0
     """A server that asks for more is not waited for: the request fails and says how long it asked for."""
     overloads_before_fallback: int = 3
+    overload_rest: float = 300.0
+    """Seconds for which an overloaded model is left alone once a fallback has taken over."""
     breaks_before_fallback: int = 1
     """A reply that breaks off in the middle is asked for again on the fallback model, if there is one (SPEC 2.4)."""
 

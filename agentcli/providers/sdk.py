@@ -22,7 +22,7 @@ from agentcli.providers.credentials import Credentials
 from agentcli.providers.encode import BodyEncoder
 from agentcli.providers.failures import Answer, Where, from_answer, from_error_event, from_exception, header_names
 from agentcli.providers.transport import TransportFailure
-from agentcli.providers.wire import CONNECT_SECONDS, WRITE_SECONDS, decoded, ready_headers
+from agentcli.providers.wire import CONNECT_SECONDS, WRITE_SECONDS, check_stream, decoded, ready_headers
 
 T = TypeVar("T")
 Platform = Literal["anthropic", "bedrock", "vertex", "foundry"]
@@ -68,6 +68,7 @@ class SdkTransport:
             if self._platform == "bedrock":
                 source = _bedrock_events(stream, where, network)
             else:
+                await check_stream(stream.response, where)
                 source = decoded(stream.response.aiter_bytes(), where, network)
             async with contextlib.aclosing(source) as events:
                 async for event in events:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from agentcli.core.errors import CredentialError
@@ -25,6 +26,7 @@ from agentcli.providers.failures import (
     from_error_event,
     from_exception,
     header_names,
+    not_a_stream,
 )
 from agentcli.providers.sse import EventDecoder, GarbageError
 from agentcli.providers.transport import ALIVE, TransportFailure
@@ -64,6 +66,7 @@ class WireTransport:
         try:
             if response.status_code != 200:
                 raise TransportFailure(await self._refused(response, where))
+            await check_stream(response, where)
             async with aclosing(decoded(response.aiter_bytes(), where, errors)) as source:
                 async for event in source:
                     yield event
@@ -105,14 +108,7 @@ class WireTransport:
         return self._client
 
     async def _refused(self, response: httpx2.Response, where: Where) -> Failure:
-        text = bytearray()
-        try:
-            async for chunk in response.aiter_bytes():
-                text += chunk
-                if len(text) > MAX_ERROR_BYTES:
-                    break
-        except _network_errors():
-            pass  # the status says enough
+        text = await _beginning(response)
         headers = header_names(response.headers.items())
         answer = Answer(response.status_code, headers, text.decode("utf-8", "replace"), self._clock.timestamp())
         return from_answer(answer, where)
@@ -131,6 +127,31 @@ def make_client(base_url: str) -> httpx2.AsyncClient:
         # hence the empty store: it refuses rather than trusts.
         verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return httpx2.AsyncClient(verify=verify, timeout=timeout, follow_redirects=False)
+
+
+async def _beginning(response: httpx2.Response) -> bytes:
+    """As much of a body as an explanation may be long."""
+    text = bytearray()
+    with suppress(*_network_errors()):
+        async for chunk in response.aiter_bytes():
+            text += chunk
+            if len(text) > MAX_ERROR_BYTES:
+                break
+    return bytes(text)
+
+
+async def check_stream(response: httpx2.Response, where: Where) -> None:
+    """Raises `TransportFailure` for a 200 that is no event stream: a web page, a whole message, an error."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in ("application/json", "text/html"):
+        return
+    try:
+        body = json.loads(await _beginning(response))
+    except ValueError:
+        body = None
+    if isinstance(body, dict) and body.get("type") == "error":
+        raise TransportFailure(from_error_event(body, where))
+    raise TransportFailure(not_a_stream(kind, where))
 
 
 async def ready_headers(credentials: Credentials) -> dict[str, str]:

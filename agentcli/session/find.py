@@ -40,14 +40,19 @@ class SessionInfo:
 
 def list_sessions(state_dir: Path, cwd: Path | None = None) -> list[SessionInfo]:
     """The sessions of a project, or of all projects, newest first. Files that cannot be read are left out."""
-    return [info for path in _paths(state_dir, cwd) if (info := describe_session(path)) is not None]
+    return list(_sessions(state_dir, cwd))
 
 
 def latest(state_dir: Path, cwd: Path) -> SessionInfo | None:
+    return next(_sessions(state_dir, cwd), None)
+
+
+def _sessions(state_dir: Path, cwd: Path | None) -> Iterator[SessionInfo]:
+    """Two folders may share a key (`a/b-c`, `a/b/c`), so what a session itself says about its folder counts."""
     for path in _paths(state_dir, cwd):
-        if (info := describe_session(path)) is not None:
-            return info
-    return None
+        info = describe_session(path)
+        if info is not None and (cwd is None or info.cwd in ("", str(cwd))):
+            yield info
 
 
 def find(state_dir: Path, cwd: Path, text: str) -> list[SessionInfo]:

@@ -98,3 +98,20 @@ def test_files_of_junk_are_listed_without_harm(tmp_path: Path) -> None:
     (folder / f"{IDS[1]}.jsonl").write_bytes(b'{"type":"user","message":[]}\n{"type":"user"}\n[]\n')
     (folder / f"{IDS[2]}.jsonl").mkdir()
     assert {info.label for info in list_sessions(tmp_path / "state")} == {"(no prompt)"}
+
+
+def test_folders_that_share_a_key_do_not_share_sessions(tmp_path: Path) -> None:
+    from agentcli.core.events import MessageAppended
+    from agentcli.core.ids import RandomIds, SystemClock
+    from agentcli.core.messages import Origin, user_message
+    from agentcli.session.base import Workplace
+    from agentcli.session.store import SessionStore
+
+    one, other = Path("/x/a/b-c"), Path("/x/a/b/c")
+    ids = RandomIds()
+    store = SessionStore.create(Workplace(tmp_path, one, SystemClock(), ids, "test"), ids.new())
+    store.record(MessageAppended(message=user_message("hello", ids.new(), Origin.PROMPT)))
+    store.close()
+    assert latest(tmp_path, one) is not None
+    assert latest(tmp_path, other) is None
+    assert find(tmp_path, other, "hello") == []
