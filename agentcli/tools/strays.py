@@ -28,7 +28,8 @@ exec 3<&0 </dev/null >/dev/null 2>&1
 trap '' HUP INT TERM
 read -r _ <&3
 for round in 1 2 3 4 5; do
-  found=$(grep -lsF -- "$1" /proc/[0-9]*/environ) || exit 0
+  found=$(grep -lsF -- "$1" /proc/[0-9]*/environ)
+  [ -n "$found" ] || exit 0
   for file in $found; do pid=${file#/proc/}; kill -KILL "${pid%/environ}"; done
 done
 ) &

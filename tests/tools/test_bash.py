@@ -103,6 +103,36 @@ async def test_cd_carries_over_inside_the_working_directories(tmp_path: Path) ->
     assert (await run(Bash(), context_in(tmp_path), command="cd 'sub dir'; exit 1")).new_cwd is not None
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pushd sub >/dev/null",
+        "cd sub && false",
+        "cd sub; exit 7",
+        "trap 'echo mine' EXIT; cd sub",
+        "f() { cd sub; }; f",
+        "set -e; cd sub; false; echo unreached",
+        "cd sub; nonsense-command",
+        "cd sub; exec true",
+    ],
+)
+async def test_however_a_command_gets_there_and_ends_its_folder_is_kept(command: str, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    output = await run(Bash(), context_in(tmp_path), command=command)
+    expected = None if "exec" in command else Path(os.path.realpath(tmp_path / "sub"))
+    assert output.new_cwd == expected
+
+
+async def test_a_subshell_does_not_change_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    assert (await run(Bash(), context_in(tmp_path), command="(cd sub); true")).new_cwd is None
+
+
+async def test_the_exit_code_is_that_of_the_last_command(tmp_path: Path) -> None:
+    for command, code in (("false", 1), ("(exit 9)", 9), ("true; false; true", 0), ("exit 5", 5), ("true | false", 1)):
+        assert (await run(Bash(), context_in(tmp_path), command=command)).structured["exit_code"] == code
+
+
 async def test_cd_to_outside_is_not_kept_and_said(tmp_path: Path) -> None:
     output = await run(Bash(), context_in(tmp_path), command="cd /")
     assert output.new_cwd is None

@@ -1,0 +1,332 @@
+"""Commands in the background, and what tries to get away from its command. With real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.abort import AbortController
+from agentcli.tools import output as output_module
+from agentcli.tools import shells as shells_module
+from agentcli.tools.base import ToolContext
+from agentcli.tools.bash import Bash
+from agentcli.tools.bashoutput import BashOutput
+from agentcli.tools.killshell import KillShell
+from agentcli.tools.shells import Shells
+from agentcli.tools.strays import find_marked, marked
+from tests.tools.running import context_in, run, text_of
+
+pytestmark = pytest.mark.anyio
+
+ON_LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="found through /proc")
+STUBBORN = "trap '' TERM; echo $$ > {}; while true; do sleep 100; done"
+
+
+@asynccontextmanager
+async def session(folder: Path, **changes: object) -> AsyncIterator[ToolContext]:
+    shells = Shells()
+    try:
+        yield context_in(folder, shells=shells, results_dir=folder / "results", call_id="call", **changes)
+    finally:
+        await shells.aclose()
+
+
+def alive(pid: int) -> bool:
+    """Running, and not merely waiting to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def pid_in(path: Path) -> int:
+    await until(lambda: path.exists() and path.read_text().endswith("\n"))
+    return int(path.read_text())
+
+
+async def over(context: ToolContext, shell_id: str = "bash_1") -> None:
+    assert context.shells is not None
+    shell = context.shells.get(shell_id)
+    assert shell is not None
+    await until(lambda: shell.status != "running")
+
+
+def changes(context: ToolContext) -> list[tuple[str, str]]:
+    assert context.shells is not None
+    return [(task.id, task.status) for task in context.shells.take_changes()]
+
+
+# ---------------------------------------------------------------------------------------------- into the background
+
+
+async def test_a_timeout_moves_a_command_to_the_background(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    async with session(tmp_path) as context:
+        moved = await run(Bash(), context, command=f"echo early; cat {gate}; echo late; exit 3", timeout=200)
+        assert not moved.is_error
+        assert text_of(moved).startswith("early\n\nThe command still runs after 0.2 s; it goes on in the background")
+        assert moved.summary == "in the background as bash_1"
+        assert "still running" in text_of(await run(BashOutput(), context, bash_id="bash_1"))
+        await asyncio.to_thread(gate.write_text, "")
+        await over(context)
+        ended = await run(BashOutput(), context, bash_id="bash_1")
+        assert text_of(ended) == "late\n\nIt has ended: exit code 3."
+        assert (ended.structured["status"], ended.structured["exit_code"]) == ("failed", 3)
+        assert (
+            text_of(await run(BashOutput(), context, bash_id="bash_1")) == "No new output. It has ended: exit code 3."
+        )
+        assert changes(context) == [("bash_1", "running"), ("bash_1", "failed")]
+        assert changes(context) == []
+
+
+async def test_a_command_can_begin_in_the_background(tmp_path: Path) -> None:
+    async with session(tmp_path) as context:
+        output = await run(Bash(), context, command="echo hi; sleep 100", run_in_background=True)
+        assert output.structured["background_id"] == "bash_1"
+        assert not Bash(lambda _command: True).is_safe({"command": "ls", "run_in_background": True})
+        await run(Bash(), context, command="true", run_in_background=True)
+        await over(context, "bash_2")
+        assert changes(context) == [("bash_1", "running"), ("bash_2", "running"), ("bash_2", "completed")]
+
+
+async def test_a_person_can_send_a_command_to_the_background(tmp_path: Path) -> None:
+    async with session(tmp_path) as context:
+        assert context.shells is not None
+        detach = context.shells.detach
+        assert not detach("call")
+        task = asyncio.ensure_future(run(Bash(), context, command=f"echo $$ > {tmp_path}/pid; sleep 100"))
+        pid = await pid_in(tmp_path / "pid")
+        await until(lambda: detach("call"))
+        output = await task
+        assert "was sent to the background" in text_of(output)
+        assert not detach("call")
+        assert alive(pid)
+    assert not alive(pid)
+
+
+async def test_an_abort_ends_what_is_in_front_and_nothing_else(tmp_path: Path) -> None:
+    controller = AbortController()
+    async with session(tmp_path) as context:
+        await run(Bash(), context, controller.signal, command=f"echo $$ > {tmp_path}/a; sleep 100", timeout=100)
+        await run(
+            Bash(), context, controller.signal, command=f"echo $$ > {tmp_path}/b; sleep 100", run_in_background=True
+        )
+        pids = [await pid_in(tmp_path / "a"), await pid_in(tmp_path / "b")]
+        task = asyncio.ensure_future(
+            run(Bash(), context, controller.signal, command=f"echo $$ > {tmp_path}/c; sleep 100")
+        )
+        in_front = await pid_in(tmp_path / "c")
+        controller.abort()
+        assert (await task).summary == "stopped"
+        assert [alive(pid) for pid in (*pids, in_front)] == [True, True, False]
+
+
+async def test_there_is_room_for_so_many_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shells_module, "MOST_RUNNING", 1)
+    async with session(tmp_path) as context:
+        await run(Bash(), context, command="sleep 100", run_in_background=True)
+        refused = await run(Bash(), context, command="sleep 100", run_in_background=True)
+        assert refused.is_error
+        assert "bash_1" in text_of(refused)
+        ended = await run(Bash(), context, command="sleep 100", timeout=100)
+        assert (ended.is_error, ended.summary) == (True, "timed out after 0.1 s")
+
+
+async def test_without_a_session_there_is_no_background(tmp_path: Path) -> None:
+    context = context_in(tmp_path)
+    assert (await run(Bash(), context, command="true", run_in_background=True)).is_error
+    assert "There are none" in str(BashOutput().check({"bash_id": "bash_1"}, context))
+
+
+# ------------------------------------------------------------------------------------------------ reading and ending
+
+
+async def test_new_output_can_be_filtered(tmp_path: Path) -> None:
+    async with session(tmp_path) as context:
+        await run(Bash(), context, command="echo apple; echo pear; echo 'a b'", run_in_background=True)
+        await over(context)
+        output = await run(BashOutput(), context, bash_id="bash_1", filter="^a")
+        assert text_of(output) == "apple\na b\n\nIt has ended: exit code 0."
+        await run(Bash(), context, command="echo x", run_in_background=True)
+        await over(context, "bash_2")
+        wrong = await run(BashOutput(), context, bash_id="bash_2", filter="(")
+        assert wrong.is_error
+        assert "unclosed group" in text_of(wrong)
+
+
+async def test_a_filter_cannot_be_made_to_take_for_ever(tmp_path: Path) -> None:
+    async with session(tmp_path) as context:
+        await run(Bash(), context, command="printf 'a%.0s' {1..5000}", run_in_background=True)
+        await over(context)
+        async with asyncio.timeout(5):
+            output = await run(BashOutput(), context, bash_id="bash_1", filter="(a+)+b")
+        assert text_of(output).startswith("No new output")
+
+
+async def test_a_background_command_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    command = f"({STUBBORN.format(tmp_path / 'child')}) & {STUBBORN.format(tmp_path / 'parent')}"
+    async with session(tmp_path) as context:
+        await run(Bash(), context, command=command, run_in_background=True)
+        pids = [await pid_in(tmp_path / name) for name in ("child", "parent")]
+        output = await run(KillShell(), context, bash_id="bash_1")
+        assert output.structured == {"status": "killed"}
+        assert not any(alive(pid) for pid in pids)
+        again = await run(KillShell(), context, bash_id="bash_1")
+        assert "had ended already" in text_of(again)
+        assert "It has ended: killed." in text_of(await run(BashOutput(), context, bash_id="bash_1"))
+        assert "bash_1 (killed)" in str(KillShell().check({"bash_id": "bash_7"}, context))
+
+
+async def test_a_flood_in_the_background_is_bounded_and_all_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_module, "FILE_LIMIT", 2_000_000)
+    async with session(tmp_path) as context:
+        await run(Bash(), context, command="seq 1 200000; sleep 100", run_in_background=True)
+        assert context.shells is not None
+        shell = context.shells.get("bash_1")
+        assert shell is not None
+        await until(lambda: shell.command.output.characters == 1_288_895)
+        output = await run(BashOutput(), context, bash_id="bash_1")
+        text = text_of(output)
+        assert len(text) < 31_000
+        assert "(1.2 MB)" in text
+        assert Path(output.structured["saved_to"]).read_text().split()[-1] == "200000"
+        assert text.startswith("1\n2\n")
+        assert "\n200000\n" in text
+        assert text_of(await run(BashOutput(), context, bash_id="bash_1")) == "No new output. It is still running."
+
+
+async def test_old_commands_are_forgotten_before_they_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shells_module, "_MOST_KEPT", 2)
+    async with session(tmp_path) as context:
+        assert context.shells is not None
+        await run(Bash(), context, command="sleep 100", run_in_background=True)
+        for number in (2, 3, 4):
+            await run(Bash(), context, command="true", run_in_background=True)
+            await over(context, f"bash_{number}")
+        assert [shell.id for shell in context.shells.known()] == ["bash_1", "bash_4"]
+
+
+# -------------------------------------------------------------------------------------------------------- the end
+
+
+async def test_the_end_of_a_session_ends_everything_at_the_same_time(tmp_path: Path) -> None:
+    async with session(tmp_path) as context:
+        for number in range(4):
+            await run(Bash(), context, command=STUBBORN.format(tmp_path / str(number)), run_in_background=True)
+        pids = [await pid_in(tmp_path / str(number)) for number in range(4)]
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+    assert loop.time() - start < 4
+    assert not any(alive(pid) for pid in pids)
+
+
+async def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with session(tmp_path) as context:
+            await run(Bash(), context, command="echo x; sleep 100", run_in_background=True)
+            await run(Bash(), context, command="true", run_in_background=True)
+            await run(Bash(), context, command="sleep 100", timeout=50)
+
+    await work()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    await work()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+# ------------------------------------------------------------------------------------------------ what gets away
+
+
+@ON_LINUX
+async def test_a_daemon_ends_with_its_command(tmp_path: Path) -> None:
+    command = f"setsid bash -c 'echo $$ > {tmp_path}/pid; sleep 100' > /dev/null 2>&1 & cat <(echo said)"
+    command += f"; while ! [ -s {tmp_path}/pid ]; do sleep 0.01; done"
+    output = await run(Bash(), context_in(tmp_path), command=command)
+    assert "left running" in text_of(output)
+    assert not alive(await pid_in(tmp_path / "pid"))
+
+
+@ON_LINUX
+@pytest.mark.parametrize("way", ["abort", "cancel"])
+async def test_a_daemon_ends_when_its_command_is_stopped(way: str, tmp_path: Path) -> None:
+    controller = AbortController()
+    command = f'setsid bash -c "{STUBBORN.format(tmp_path / "pid")}" & sleep 100'.replace("$$", "\\$\\$")
+    task = asyncio.ensure_future(run(Bash(), context_in(tmp_path), controller.signal, command=command))
+    pid = await pid_in(tmp_path / "pid")
+    if way == "abort":
+        controller.abort()
+        await task
+    else:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    # Killed, though perhaps not dead in the same instant: nobody can wait for a process that is not its child.
+    await until(lambda: not alive(pid))
+
+
+@ON_LINUX
+async def test_a_daemon_of_a_background_command_ends_with_the_session(tmp_path: Path) -> None:
+    command = f"setsid bash -c 'echo $$ > {tmp_path}/pid; sleep 100' & sleep 100"
+    async with session(tmp_path) as context:
+        await run(Bash(), context, command=command, run_in_background=True)
+        pid = await pid_in(tmp_path / "pid")
+    assert not alive(pid)
+
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from agentcli.core.abort import AbortController
+from agentcli.tools.base import ToolContext
+from agentcli.tools.bash import Bash
+from agentcli.tools.shells import Shells
+
+async def main(folder, command):
+    context = ToolContext(folder, (folder,), environ={"PATH": "/usr/bin:/bin"}, shells=Shells())
+    async for _item in Bash().run({"command": command, "run_in_background": True}, context, AbortController().signal):
+        pass
+    await asyncio.sleep(100)
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+"""
+
+
+@ON_LINUX
+async def test_nothing_outlives_a_program_that_is_killed(tmp_path: Path) -> None:
+    command = f"setsid bash -c 'echo $$ > {tmp_path}/daemon; sleep 100' & echo $$ > {tmp_path}/pid; sleep 100"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, str(tmp_path), command, cwd=Path(__file__).parent.parent.parent
+    )
+    pids = [await pid_in(tmp_path / "pid"), await pid_in(tmp_path / "daemon")]
+    process.send_signal(signal.SIGKILL)
+    await process.wait()
+    await until(lambda: not any(alive(pid) for pid in pids))
+
+
+@ON_LINUX
+async def test_marks_add_up_so_that_an_agent_inside_an_agent_is_known_to_both() -> None:
+    environ = marked(marked({"PATH": "/bin"}, "AGENTCLI_CALL", "outer0mark"), "AGENTCLI_CALL", "inner0mark")
+    assert environ["AGENTCLI_CALL"] == "outer0mark:inner0mark"
+    process = await asyncio.create_subprocess_exec("sleep", "100", env=environ)
+    try:
+        await until(lambda: find_marked("outer0mark") == [process.pid])
+        assert find_marked("inner0mark") == [process.pid]
+        assert find_marked("other0mark") == []
+    finally:
+        process.kill()
+        await process.wait()
