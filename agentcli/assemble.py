@@ -15,10 +15,11 @@ from agentcli.agent.attachments import BackgroundReports, Composite, PlanModeNot
 from agentcli.agent.engine import Conversation, Engine
 from agentcli.agent.executor import BatchExecutor, StreamingExecutor
 from agentcli.agent.permission import LivePermissions
-from agentcli.agent.ports import Seams
+from agentcli.agent.ports import NoWorkspace, Seams, Workspace
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.questions import Audience
 from agentcli.agent.structured import RequireOutput
+from agentcli.commands.registry import names as command_names
 from agentcli.config.paths import Paths, project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer, Settings, SettingsRequest, load_settings
@@ -43,6 +44,7 @@ from agentcli.tools.base import Tool, ToolContext
 from agentcli.tools.environment import child_environment
 from agentcli.tools.registry import Registry, builtin_tools
 from agentcli.tools.shells import Shells
+from agentcli.workspace.late import LateHistory
 
 if TYPE_CHECKING:
     from agentcli.permissions.sandbox.plan import SandboxRules
@@ -178,6 +180,8 @@ class _Assembly:
         shells = Shells()
         reports = BackgroundReports(shells, options.ids)
         seams = replace(seams, attachments=Composite(reports, plan_mode, seams.attachments))
+        if isinstance(seams.workspace, NoWorkspace):
+            seams = replace(seams, workspace=self._workspace(session.store.session_id))
         return Engine(
             Conversation(
                 provider=provider,
@@ -207,6 +211,7 @@ class _Assembly:
                 api_key_source=key_source,
                 notices=tuple(self.notices),
                 wants_structured=options.json_schema is not None,
+                commands=command_names(),
             )
         )
 
@@ -242,6 +247,15 @@ class _Assembly:
             source = "settings that could not be read"
             policy = policy.with_rules(ask=parse_rules(registry.names, source))
         return policy
+
+    def _workspace(self, session_id: str) -> Workspace:
+        """What keeps copies of files for an undo: in the state folder, like everything else of a session."""
+        if not self.settings.boolean("undo"):
+            return NoWorkspace("Nothing can be undone: copies of files are switched off in the settings (undo).")
+        if not self.options.persist or self.paths.state_dir is None:
+            return NoWorkspace("Nothing can be undone: nothing of this session is kept, copies of files neither.")
+        state_dir = Path(os.path.realpath(self.paths.state_dir))
+        return LateHistory(state_dir, session_id, self.environ.get("PATH"))
 
     def _rule_keeper(self) -> RuleKeeper:
         folder = project_folder(self.cwd)

@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import field, replace
+from pathlib import Path
 from typing import Any, Self
 
 from agentcli.agent.account import Account
@@ -47,6 +48,7 @@ from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, user_message
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.usage import Totals
+from agentcli.permissions.policy import Policy
 from agentcli.providers.base import Effort, Provider, Thinking
 from agentcli.providers.catalog import Catalog
 from agentcli.session.base import Store
@@ -145,6 +147,28 @@ class Engine:
     @property
     def model(self) -> str:
         return self._profile.model
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._parts.catalog
+
+    @property
+    def policy(self) -> Policy:
+        """The permission rules in force."""
+        return self._parts.permissions.policy
+
+    @property
+    def cwd(self) -> Path:
+        return self._tool_context.cwd
+
+    @property
+    def working_dirs(self) -> tuple[Path, ...]:
+        return self._tool_context.working_dirs
+
+    @property
+    def sandbox(self) -> str:
+        """What holds the commands that tools run."""
+        return self._tool_context.launcher.level
 
     @property
     def permission_mode(self) -> PermissionMode:

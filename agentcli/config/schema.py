@@ -155,6 +155,14 @@ KEYS: tuple[Key, ...] = (
         maximum=100,
         environment=("AGENTCLI_MAX_TOOL_CONCURRENCY", "CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY"),
     ),
+    Key(
+        "undo",
+        "boolean",
+        "Keep copies of files before the agent may change them, so that /undo can put them back.",
+        default=True,
+        repository="no",
+        environment=("AGENTCLI_UNDO",),
+    ),
     Key("toolSummaries", "boolean", "One-line summaries of finished tools by the small model.", default=False),
     Key(
         "autoCompact",

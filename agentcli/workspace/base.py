@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from agentcli.core.frozen import frozen
 
 ChangeKind = Literal["added", "modified", "deleted"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileChange:
     path: str
     """Absolute."""
@@ -19,7 +21,7 @@ class FileChange:
     removed: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kept:
     """A file that was left alone, and why: half a sentence for people."""
 
@@ -27,7 +29,7 @@ class Kept:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UndoReport:
     """What became of an undo or redo. Paths are absolute."""
 
@@ -47,7 +49,7 @@ class UndoReport:
         return (*self.restored, *self.deleted)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """One folder at one moment. Paths are relative to it, as the file system spells them."""
 

@@ -1,0 +1,1 @@
+"""Slash commands: one file each, one registry; every front end offers the same ones."""

@@ -1,0 +1,32 @@
+"""/mode: show or choose the permission mode."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import fail, say
+from agentcli.core.events import Event, ModeChanged
+from agentcli.core.permission import PermissionMode
+
+_MEANS = {
+    PermissionMode.DEFAULT: "asks before anything that is not allowed yet",
+    PermissionMode.ACCEPT_EDITS: "edits in the working directories are not asked about",
+    PermissionMode.PLAN: "nothing is changed until a plan is approved",
+    PermissionMode.DONT_ASK: "what would be asked about is refused",
+    PermissionMode.BYPASS: "nothing is asked about, but for a few things that could ruin the machine",
+}
+
+
+async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+    if not arguments:
+        lines = [f"  {mode.value:<18} {meaning}" for mode, meaning in _MEANS.items()]
+        yield say("\n".join([f"The mode is {engine.permission_mode.value}.", *lines]))
+        return
+    wanted = next((mode for mode in PermissionMode if mode.value.lower() == arguments.lower()), None)
+    if wanted is None:
+        yield fail(f"There is no mode {arguments!r}. There are: {', '.join(mode.value for mode in PermissionMode)}.")
+        return
+    engine.set_mode(wanted)
+    yield ModeChanged(mode=wanted.value, reason="the user chose it")
+    yield say(f"The mode is {wanted.value}: {_MEANS[wanted]}.")

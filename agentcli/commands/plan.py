@@ -1,0 +1,19 @@
+"""/plan: plan first, change nothing until the plan is approved."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import say
+from agentcli.core.events import Event, ModeChanged
+from agentcli.core.permission import PermissionMode
+
+
+async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
+    if engine.permission_mode is PermissionMode.PLAN:
+        yield say("Plan mode is on already. /mode default leaves it.")
+        return
+    engine.set_mode(PermissionMode.PLAN)
+    yield ModeChanged(mode=PermissionMode.PLAN.value, reason="the user chose it")
+    yield say("Plan mode is on: nothing is changed until you approve a plan. /mode default leaves it.")

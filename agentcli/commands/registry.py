@@ -1,0 +1,63 @@
+"""All slash commands, in the order of the menu, and how one is found by what was typed."""
+
+from __future__ import annotations
+
+from agentcli.commands.base import Command
+
+COMMANDS: tuple[Command, ...] = (
+    Command("help", "What commands there are", "[command]"),
+    Command("status", "Session, model, mode and folders in force"),
+    Command("undo", "Put back what the last prompt changed in files"),
+    Command("redo", "Take the last undo back"),
+    Command("diff", "What the last prompt, or the whole session, changed in files", "[all]"),
+    Command("compact", "Summarise the conversation to make room", "[focus]", submits=True),
+    Command("model", "Show or choose the model", "[name]"),
+    Command("effort", "Show or choose how much effort the model makes", "[level]"),
+    Command("thinking", "Show or choose whether the model thinks first", "[adaptive|enabled|disabled]"),
+    Command("mode", "Show or choose the permission mode", "[name]"),
+    Command("plan", "Plan first: nothing is changed until you approve"),
+    Command("permissions", "The permission rules in force, and where each is from"),
+    Command("cost", "What this conversation has used so far", aliases=("usage",)),
+    Command("todos", "The task list"),
+    Command("tasks", "Commands in the background"),
+)
+
+
+def names() -> tuple[str, ...]:
+    return tuple(command.name for command in COMMANDS)
+
+
+def find(name: str) -> Command | None:
+    """The command of exactly this name or alias."""
+    wanted = name.lower()
+    return next((one for one in COMMANDS if wanted == one.name or wanted in one.aliases), None)
+
+
+def near(name: str) -> list[str]:
+    """Names that may have been meant, the likeliest first."""
+    from difflib import get_close_matches
+
+    wanted = name.lower()
+    spelled = [one for command in COMMANDS for one in (command.name, *command.aliases)]
+    begun = [one for one in spelled if one.startswith(wanted)]
+    return list(dict.fromkeys((*begun, *get_close_matches(wanted, spelled, n=3))))[:3]
+
+
+def matching(typed: str) -> list[Command]:
+    """The menu for what was typed after the slash: best first, letters in order are enough."""
+    ranked = []
+    for place, command in enumerate(COMMANDS):
+        scores = [_score(typed.lower(), name) for name in (command.name, *command.aliases)]
+        best = min((score for score in scores if score is not None), default=None)
+        if best is not None:
+            ranked.append((best, place, command))
+    return [command for _score_, _place, command in sorted(ranked, key=lambda row: row[:2])]
+
+
+def _score(typed: str, name: str) -> int | None:
+    if name.startswith(typed):
+        return 0 if name == typed else 1
+    if typed in name:
+        return 2
+    letters = iter(name)
+    return 3 if all(letter in letters for letter in typed) else None

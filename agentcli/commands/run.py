@@ -1,0 +1,45 @@
+"""From a line that was typed to a command's events, with one `Result` at their end like any submission."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import fail
+from agentcli.commands.registry import find, near
+from agentcli.core.events import Event
+
+_LINE = re.compile(r"/([A-Za-z][A-Za-z0-9_:-]*)(?:\s+(.*))?\Z", re.DOTALL)
+
+
+def parse(text: str) -> tuple[str, str] | None:
+    """The name and the rest of the line; None if this is a prompt: a path at its beginning makes no command."""
+    match = _LINE.match(text.strip())
+    if match is None:
+        return None
+    name = match.group(1)
+    if find(name) is None and os.path.lexists(f"/{name}"):
+        return None
+    return name, (match.group(2) or "").strip()
+
+
+async def run_command(engine: Engine, name: str, arguments: str) -> AsyncGenerator[Event, None]:
+    command = find(name)
+    if command is None:
+        work = engine.perform(_unknown(name))
+    elif command.submits:
+        work = command.load()(engine, arguments)
+    else:
+        work = engine.perform(command.load()(engine, arguments))
+    async with aclosing(work) as events:
+        async for event in events:
+            yield event
+
+
+async def _unknown(name: str) -> AsyncGenerator[Event, None]:
+    meant = near(name)
+    hint = f" Did you mean {' or '.join(f'/{one}' for one in meant)}?" if meant else " /help lists them."
+    yield fail(f"There is no command /{name}.{hint}")

@@ -1,0 +1,28 @@
+"""/thinking: show or choose whether the model thinks before it answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from typing import cast, get_args
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import fail, say
+from agentcli.core.events import Event
+from agentcli.providers.base import ThinkingMode
+
+
+async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+    info = engine.catalog.get(engine.model)
+    wanted = arguments.lower()
+    offered = f"{info.id} takes {', '.join(info.thinking)}." if info.thinking else f"{info.id} takes no such setting."
+    if not wanted:
+        yield say(f"Thinking is {engine.profile.thinking.mode}. {offered}")
+    elif wanted not in get_args(ThinkingMode):
+        yield fail(f"There is no thinking mode {arguments!r}. {offered}")
+    elif info.thinking and wanted not in info.thinking:
+        always = " It always thinks." if info.always_thinks else ""
+        yield fail(f"{info.id} cannot have thinking {wanted}.{always} {offered}")
+    else:
+        engine.set_thinking(replace(engine.profile.thinking, mode=cast(ThinkingMode, wanted)))
+        yield say(f"Thinking is {wanted}.")

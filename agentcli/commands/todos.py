@@ -1,0 +1,25 @@
+"""/todos: the task list as the model last wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import say
+from agentcli.core.events import Event
+from agentcli.core.plaintext import plain_line
+
+_SIGNS = {"completed": "[x]", "in_progress": "[>]"}
+
+
+async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
+    todos = engine.todos
+    if not todos:
+        yield say("The task list is empty.")
+        return
+    done = sum(1 for todo in todos if todo.get("status") == "completed")
+    lines = [f"{done} of {len(todos)} done:"]
+    for todo in todos:
+        sign = _SIGNS.get(str(todo.get("status")), "[ ]")
+        lines.append(f"  {sign} {plain_line(str(todo.get('content', '')), 300)}")
+    yield say("\n".join(lines))

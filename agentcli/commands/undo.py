@@ -1,0 +1,15 @@
+"""/undo: put back what the last prompt changed in files; again to go further back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import fail, say
+from agentcli.commands.files import undo_text
+from agentcli.core.events import Event
+
+
+async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
+    report = await engine.undo()
+    yield say(undo_text(engine, report, "Undid")) if report.done else fail(report.text)

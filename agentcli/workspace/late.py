@@ -1,0 +1,65 @@
+"""A history that is made when it is first needed: most conversations change nothing and must not pay for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.core.messages import Json
+from agentcli.workspace.base import FileChange, UndoReport
+
+if TYPE_CHECKING:
+    from agentcli.workspace.history import History
+
+
+class LateHistory:
+    """Does what `History` does. Nothing is imported, read or started before a call may write or somebody asks."""
+
+    def __init__(self, state_dir: Path, session_id: str, search_path: str | None) -> None:
+        self._state_dir = state_dir
+        self._session_id = session_id
+        self._search_path = search_path
+        self._prompt_id: str | None = None
+        self._history: History | None = None
+
+    def _made(self) -> History:
+        if self._history is None:
+            from agentcli.workspace.history import History, Place
+
+            self._history = History(Place(self._state_dir, self._session_id, self._search_path))
+            if self._prompt_id is not None:
+                self._history.begin(self._prompt_id)
+        return self._history
+
+    def begin(self, prompt_id: str) -> None:
+        self._prompt_id = prompt_id
+        if self._history is not None:
+            self._history.begin(prompt_id)
+
+    async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
+        await self._made().before_change(call_id, input, cwd, working_dirs)
+
+    async def end(self) -> None:
+        self._prompt_id = None
+        if self._history is not None:
+            await self._history.end()
+
+    def take_notice(self) -> str | None:
+        return self._history.take_notice() if self._history is not None else None
+
+    async def changes(self, whole_session: bool = False) -> list[FileChange]:
+        return await self._made().changes(whole_session)
+
+    async def diff(self, whole_session: bool = False) -> str:
+        return await self._made().diff(whole_session)
+
+    async def undo(self) -> UndoReport:
+        return await self._made().undo()
+
+    async def redo(self) -> UndoReport:
+        return await self._made().redo()
+
+    async def aclose(self) -> None:
+        if self._history is not None:
+            await self._history.aclose()
