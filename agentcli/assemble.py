@@ -33,7 +33,7 @@ from agentcli.core.ids import Clock, Ids, RandomIds, SystemClock
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.messages import Json, Message
 from agentcli.core.permission import PermissionMode
-from agentcli.core.shell import is_read_only
+from agentcli.permissions.commands import runs_beside_others
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rule, parse_rules
 from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode
@@ -219,7 +219,7 @@ class _Assembly:
 
     def _registry(self) -> Registry:
         options = self.options
-        registry = Registry(builtin_tools(is_read_only))
+        registry = Registry(builtin_tools(runs_beside_others))
         if options.tools is not None:
             registry = registry.selected(options.tools)
         extra = list(options.extra_tools)

@@ -44,6 +44,8 @@ ONLY_IN = {
     "prompt_toolkit": ("plain/",),
     "typer": ("cli/",),
     "anthropic": ("providers/sdk.py",),
+    "tree_sitter": ("permissions/shelltree.py", "permissions/shell.py", "permissions/loose.py"),
+    "tree_sitter_bash": ("permissions/shelltree.py",),
     "httpx2": ("providers/", "tools/net.py"),
     "mcp": ("mcp/",),
 }
@@ -132,6 +134,8 @@ HEAVY = {
     "prompt_toolkit",
     "httpx2",
     "watchfiles",
+    "tree_sitter",
+    "tree_sitter_bash",
 }
 
 

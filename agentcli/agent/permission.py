@@ -38,7 +38,7 @@ class LivePermissions:
         return self.policy.decide(name, input, needs, context.cwd, context.working_dirs)
 
     def suggest(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
-        return self.policy.suggestions(name, input, needs)
+        return self.policy.suggestions(name, needs, context.cwd, context.working_dirs)
 
     def reaches(self, host: str) -> bool:
         """Whether a rule `WebFetch(private:HOST)` lets a name be fetched from that leads to a private address. A domain

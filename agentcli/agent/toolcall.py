@@ -161,6 +161,7 @@ class ToolRunner:
                 reason=decision.reason,
                 rule=decision.rule,
                 source=decision.source,
+                details=list(decision.details),
             )
         )
         if decision.behavior == "ask":
@@ -222,8 +223,9 @@ class ToolRunner:
             await self._deny(call, input, getattr(tool, "unanswered", "Nobody is there to answer."), emit)
         if self.questions.audience is Audience.NOBODY:
             rules = self.permissions.suggest(tool.name, input, needs, context)
-            hint = f" It can be allowed beforehand with --allowedTools '{rules[0]}'." if rules else ""
-            await self._deny(call, input, f"{decision.reason} Nobody is there to ask.{hint}", emit)
+            wanted = ",".join(rules)
+            hint = f" It can be allowed beforehand with --allowedTools '{wanted}'." if rules else ""
+            await self._deny(call, input, f"{decision.reason}. Nobody is there to ask.{hint}", emit)
         request_id = self.ids.new()
         future = self.questions.ask(request_id)
         try:
@@ -236,6 +238,7 @@ class ToolRunner:
                     title=tool.title(input),
                     reason=decision.reason,
                     suggestions=self.permissions.suggest(tool.name, input, needs, context),
+                    details=list(decision.details),
                     display=await _previewed(tool, input, context),
                 )
             )

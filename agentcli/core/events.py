@@ -312,6 +312,8 @@ class PermissionDecided(Event):
     reason: str
     rule: str = ""
     source: str = ""
+    details: list[str] = field(default_factory=list)
+    """Part by part, where there is more to say than `reason`."""
 
 
 @frozen(kw_only=True)

@@ -48,6 +48,8 @@ class Decision:
     reason: str
     rule: str = ""
     source: str = ""
+    details: tuple[str, ...] = ()
+    """Part by part, where there is more than one thing to say."""
 
 
 SaveTo = Literal["session", "local", "project", "user"]

@@ -101,3 +101,50 @@ class PathPattern:
             climbs = pattern.startswith("../")
             base, pattern = (base.parent if climbs else base), pattern[3 if climbs else 2 :]
         return base, pattern or "**"
+
+
+_MOST_ENTRIES = 2_000
+_MOST_MATCHES = 2_000
+
+
+def expanded_pattern(pattern: str, folder: str) -> list[str] | None:
+    """Every name that a shell might put in the place of a pattern, rather too many; None if there are too many to say.
+
+    A bracket stands for any character here: what it holds depends on the locale.
+    """
+    loosened = re.sub(r"\[(?:[!^]?\]?[^\]/]*)\]", "?", pattern)
+    # Many stars in one name would make the expression below try very many ways.
+    if "**" in loosened or "[" in loosened or any(part.count("*") > 3 for part in loosened.split("/")):
+        return None
+    absolute = loosened.startswith("/")
+    found = ["/" if absolute else ""]
+    for component in loosened.strip("/").split("/"):
+        if not re.search(r"[*?]", component):
+            found = [os.path.join(prefix, component) for prefix in found]  # noqa: PTH118
+            continue
+        expression = re.compile("".join({"*": ".*", "?": "."}.get(c, re.escape(c)) for c in component), re.DOTALL)
+        matches: list[str] = []
+        for prefix in found:
+            names = _names(os.path.join(folder, prefix))  # noqa: PTH118
+            if names is None:
+                return None
+            fitting = (name for name in names if expression.fullmatch(name))
+            matches += [os.path.join(prefix, n) for n in fitting if component[0] == "." or n[0] != "."]  # noqa: PTH118
+            if len(matches) > _MOST_MATCHES:
+                return None
+        found = matches
+    return [name for name in found if os.path.lexists(os.path.join(folder, name))]  # noqa: PTH118
+
+
+def _names(folder: str) -> list[str] | None:
+    """The names in a folder; None if there are too many."""
+    names: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                names.append(entry.name)
+                if len(names) > _MOST_ENTRIES:
+                    return None
+    except OSError:
+        return []
+    return names

@@ -9,27 +9,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode
-from agentcli.core.shell import (
-    SimpleCommand,
-    has_control_characters,
-    is_read_only_part,
-    loose_words,
-    plain_commands,
-    reads_unnamed_files,
-)
+from agentcli.core.shell import has_control_characters
 from agentcli.permissions import suggest
-from agentcli.permissions.paths import is_inside, is_protected, real_path
+from agentcli.permissions.commands import Part, Place, analyse
+from agentcli.permissions.filecommands import file_changes
+from agentcli.permissions.hosts import host_of, is_private_host
+from agentcli.permissions.loose import loose_words
+from agentcli.permissions.paths import expanded_pattern, is_inside, is_protected, real_path
 from agentcli.permissions.removal import removed_essential
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules
+from agentcli.permissions.shell import NotPlain
 
-_MOST_WORDS = 400
-"""A read-only command with more words than this is asked about rather than having every word looked up on disk."""
+_ACCEPTED = "edits in the working directories are accepted"
+
+
+@frozen
+class PartVerdict:
+    """What was found about one part of a command. `clause` goes after `because`."""
+
+    text: str
+    clause: str
+    allowed: bool
+    rule: Rule | None = None
+    part: Part | None = None
 
 
 @frozen
@@ -40,6 +48,8 @@ class _Call:
     needs: tuple[Need, ...]
     cwd: Path
     working_dirs: tuple[Path, ...]
+    judged: dict[str, list[PartVerdict]] = field(default_factory=dict)
+    """One command is looked at several times on the way to a decision."""
 
     @property
     def start(self) -> Path:
@@ -67,9 +77,34 @@ class Policy:
         """With allow rules as a person's answer gives them. Raises `UsageError` for what is no rule."""
         return self.with_rules(allow=parse_rules(texts, source))
 
-    def suggestions(self, tool_name: str, input: Json, needs: Sequence[Need]) -> list[str]:
-        """Allow rules that would have made the question unnecessary, narrowest first."""
-        return suggest.suggestions(tool_name, needs)
+    def suggestions(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> list[str]:
+        """The narrowest useful allow rules that together would make the question go away; none if none can."""
+        call = _Call(tool_name, _with_real_paths(needs), cwd, tuple(working_dirs))
+        rules: list[str] = []
+        for need in call.needs:
+            if self._rules_covering(need, call) is not None:
+                continue
+            if need.kind != "execute":
+                rules += suggest.for_need(tool_name, need)
+                continue
+            for verdict in self.verdicts(need.target, call):
+                if not verdict.allowed and verdict.part is not None:
+                    rules += self._missing_rules(verdict.part, call)
+        rules = list(dict.fromkeys(rules if call.needs else [tool_name]))
+        if not rules:
+            return []
+        changed = self.with_allowed(rules, "an answer").decide(tool_name, {}, needs, cwd, working_dirs)
+        return rules if changed.behavior == "allow" else []
+
+    def _missing_rules(self, part: Part, call: _Call) -> list[str]:
+        rules: list[str] = []
+        if part.objection is not None and self._rule_for(part, call) is None and not self._changes_accepted(part, call):
+            rules += suggest.for_part(call.tool_name, part)
+        for redirection in part.command.redirections:
+            if redirection.kind == "write" and isinstance(self._redirection_rule(redirection.target, part, call), str):
+                for folder in part.folders:
+                    rules += suggest.for_need("Edit", Need("write", os.path.normpath(Path(folder, redirection.target))))
+        return rules
 
     def refuses_always(self, tool_name: str) -> bool:
         """Whether a deny rule takes the tool away altogether, so that the model need not be told of it."""
@@ -92,9 +127,10 @@ class Policy:
         cwd: Path,
         working_dirs: Sequence[Path],
     ) -> Decision:
-        call = _Call(tool_name, tuple(needs), cwd, tuple(working_dirs))
+        call = _Call(tool_name, _with_real_paths(needs), cwd, tuple(working_dirs))
         decision = (
             self._by_restriction("deny", self.deny, call)
+            or self._by_question(call)
             or self._by_always_asking(call)
             or self._by_restriction("ask", self.ask, call)
             or self._by_plan_mode(call)
@@ -131,7 +167,12 @@ class Policy:
                 about = rule.covers_path(need) or rule.tool in READING_TOOLS
                 if about and self._path_restricted(rule, need.target, call):
                     return True
-            elif rule.names(call.tool_name) and rule.spec in (need.target, need.target.rpartition(":")[2]):
+            elif need.kind == "fetch":
+                if rule.names(call.tool_name) and (rule.matches_host(host_of(need.target)) or rule.spec == need.target):
+                    return True
+            elif rule.names(call.tool_name) and any(
+                rule.matches_value(value) for value in (need.target, need.target.rpartition(":")[2])
+            ):
                 return True
         return False
 
@@ -145,7 +186,17 @@ class Policy:
         """File rules bind the shell as far as its text shows which files it names (S7)."""
         if not (rule.covers_path(Need("read")) or rule.covers_path(Need("write"))):
             return False
-        return any(self._path_restricted(rule, self._absolute(word, call), call) for word in loose_words(command))
+        for word in loose_words(command):
+            names = expanded_pattern(word, str(call.cwd)) or [] if any(c in word for c in "*?[") else []
+            if any(self._path_restricted(rule, self._absolute(name, call), call) for name in (word, *names)):
+                return True
+        return False
+
+    @staticmethod
+    def _by_question(call: _Call) -> Decision | None:
+        if any(need.kind == "question" for need in call.needs):
+            return Decision("ask", f"asked because {call.tool_name} is itself a question to you")
+        return None
 
     def _by_always_asking(self, call: _Call) -> Decision | None:
         for need in call.needs:
@@ -166,11 +217,9 @@ class Policy:
         if self.mode is not PermissionMode.PLAN:
             return None
         for need in call.needs:
-            changes = need.kind in ("write", "other") or (
-                need.kind == "execute" and not self._reads_only(need.target, call)
-            )
-            if changes:
-                return Decision("deny", "plan mode is on, in which nothing is changed or run; finish the plan first")
+            if need.kind in ("write", "other") or (need.kind == "execute" and not self._reads_only(need.target, call)):
+                reason = "plan mode is on, in which nothing is changed or run; finish the plan first"
+                return Decision("deny", reason, details=self._details(call))
         return None
 
     def _by_protected_path(self, call: _Call) -> Decision | None:
@@ -182,9 +231,8 @@ class Policy:
             if need.kind == "execute" and not self._reads_only(need.target, call):
                 for word in sorted(loose_words(need.target)):
                     if is_protected(word, scripts=False):
-                        return Decision(
-                            "ask", f"the command names {word}, a protected path: other programs run or obey it"
-                        )
+                        reason = f"the command names {word}, a protected path: other programs run or obey it"
+                        return Decision("ask", reason, details=self._details(call))
         return None
 
     @staticmethod
@@ -200,8 +248,10 @@ class Policy:
         return False
 
     def _by_allow_rules(self, call: _Call) -> Decision | None:
+        private = any(need.kind == "fetch" and is_private_host(host_of(need.target)) for need in call.needs)
         for rule in self.allow:
-            if rule.spec is None and rule.names(call.tool_name):
+            # An address in one's own network has to be named.
+            if rule.spec is None and rule.names(call.tool_name) and not private:
                 return self._allowed_by(rule)
         deciding: list[Rule] = []
         for need in call.needs:
@@ -209,32 +259,40 @@ class Policy:
             if rules is None:
                 return None
             deciding += rules
-        return self._allowed_by(deciding[0]) if deciding else None
+        return replace(self._allowed_by(deciding[0]), details=self._details(call)) if deciding else None
 
     def _rules_covering(self, need: Need, call: _Call) -> list[Rule] | None:
         """The rules that together allow a need: empty if it is harmless without any, None if it is not allowed."""
         if self._harmless(need, call):
             return []
         if need.kind == "execute":
-            parts = plain_commands(need.target, redirections=True)
-            if parts is None:
+            verdicts = self.verdicts(need.target, call)
+            if not all(verdict.allowed for verdict in verdicts):
                 return None
-            found: list[Rule] = []
-            for part in parts:
-                rule = next((r for r in self.allow if r.names(call.tool_name) and r.matches_part(part)), None)
-                if rule is not None:
-                    found.append(rule)
-                elif not self._part_reads_only(part, call):
-                    return None
-            return found
+            return [verdict.rule for verdict in verdicts if verdict.rule is not None]
+        rule = self._path_rule(need, call) if need.kind in ("read", "write") else self._value_rule(need, call)
+        return None if rule is None else [rule]
+
+    def _path_rule(self, need: Need, call: _Call) -> Rule | None:
         for rule in self.allow:
-            if need.kind in ("read", "write"):
-                # Who may edit a file may read it.
-                about = rule.covers_path(need) or (need.kind == "read" and rule.covers_path(Need("write")))
-                if about and rule.matches_path(need.target, call.start, self.home, strict=True):
-                    return [rule]
-            elif rule.names(call.tool_name) and rule.spec is not None and rule.spec == need.target:
-                return [rule]
+            # Who may edit a file may read it.
+            about = rule.covers_path(need) or (need.kind == "read" and rule.covers_path(Need("write")))
+            if about and rule.matches_path(need.target, call.start, self.home, strict=True):
+                return rule
+        return None
+
+    def _value_rule(self, need: Need, call: _Call) -> Rule | None:
+        for rule in self.allow:
+            if not rule.names(call.tool_name):
+                continue
+            if need.kind == "fetch":
+                host = host_of(need.target)
+                # A rule for a domain above it does not speak for an address in one's own network.
+                exact = rule.spec in (need.target, f"domain:{host}", f"private:{host}")
+                if exact or (rule.matches_host(host) and not is_private_host(host)):
+                    return rule
+            elif rule.matches_value(need.target):
+                return rule
         return None
 
     @staticmethod
@@ -245,14 +303,35 @@ class Policy:
         if self.mode is PermissionMode.BYPASS:
             return Decision("allow", "allowed because permissions are bypassed")
         for need in call.needs:
-            if self._harmless(need, call):
+            if self._harmless(need, call) or self._accepted(need, call):
                 continue
-            if self.mode is PermissionMode.ACCEPT_EDITS and need.kind == "write" and self._inside(need.target, call):
-                continue
+            if need.kind == "execute":
+                return self._asked_about(need.target, call)
             return Decision("ask", _question(need, inside=self._inside(need.target, call)))
-        if any(need.kind == "write" for need in call.needs):
-            return Decision("allow", "allowed because edits in the working directories are accepted")
-        return Decision("allow", "allowed because it only reads what it may")
+        if all(self._harmless(need, call) for need in call.needs):
+            return Decision("allow", "allowed because it only reads what it may", details=self._details(call))
+        return Decision("allow", f"allowed because {_ACCEPTED}", details=self._details(call))
+
+    def _accepted(self, need: Need, call: _Call) -> bool:
+        """Whether it is an edit that the mode lets pass: of a file, or by a plain command (see `filecommands`)."""
+        if self.mode is not PermissionMode.ACCEPT_EDITS:
+            return False
+        if need.kind == "write":
+            return self._inside(need.target, call)
+        return need.kind == "execute" and all(verdict.allowed for verdict in self.verdicts(need.target, call))
+
+    def _asked_about(self, command: str, call: _Call) -> Decision:
+        verdicts = self.verdicts(command, call)
+        first = next(verdict for verdict in verdicts if not verdict.allowed)
+        where = f" (in `{first.text}`)" if len(verdicts) > 1 else ""
+        return Decision("ask", f"asked because {first.clause}{where}", details=self._details(call))
+
+    def _details(self, call: _Call) -> tuple[str, ...]:
+        lines: list[str] = []
+        for need in call.needs:
+            if need.kind == "execute":
+                lines += map(_line, self.verdicts(need.target, call))
+        return tuple(lines)
 
     # --------------------------------------------------------------------------------------------- what is harmless
 
@@ -267,31 +346,114 @@ class Policy:
         return bool(path) and is_inside(real_path(path), call.working_dirs)
 
     def _reads_only(self, command: str, call: _Call) -> bool:
-        parts = plain_commands(command)
-        return parts is not None and all(self._part_reads_only(part, call) for part in parts)
-
-    def _part_reads_only(self, part: SimpleCommand, call: _Call) -> bool:
         """Read-only by its words, and every file it names is one that could be read without asking."""
-        if not is_read_only_part(part.words) or len(part.words) > _MOST_WORDS:
-            return False
-        # A search may bring out what a rule hides, and nothing in its text would show it.
-        hidden = any(rule.spec is not None and rule.tool in READING_TOOLS for rule in (*self.deny, *self.ask))
-        if hidden and reads_unnamed_files(part.words):
-            return False
-        return all(self._word_is_inside(word, call) for word in part.words[1:])
+        parts = [verdict.part for verdict in self.verdicts(command, call)]
+        return bool(parts) and all(part is not None and part.only_reads for part in parts)
 
-    def _word_is_inside(self, word: str, call: _Call) -> bool:
-        value = word.partition("=")[2] if word.startswith("-") else word
-        path = self._absolute(value, call)
-        # What is not there cannot be read: a search pattern such as /api/v1 is no reason to ask.
+    def verdicts(self, command: str, call: _Call) -> list[PartVerdict]:
+        """Each part of a command on its own; one that cannot be taken apart is one part that asks."""
+        found = call.judged.get(command)
+        if found is None:
+            found = call.judged[command] = self._judge(command, call)
+        return found
+
+    def _judge(self, command: str, call: _Call) -> list[PartVerdict]:
+        hidden = any(rule.spec is not None and rule.tool in READING_TOOLS for rule in (*self.deny, *self.ask))
+
+        def hides(path: str) -> bool:
+            return self.hides(path, call.cwd, call.working_dirs)
+
+        place = Place.of(call.cwd, call.working_dirs, self.readable, hides if hidden else None)
+        parts = analyse(command, place)
+        if isinstance(parts, NotPlain):
+            return [PartVerdict(command, str(parts), allowed=False)]
+        return [self._judge_part(part, call) for part in parts]
+
+    def _judge_part(self, part: Part, call: _Call) -> PartVerdict:
+        text, rule, clause = part.command.text, None, "it only reads"
+        if part.objection is not None:
+            rule = self._rule_for(part, call)
+            if rule is not None:
+                clause = f"of {_origin(rule)}"
+            elif self._changes_accepted(part, call):
+                clause = _ACCEPTED
+            else:
+                return PartVerdict(text, part.objection, allowed=False, part=part)
+        for redirection in part.command.redirections:
+            if redirection.kind == "read":
+                return PartVerdict(text, f"of the redirection from {redirection.target}", allowed=False, part=part)
+            if redirection.kind == "write":
+                writing = self._redirection_rule(redirection.target, part, call)
+                if isinstance(writing, str):
+                    return PartVerdict(text, writing, allowed=False, part=part)
+                rule = rule or writing
+                clause = f"{clause} and {f'of {_origin(writing)}' if writing else _ACCEPTED}"
+        return PartVerdict(text, clause, allowed=True, rule=rule, part=part)
+
+    def _rule_for(self, part: Part, call: _Call) -> Rule | None:
+        """The allow rule for a part as it stands, or for what its wrappers run. Assignments are never covered."""
+        if part.objection is not None and part.objection.startswith("of the assignment"):
+            return None
+        for rule in self.allow:
+            if rule.names(call.tool_name) and (
+                rule.matches_command(part.command.text) or rule.matches_command(part.inner_text, extended=part.extended)
+            ):
+                return rule
+        return None
+
+    def _changes_accepted(self, part: Part, call: _Call) -> bool:
+        if self.mode is not PermissionMode.ACCEPT_EDITS or not part.folders or part.command.globs or part.extended:
+            return False
+        if part.command.assignments:
+            return False
+        for folder in part.folders:
+            changes = file_changes(part.inner, folder)
+            if changes is None or not all(self._may_write(path, call) for path in changes.writes):
+                return False
+            if not all(self._inside(path, call) and not self._path_needs_asking(path, call) for path in changes.reads):
+                return False
+        return True
+
+    def _may_write(self, path: str, call: _Call) -> bool:
         return (
-            not value or not os.path.lexists(path) or is_inside(real_path(path), (*call.working_dirs, *self.readable))
+            self._inside(path, call) and not self._is_protected(path, call) and not self._path_needs_asking(path, call)
         )
+
+    def _path_needs_asking(self, path: str, call: _Call) -> bool:
+        rules = (
+            rule
+            for rule in (*self.deny, *self.ask)
+            if rule.covers_path(Need("read")) or rule.covers_path(Need("write"))
+        )
+        return any(self._path_restricted(rule, path, call) for rule in rules)
+
+    def _redirection_rule(self, target: str, part: Part, call: _Call) -> Rule | str | None:
+        """The rule that lets the target be written, None if the mode does, a clause if nothing does."""
+        clause = f"of the redirection to {target}"
+        rule: Rule | None = None
+        for folder in part.folders or (None,):
+            path = os.path.join(folder, target) if folder is not None else ""  # noqa: PTH118
+            if not path or self._is_protected(path, call) or self._path_needs_asking(path, call):
+                return clause
+            rule = self._path_rule(Need("write", path), call)
+            if rule is None and not (self.mode is PermissionMode.ACCEPT_EDITS and self._inside(path, call)):
+                return clause
+        return rule
 
     def _absolute(self, word: str, call: _Call) -> str:
         if self.home is not None and (word == "~" or word.startswith("~/")):
             word = str(self.home) + word[1:]
         return os.path.normpath(call.cwd / word)
+
+
+def _with_real_paths(needs: Sequence[Need]) -> tuple[Need, ...]:
+    """Where a path leads through links is a need of its own: a rule must hold for both, a restriction for either."""
+    real = (Need(need.kind, need.real) for need in needs if need.real)
+    return (*needs, *real)
+
+
+def _line(verdict: PartVerdict) -> str:
+    return f"{verdict.text}: {'allowed' if verdict.allowed else 'asks'} because {verdict.clause}"
 
 
 def _origin(rule: Rule) -> str:
@@ -306,8 +468,6 @@ def _question(need: Need, *, inside: bool) -> str:
             return f"writing {need.target} needs your approval" + (
                 "" if inside else "; it is outside the working directories"
             )
-        case "execute":
-            return "this command is not known to be read-only"
         case "fetch":
             return f"fetching {need.target} needs your approval"
         case _:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentcli.core.shell import loose_segments
+from agentcli.permissions.loose import loose_segments
 
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
 _FIND_FILTERS = re.compile(r"-(?:i?name|i?path|i?regex|i?wholename|empty|[acm]time|[acm]min|size|newer\w*)\Z")
@@ -26,12 +26,13 @@ def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path 
         for name in (os.path.normpath(folder), os.path.realpath(folder)):
             essential.update([name, *(str(parent) for parent in Path(name).parents)])
     bases = [str(cwd)]
-    segments = [segment.split(" ") for segment in loose_segments(command)]
+    found = loose_segments(command)
+    segments = [segment.text.split(" ") for segment in found]
     # What a `cd` in the same command leads to is where a later `rm -rf *` works.
     moves = [words[1] if len(words) > 1 else "~" for words in segments if words[0] in ("cd", "pushd")]
     bases += [str(cwd / _expanded(move, cwd, home)) for move in moves]
-    for words in segments:
-        for index, word in enumerate(words):
+    for segment, words in zip(found, segments, strict=True):
+        for index, word in enumerate(words if segment.anywhere else words[:1]):
             program, arguments = word.rpartition("/")[2], words[index + 1 :]
             if program in _REMOVERS:
                 targets = [argument for argument in arguments if not argument.startswith("-")]

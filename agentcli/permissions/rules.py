@@ -13,7 +13,7 @@ from pathlib import Path
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
-from agentcli.core.shell import SimpleCommand, loose_segments
+from agentcli.permissions.loose import loose_segments
 from agentcli.permissions.paths import PathPattern
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\*?|\*")
@@ -58,16 +58,34 @@ class Rule:
         """Symlinks are resolved: strict wants both the name and what it leads to, loose either of them."""
         return PathPattern(self.spec or "", cwd, self.root or cwd, home).matches(path, strict=strict)
 
-    def matches_part(self, part: SimpleCommand) -> bool:
-        """Strict: whether one plain command is what the spec allows."""
-        return self.spec is not None and _matches_words(_command_pattern(self.spec), part.text)
+    def matches_command(self, text: str, *, extended: bool = False) -> bool:
+        """Strict: whether one plain command is what the spec allows; `extended`: whatever arguments it may get."""
+        if self.spec is None:
+            return False
+        pattern = _command_pattern(self.spec)
+        return _matches_words(pattern, text) and (not extended or pattern.endswith(" *"))
 
     def matches_somewhere(self, command: str) -> bool:
         """Loose: whether what the spec names stands anywhere in the command."""
         if self.spec is None:
             return False
         pattern = _command_pattern(self.spec)
-        return any(_matches_anywhere(pattern, segment) for segment in loose_segments(command))
+        return any(
+            _matches_anywhere(pattern, segment.text, first_only=not segment.anywhere)
+            for segment in loose_segments(command)
+        )
+
+    def matches_value(self, value: str) -> bool:
+        """For what is neither a path nor a command (`Task(name)`, `Skill(name)`): the spec, in which * is any text."""
+        return self.spec is not None and _matches_words(_command_pattern(self.spec), value)
+
+    def matches_host(self, host: str) -> bool:
+        """`domain:example.com` is that host and all below it."""
+        if self.spec is None or not self.spec.startswith("domain:"):
+            return False
+        domain = self.spec.removeprefix("domain:").strip().lower().removeprefix("*.").rstrip(".")
+        host = host.lower().rstrip(".")
+        return bool(domain) and (host == domain or host.endswith("." + domain))
 
 
 def parse_rule(text: str, source: str = "", root: Path | None = None) -> Rule:
@@ -126,7 +144,7 @@ def _matches_words(pattern: str, text: str) -> bool:
     return _wildcard(pattern, text)
 
 
-def _matches_anywhere(pattern: str, segment: str) -> bool:
+def _matches_anywhere(pattern: str, segment: str, *, first_only: bool) -> bool:
     if pattern.startswith("*"):
         return _matches_words(pattern, segment)
     start = 0
@@ -139,7 +157,7 @@ def _matches_anywhere(pattern: str, segment: str) -> bool:
         if "/" in program and _matches_words(pattern, f"{program.rpartition('/')[2]} {arguments}".strip()):
             return True
         following = segment.find(" ", start)
-        if following < 0:
+        if following < 0 or first_only:
             return False
         start = following + 1
 

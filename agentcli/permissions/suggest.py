@@ -1,93 +1,73 @@
-"""Allow rules that would make a permission question go away, narrowest first. Suggestions only; nothing is applied."""
+"""Allow rules that would make a permission question go away, the narrowest useful one for each part.
+
+Suggestions only; nothing is applied here. A star is offered only after words that say what is done (`npm run test`),
+never after a program that would then do nearly anything.
+"""
 
 from __future__ import annotations
 
-import posixpath
 import re
-from collections.abc import Sequence
 
 from agentcli.core.globs import escape_glob
 from agentcli.core.permission import Need
-from agentcli.core.shell import is_read_only_part, plain_commands
+from agentcli.permissions.commands import Part
+from agentcli.permissions.hosts import host_of, is_private_host
 
-_OPAQUE = frozenset(
-    {"sh", "bash", "zsh", "dash", "fish", "env", "sudo", "doas", "su", "xargs", "eval", "exec", "source", ".", "nohup"}
-    | {"nice", "timeout", "time", "python", "python3", "node", "ruby", "perl", "php", "ssh", "find", "awk", "sed", "rm"}
-    | {"mv", "cp", "dd", "chmod", "chown", "curl", "wget", "kill", "docker"}
-)
-"""Programs for which `program *` would allow nearly anything: only the exact command is suggested."""
-
-_WITH_SUBCOMMANDS = frozenset(
-    {"git", "npm", "pnpm", "yarn", "cargo", "go", "uv", "pip", "poetry", "make", "just", "kubectl", "gh", "brew", "apt"}
-    | {
-        "dotnet",
-        "mvn",
-        "gradle",
-        "rake",
-        "bundle",
-        "composer",
-        "tox",
-        "nox",
-        "hatch",
-        "deno",
-        "bun",
-        "terraform",
-        "helm",
+_REPEATED = frozenset(
+    {
+        "npm test",
+        "npm ci",
+        "pnpm test",
+        "yarn test",
+        "cargo test",
+        "cargo check",
+        "cargo build",
+        "cargo clippy",
+        "cargo fmt",
     }
+    | {"go test", "go vet", "go build", "go fmt", "make test", "make check", "make lint", "make build", "git add"}
+    | {"git commit", "git fetch", "uv sync", "poetry check", "dotnet test", "dotnet build", "mvn test", "gradle test"}
+    | {"gradle build", "bundle check", "deno test", "deno lint", "deno fmt", "bun test", "mix test", "swift test"}
 )
+"""Two words after which other arguments mean the same kind of work."""
+_REPEATED_PROGRAMS = frozenset(
+    {"pytest", "ruff", "mypy", "eslint", "prettier", "tsc", "jest", "vitest", "black", "isort"}
+)
+_SCRIPTS = frozenset({"npm run", "pnpm run", "yarn run", "bun run", "deno task", "npm run-script"})
+"""The third word is a script's name."""
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9:_.-]*")
 
 
-def suggestions(tool_name: str, needs: Sequence[Need]) -> list[str]:
-    """Empty when no rule could cover the call (a command that cannot be split plainly never matches one)."""
-    if not needs:
-        return [tool_name]
-    found: list[str] = []
-    for need in needs:
-        if need.kind == "execute":
-            found += _for_command(tool_name, need.target)
-        elif need.kind in ("read", "write"):
-            found += _for_path("Read" if need.kind == "read" else "Edit", need.target)
-        else:
-            found.append(tool_name)
-    return list(dict.fromkeys(found))
+def for_need(tool_name: str, need: Need) -> list[str]:
+    if need.kind in ("read", "write"):
+        # A list of rules could not hold a lone parenthesis.
+        if need.target.count("(") != need.target.count(")"):
+            return []
+        return [f"{'Read' if need.kind == 'read' else 'Edit'}(/{escape_glob(need.target)})"]
+    if need.kind == "fetch":
+        host = host_of(need.target)
+        if not host:
+            return [tool_name]
+        return [f"{tool_name}({'private' if is_private_host(host) else 'domain'}:{host})"]
+    return [tool_name]
 
 
-def _for_command(tool_name: str, command: str) -> list[str]:
-    parts = plain_commands(command, redirections=True)
-    if parts is None:
+def for_part(tool_name: str, part: Part) -> list[str]:
+    """Empty when no rule could cover the part."""
+    prefix = _prefix(part.inner)
+    if prefix:
+        return [f"{tool_name}({prefix} *)"]
+    text = part.inner_text if not part.extended else part.command.text
+    # A star would be a wildcard in the rule, and a lone parenthesis would not survive a list of rules.
+    if "*" in text or text.count("(") != text.count(")") or "\n" in text:
         return []
-    exact: list[str] = []
-    wider: list[str] = []
-    for part in parts:
-        if is_read_only_part(part.words):
-            continue
-        # A star would be a wildcard in the rule, and a lone parenthesis would not survive a list of rules.
-        if "*" not in part.text and part.text.count("(") == part.text.count(")"):
-            exact.append(f"{tool_name}({part.text})")
-        prefix = _prefix(part.words)
-        if prefix:
-            wider.append(f"{tool_name}({prefix} *)")
-    return exact + wider
+    return [f"{tool_name}({text})"]
 
 
 def _prefix(words: tuple[str, ...]) -> str:
-    program = words[0]
-    if program in _OPAQUE or "/" in program:
-        return ""
-    if program not in _WITH_SUBCOMMANDS:
-        return program if len(words) > 1 else ""
-    plain = [word for word in words[1:3] if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9:_-]*", word)]
-    if not plain:
-        return ""
-    takes_script = plain[0] in ("run", "exec") and len(plain) > 1
-    if plain[0] in ("run", "exec") and not takes_script:
-        return ""
-    return " ".join([program, *plain[: 2 if takes_script else 1]])
-
-
-def _for_path(tool_name: str, path: str) -> list[str]:
-    if path.count("(") != path.count(")"):
-        return []
-    folder = posixpath.dirname(path)
-    exact = f"{tool_name}(/{escape_glob(path)})"
-    return [exact] if folder in ("", "/") else [exact, f"{tool_name}(/{escape_glob(folder)}/**)"]
+    pair, plain = " ".join(words[:2]), all(_PLAIN.fullmatch(word) for word in words[1:3])
+    if pair in _SCRIPTS:
+        return " ".join(words[:3]) if len(words) > 2 and plain else ""
+    if pair in _REPEATED:
+        return pair
+    return words[0] if words[0] in _REPEATED_PROGRAMS else ""

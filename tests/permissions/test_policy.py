@@ -67,7 +67,7 @@ def test_writing_outside_by_mode(mode: str, behavior: str, project: Path) -> Non
     ("mode", "behavior"),
     [("default", "ask"), ("acceptEdits", "ask"), ("plan", "deny"), ("dontAsk", "deny"), ("bypassPermissions", "allow")],
 )
-@pytest.mark.parametrize("command", ["npm test", "ls > x", "echo $(id)", "cd / && ls"])
+@pytest.mark.parametrize("command", ["npm test", "ls > ../x", "echo $(id)", "cd / && ls"])
 def test_commands_that_are_not_read_only_by_mode(mode: str, behavior: str, command: str, project: Path) -> None:
     assert bash(policy(PermissionMode(mode)), command, project).behavior == behavior
 
@@ -291,37 +291,71 @@ def test_a_rule_for_the_whole_tool_is_about_that_tool_only(project: Path) -> Non
 # --------------------------------------------------------------------------------------------------- suggestions
 
 
+def suggested(policy: Policy, command: str, project: Path) -> list[str]:
+    return policy.suggestions("Bash", [Need("execute", command)], project, [project])
+
+
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("npm run build", ["Bash(npm run build)", "Bash(npm run build *)"]),
-        ("git push origin main", ["Bash(git push origin main)", "Bash(git push *)"]),
-        ("ls && make test", ["Bash(make test)", "Bash(make test *)"]),
+        ("npm run build", ["Bash(npm run build *)"]),
+        ("npm test -- --watch=false", ["Bash(npm test *)"]),
+        ("timeout 60 pytest -q", ["Bash(pytest *)"]),
+        ("git push origin main", ["Bash(git push origin main)"]),
+        ("git add a.py && git commit -m 'x y'", ["Bash(git add *)", "Bash(git commit *)"]),
+        ("ls && make test", ["Bash(make test *)"]),
         ("python x.py", ["Bash(python x.py)"]),
+        ("bash run.sh", ["Bash(bash run.sh)"]),
         ("rm -rf build", ["Bash(rm -rf build)"]),
+        ("sudo ls", ["Bash(sudo ls)"]),
+        ("curl https://example.com", ["Bash(curl https://example.com)"]),
+        ("cd /somewhere && npm test", ["Bash(cd /somewhere)", "Bash(npm test *)"]),
         ("echo $(id)", []),
+        ("FOO=1 npm test", []),
+        ("rm -rf /", []),
+        ("cp a.py .git/x", []),
     ],
 )
-def test_suggested_rules_are_narrow_first(command: str, expected: list[str]) -> None:
-    assert policy().suggestions("Bash", {"command": command}, [Need("execute", command)]) == expected
+def test_one_narrow_rule_is_suggested_for_each_part(command: str, expected: list[str], project: Path) -> None:
+    assert suggested(policy(), command, project) == expected
+
+
+def test_a_redirection_is_suggested_as_an_edit_of_its_target(project: Path) -> None:
+    assert suggested(policy(), "make > out.txt", project) == ["Bash(make)", f"Edit(/{project}/out.txt)"]
+
+
+def test_nothing_is_suggested_for_parts_that_are_allowed_already(project: Path) -> None:
+    assert suggested(policy(allow="Bash(npm test *)"), "npm test && npm publish", project) == ["Bash(npm publish)"]
 
 
 @pytest.mark.parametrize(
-    "command", ["npm run build", "git push origin main 2>&1", "ls && make test", "echo 'a(b)c' > /dev/null; tsc -p x"]
+    "command",
+    [
+        "npm run build",
+        "git push origin main 2>&1",
+        "ls && make test",
+        "echo 'a(b)c' > /dev/null; tsc -p x",
+        "cd sub && npm test | tail -5",
+        "cat ../outside.txt",
+        "find . -name x | xargs rm",
+        "make > log/out.txt",
+    ],
 )
-def test_a_suggested_rule_makes_the_question_go_away(command: str, project: Path) -> None:
+def test_suggested_rules_make_the_question_go_away(command: str, project: Path) -> None:
     start = policy()
-    assert bash(start, command, project).behavior in ("ask", "allow")
-    rules = start.suggestions("Bash", {}, [Need("execute", command)])
-    for rule in rules[:1]:
-        assert bash(start.with_allowed([rule], "this session"), command, project).behavior == "allow"
+    assert bash(start, command, project).behavior == "ask"
+    rules = suggested(start, command, project)
+    assert rules
+    assert bash(start.with_allowed(rules, "this session"), command, project).behavior == "allow"
 
 
 def test_a_suggested_path_rule_makes_the_question_go_away(project: Path) -> None:
     for name in ("new.py", "we[i]rd*.py", "(x).py"):
         needs = [Need("write", str(project / name))]
-        for rule in policy().suggestions("Edit", {}, needs):
-            assert write(policy().with_allowed([rule], "this session"), project / name, project).behavior == "allow"
+        rules = policy().suggestions("Edit", needs, project, [project])
+        assert rules
+        allowed = policy().with_allowed(rules, "this session")
+        assert allowed.decide("Edit", {}, needs, project, [project]).behavior == "allow"
 
 
 def test_a_tool_denied_altogether_is_known_beforehand() -> None:

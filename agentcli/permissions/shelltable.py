@@ -1,4 +1,4 @@
-"""The programs and flags that are known to only read. Data for `core.shell`, nothing else.
+"""The programs and flags that are known to only read. Data for `readonly`, nothing else.
 
 A flag is here only if it can neither write, run a program, use the network, follow links out of the folder, nor
 keep the command from ending. What is missing makes a command ask; what is here by mistake is a hole.
@@ -29,6 +29,10 @@ class Flags:
     most_positional: int | None = None
     positional: str | None = None
     """A regular expression that every word that is not a flag must match."""
+    bare: bool = True
+    """Without any argument it only reads, too. Not so for interpreters, which run what comes from standard input."""
+    next_value: str = ""
+    """Short flags whose value is the next word when nothing is attached; it does not count as positional."""
     unless_listing: bool = False
     """`most_positional` does not count when `--list` is given."""
 
@@ -43,20 +47,25 @@ def _flags(
     *,
     digits: bool = False,
     most: int | None = None,
+    next: str = "",
     listing: bool = False,
 ) -> Flags:
     names = frozenset(f"--{name}" for name in long.split())
-    return Flags(short, value, names, digits, most_positional=most, unless_listing=listing)
+    return Flags(short, value + next, names, digits, most_positional=most, next_value=next, unless_listing=listing)
 
 
 _FIND_WORDS = frozenset(
     "-name -iname -path -ipath -wholename -iwholename -type -maxdepth -mindepth -size -mtime -mmin -ctime -cmin -atime"
     " -amin -newer -empty -print -print0 -not -o -a -or -and -prune -depth -xdev -mount -readable -writable -executable"
-    " -perm -user -group -true -false -regex -iregex -ls".split()
+    " -perm -user -group -true -false -regex -iregex -ls -printf -newermt -newerct -links -samefile -inum -nouser"
+    " -nogroup -regextype -daystart -noleaf -iname -lname -ilname -quit".split()
 )
 
 _CHECKSUM = _flags("bt", long="binary text tag")
-_VERSION = Flags(words=frozenset({"--version"}), most_positional=0)
+_VERSION = Flags(words=frozenset({"--version"}), most_positional=0, bare=False)
+_VERSION_OR_V = Flags(words=frozenset({"--version", "-V"}), most_positional=0, bare=False)
+_VERSION_OR_LITTLE_V = Flags(words=frozenset({"--version", "-v"}), most_positional=0, bare=False)
+_NOTHING = Flags(words=frozenset(), most_positional=0)
 
 PROGRAMS: Mapping[str, Flags] = {
     "ls": _flags("aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1", "IwT", "all almost-all author classify color color= "
@@ -71,15 +80,45 @@ PROGRAMS: Mapping[str, Flags] = {
     "printf": Flags(words=frozenset()),
     "true": Flags(words=frozenset()),
     "false": Flags(words=frozenset()),
-    "whoami": Flags(words=frozenset(), most_positional=0),
+    ":": Flags(words=frozenset()),
+    "exit": Flags(words=frozenset(), most_positional=1, positional=r"\d{1,3}"),
+    "sleep": Flags(words=frozenset(), most_positional=1, positional=r"\d{1,2}(?:\.\d+)?"),
+    "expr": Flags(words=frozenset()),
+    "factor": Flags(words=frozenset(), positional=r"\d{1,18}"),
+    "whoami": _NOTHING,
+    "groups": _NOTHING,
+    "logname": _NOTHING,
+    "tty": _NOTHING,
+    "locale": _flags("a", long="all-locales", most=0),
+    "lscpu": _flags("Je", long="json", most=0),
+    "lsblk": _flags("afJlp", "o", "all fs json list output="),
+    "free": _flags("bkmghtw", long="bytes kibi mebi gibi human total wide", most=0),
+    "who": _flags("abHqu", most=0),
+    # Letters without a dash may show the environment of processes.
+    "ps": Flags("eAfFlwjHTo", "pCuU", frozenset({"--sort=", "--no-headers", "--forest", "--ppid=", "--pid="}),
+                positional=r"aux|ax|axu|auxw{1,2}|[\d,]+|(?:pid|ppid|user|cmd|comm|args|stat|etime|time|rss|vsz|%cpu|%mem|tty|start|nice|,)+"),
+    "pgrep": _flags("afilnoxvc", "uPt", "full list-name list-full exact newest oldest count ignore-case"),
+    "lsof": _flags("nPtl", "ipu", most=2),
+    "bc": _flags("lqs", long="mathlib quiet"),
+    "base64": _flags("di", "w", "decode ignore-garbage wrap="),
+    "od": _flags("abcdfiloshxv", "AjNtw", "address-radix= skip-bytes= read-bytes= format= width= output-duplicates"),
+    # A second name is where it writes to.
+    "xxd": _flags("abeEiupC", next="clsgo", most=1),
+    "hexdump": _flags("bcCdovx", next="ns"),
+    "strings": _flags("a", next="ne", long="all bytes="),
+    "getconf": _flags("a", most=2),
+    "fd": _flags("HIuiasgFp0", "etdEc", "hidden no-ignore unrestricted ignore-case case-sensitive absolute-path glob fixed-strings "
+                 "full-path print0 extension= type= max-depth= min-depth= exclude= color= changed-within= changed-before= size="),
+    "zcat": Flags(words=frozenset()),
     "id": _flags("ugGnr", long="user group groups name real"),
     "uname": _flags("asnrvmpio", long="all", most=0),
     "nproc": _flags(long="all", most=0),
-    "arch": Flags(words=frozenset(), most_positional=0),
-    "hostname": Flags(words=frozenset(), most_positional=0),
+    "arch": _NOTHING,
+    "hostname": _flags("fsiIdA", long="fqdn short domain ip-address all-ip-addresses", most=0),
     "uptime": _flags("ps", most=0),
     # A bare word would set the clock.
-    "date": Flags("uR", "I", frozenset({"--utc", "--iso-8601", "--iso-8601=", "--rfc-3339="}), positional=r"\+.*"),
+    "date": Flags("uR", "Id", frozenset({"--utc", "--iso-8601", "--iso-8601=", "--rfc-3339=", "--date=", "--rfc-email"}),
+                  positional=r"\+.*", next_value="d"),
     "df": _flags("ahHiklPT", "t", "all human-readable inodes local print-type si total"),
     "du": _flags("abchHklmsSx0", "dt", "all apparent-size bytes total human-readable max-depth= summarize si exclude="),
     "stat": _flags("Lft", "c", "dereference file-system format= printf= terse"),
@@ -106,7 +145,7 @@ PROGRAMS: Mapping[str, Flags] = {
     "sort": _flags("bdfghiMnRrVuscCz", "kt", "unique reverse numeric-sort human-numeric-sort version-sort ignore-case "
                    "key= field-separator= stable check general-numeric-sort month-sort"),
     # A second name is where it writes to.
-    "uniq": _flags("cdDiuz", long="count repeated unique ignore-case", most=1),
+    "uniq": _flags("cdDiuz", next="fsw", long="count repeated unique ignore-case", most=1),
     # Without -r, which follows links.
     "diff": _flags("abBcdeEiNpqsTtuwyZ", "CUWxIF", "brief unified unified= context context= ignore-case "
                    "ignore-all-space ignore-blank-lines ignore-space-change new-file side-by-side exclude= stat color= "
@@ -114,8 +153,12 @@ PROGRAMS: Mapping[str, Flags] = {
     "md5sum": _CHECKSUM,
     "sha1sum": _CHECKSUM,
     "sha256sum": _CHECKSUM,
+    "sha224sum": _CHECKSUM,
+    "sha384sum": _CHECKSUM,
     "sha512sum": _CHECKSUM,
+    "b2sum": _CHECKSUM,
     "cksum": _flags(),
+    "sum": _flags("rs"),
     "tree": _flags("adfghinpstuDFJrv", "LIP", "dirsfirst gitignore noreport prune filelimit= du si"),
     # Without --pre, --hostname-bin and -z, which run programs, and without -L, which follows links.
     "rg": _flags("iswxvnNHhIlcoFPSuaUpqb0.", "eABCmgtTMEdr",
@@ -132,12 +175,15 @@ PROGRAMS: Mapping[str, Flags] = {
                    "color color= colour= max-count= after-context= before-context= context= regexp= binary-files= byte-offset",
                    digits=True),
     "find": Flags(words=_FIND_WORDS),
-    "python": _VERSION,
-    "python3": _VERSION,
-    "node": _VERSION,
-    "gcc": _VERSION,
-    "clang": _VERSION,
-    "rustc": _VERSION,
+    # Not -v, with which it runs what comes from standard input.
+    "python": _VERSION_OR_V,
+    "python3": _VERSION_OR_V,
+    "node": _VERSION_OR_LITTLE_V,
+    "rustc": _VERSION_OR_V,
+    "cargo": _VERSION_OR_V,
+    "make": _VERSION_OR_LITTLE_V,
+    "java": Flags(words=frozenset({"--version", "-version"}), most_positional=0, bare=False),
+    **dict.fromkeys(("gcc", "g++", "clang", "ruby", "bash", "cmake", "docker", "uv", "npx"), _VERSION),
 }  # fmt: skip
 
 _DIFF = (
@@ -145,8 +191,11 @@ _DIFF = (
     "color color= no-color word-diff word-diff= color-words minimal patience histogram diff-algorithm= diff-filter= "
     "find-renames find-renames= find-copies no-renames ignore-all-space ignore-space-change ignore-space-at-eol "
     "ignore-blank-lines ignore-cr-at-eol function-context check full-index binary abbrev abbrev= exit-code quiet relative "
-    "text no-ext-diff no-textconv merge-base compact-summary no-prefix"
+    "text no-ext-diff no-textconv merge-base compact-summary no-prefix color-moved color-moved= word-diff-regex= "
+    "inter-hunk-context= ignore-submodules ignore-submodules= submodule submodule= ita-visible-in-index"
 )
+_HARMLESS_KEY = r"(?:user\.(?:name|email)|core\.\w+|init\.\w+|pull\.\w+|push\.\w+|remote\.[\w/-]+\.url|branch\.[\w./-]+\.(?:merge|remote))"
+"""Other keys may hold credentials."""
 _HISTORY = (
     "oneline graph decorate decorate= no-decorate all branches tags remotes pretty pretty= format= abbrev-commit no-abbrev-commit "
     "date= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case max-count= skip= "
@@ -154,16 +203,67 @@ _HISTORY = (
     "full-history simplify-merges parents children pickaxe-regex pickaxe-all source relative-date left-only right-only"
 )
 
+SUB_COMMANDS: Mapping[str, Mapping[str, Flags]] = {
+    "npm": {
+        "--version": _NOTHING,
+        "-v": _NOTHING,
+        "ls": _flags("agl", long="all depth= global json long parseable prod dev omit= include="),
+        "list": _flags("agl", long="all depth= global json long parseable prod dev omit= include="),
+        "root": _flags("g", most=0),
+        "prefix": _flags("g", most=0),
+    },
+    "pip": {
+        "--version": _NOTHING,
+        "list": _flags("", long="format= user local not-required exclude= editable", most=0),
+        "show": _flags("f", long="files"),
+        "freeze": _flags("", long="all local user", most=0),
+        "check": _NOTHING,
+    },
+    "go": {"version": _NOTHING},
+    "rustup": {"--version": _NOTHING, "show": _NOTHING},
+}  # fmt: skip
+"""Programs whose first word decides. `pip list --outdated` and others that use the network are not here."""
+
+STEERED_BY: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("cargo", "rustc", "rustup"), ("rust-toolchain", "rust-toolchain.toml", ".tool-versions", "mise.toml")
+    ),
+    **dict.fromkeys(("go",), ("go.work", ".tool-versions", "mise.toml")),
+    **dict.fromkeys(
+        ("python", "python3", "pip", "node", "npm", "npx", "ruby", "java"),
+        (".tool-versions", "mise.toml", ".mise.toml"),
+    ),
+}
+"""Files of a repository that choose which program really runs under this name: with one of them nothing is proven."""
+
+WHY: Mapping[str, str] = {
+    "find -delete": "removes files", "find -exec": "runs a program", "find -execdir": "runs a program",
+    "find -ok": "runs a program", "find -okdir": "runs a program", "find -fprint": "writes a file", "find -fls": "writes a file",
+    "find -fprint0": "writes a file", "find -fprintf": "writes a file", "find -L": "follows links out of the folder",
+    "rg --pre": "runs a program", "rg --hostname-bin": "runs a program", "rg -z": "runs a program", "rg -L": "follows links out of the folder",
+    "rg --follow": "follows links out of the folder", "grep -R": "follows links out of the folder", "grep -f": "reads a further file",
+    "sort -o": "writes a file", "sort --output": "writes a file", "sort --compress-program": "runs a program",
+    "sed -i": "changes files", "sed --in-place": "changes files", "sed -f": "runs a script", "awk -f": "runs a script", "awk -i": "changes files",
+    "tree -o": "writes a file", "date -s": "sets the clock", "date --set": "sets the clock", "tail -f": "does not end by itself",
+    "tail -F": "does not end by itself", "tail --follow": "does not end by itself", "printf -v": "sets a variable", "xxd -r": "can write a file",
+    "git log --output": "writes a file", "git diff --output": "writes a file", "git show --output": "writes a file",
+    "git diff --ext-diff": "runs a program", "git log --ext-diff": "runs a program", "git show --ext-diff": "runs a program",
+    "git grep -O": "runs a program", "git grep --open-files-in-pager": "runs a program", "git branch -d": "removes a branch",
+    "git branch -D": "removes a branch", "git branch -m": "renames a branch", "git tag -d": "removes a tag", "git tag -a": "makes a tag",
+    "fd -x": "runs a program", "fd -X": "runs a program", "fd --exec": "runs a program", "fd --exec-batch": "runs a program",
+}  # fmt: skip
+"""What the flags that people meet most often do, for the question. Only words; what is missing asks all the same."""
+
 GIT_COMMANDS: Mapping[str, Flags] = {
     "status": _flags("sbvz", "u", "short branch porcelain porcelain= long verbose untracked-files untracked-files= ignored "
                      "ignored= show-stash ahead-behind no-renames renames column no-column"),
     "log": _flags("pusiEFPgmcwbRzaMDC", "nSGLU", f"{_DIFF} {_HISTORY}", digits=True),
     "show": _flags("pusmcwbRzaMD", "nSGU", f"{_DIFF} {_HISTORY}", digits=True),
     "diff": _flags("pusbwRzaMDW", "SGUl", _DIFF),
-    "branch": _flags("arvi", long="all remotes verbose show-current list color color= no-color column no-column sort= format= "
+    "branch": _flags("arviq", long="all remotes verbose show-current list color color= no-color column no-column sort= format= "
                      "contains= no-contains= merged merged= no-merged no-merged= points-at= ignore-case abbrev=", most=0,
                      listing=True),
-    "tag": _flags("i", "n", "list sort= format= contains= merged= no-merged= points-at= column no-column ignore-case color=",
+    "tag": _flags("il", "n", "list sort= format= contains= merged= no-merged= points-at= column no-column ignore-case color=",
                   most=0, listing=True),
     "remote": _flags("v", long="verbose", most=0),
     "remote get-url": _flags(long="all push", most=1),
@@ -190,6 +290,13 @@ GIT_COMMANDS: Mapping[str, Flags] = {
                    digits=True),
     "for-each-ref": _flags(long="count= sort= format= contains= merged= no-merged= points-at= exclude="),
     "show-ref": _flags("dsq", long="head heads tags branches dereference hash hash= abbrev= verify quiet"),
+    "show-branch": _flags("a", long="all current list"),
+    "whatchanged": _flags("pn", long=f"{_DIFF} {_HISTORY}", digits=True),
+    "diff-tree": _flags("rptvz", long=f"{_DIFF} no-commit-id root"),
+    "cherry": _flags("v"),
+    "version": _flags(long="build-options", most=0),
+    "config --get": Flags(words=frozenset(), most_positional=1, positional=_HARMLESS_KEY),
+    "config get": Flags(words=frozenset(), most_positional=1, positional=_HARMLESS_KEY),
     "count-objects": _flags("vH", long="verbose human-readable", most=0),
     "check-ignore": _flags("vqn", long="verbose quiet non-matching no-index"),
 }  # fmt: skip

@@ -1,0 +1,330 @@
+"""A plain command part by part: where each part would run, and whether it only reads what may be read.
+
+Looks at the file system (links, matches of patterns, what kind of repository), changes nothing. Rules and modes are
+not known here; `policy` puts them on top.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+from agentcli.core.frozen import frozen
+from agentcli.permissions.paths import expanded_pattern, real_path
+from agentcli.permissions.readonly import objection, reads_unnamed_files
+from agentcli.permissions.shell import NotPlain, SimpleCommand, plain_commands
+from agentcli.permissions.shelltable import STEERED_BY
+from agentcli.permissions.wrappers import harmless_assignment, unwrapped
+
+_MOST_WORDS = 400
+"""A command with more words than this is asked about rather than having every word looked up on disk."""
+_MOST_FOLDERS = 8
+
+_CHANGES_FOLDER = frozenset(
+    {
+        "pushd",
+        "popd",
+        "eval",
+        "source",
+        ".",
+        "exec",
+        "export",
+        "alias",
+        "set",
+        "shopt",
+        "enable",
+        "hash",
+        "trap",
+        "unalias",
+    }
+)
+"""After one of these (which only a rule can allow) nothing is known about the parts that follow."""
+
+_ANY_FILES = frozenset(
+    {
+        "ls",
+        "cat",
+        "head",
+        "tail",
+        "wc",
+        "stat",
+        "file",
+        "du",
+        "grep",
+        "rg",
+        "diff",
+        "sort",
+        "nl",
+        "tac",
+        "rev",
+        "cut",
+        "od",
+    }
+    | {
+        "hexdump",
+        "basename",
+        "dirname",
+        "realpath",
+        "readlink",
+        "echo",
+        "cmp",
+        "md5sum",
+        "sha1sum",
+        "sha256sum",
+        "sha512sum",
+    }
+    | {"b2sum", "cksum", "sum", "tree", "strings", "fold", "paste", "printf", "column"}
+)
+"""Programs to which any number of further file names can do no harm, so that a pattern may stand among them."""
+_ANY_FILES_GIT = frozenset({"diff", "log", "status", "ls-files", "show", "blame"})
+
+_NO_CONTENT = frozenset({"wc", "ls", "basename", "dirname", "echo", "stat", "du", "md5sum", "sha1sum", "sha256sum"})
+_HARMLESS_WITH_ANY_FLAGS = _NO_CONTENT | {"cat", "grep", "head"}
+"""No flag of theirs writes or runs anything. Those of the first set show nothing of what is in a file."""
+
+
+@frozen
+class Place:
+    """Where a command would run, and what it may read there. Folders are resolved."""
+
+    cwd: str
+    working_dirs: tuple[str, ...]
+    readable: tuple[str, ...] = ()
+    hides: Callable[[str], bool] | None = None
+    """Whether a rule is about reading this file; None when there is no such rule."""
+
+    @classmethod
+    def of(
+        cls,
+        cwd: Path,
+        working_dirs: tuple[Path, ...],
+        readable: tuple[Path, ...] = (),
+        hides: Callable[[str], bool] | None = None,
+    ) -> Place:
+        return cls(str(cwd), tuple(map(os.path.realpath, working_dirs)), tuple(map(os.path.realpath, readable)), hides)
+
+    def holds(self, path: str) -> bool:
+        """Whether a path leads into the working directories."""
+        return _below(real_path(path), self.working_dirs)
+
+    def may_read(self, path: str) -> bool:
+        real = real_path(path)
+        return _below(real, self.working_dirs) or _below(real, self.readable)
+
+
+@frozen
+class Part:
+    command: SimpleCommand
+    folders: tuple[str, ...]
+    """Where it may run: more than one when a `cd` before it may have failed, none when it cannot be known."""
+    objection: str | None
+    """Why it is not proven to only read what it may: a clause after `because`. Redirections are not counted."""
+    inner: tuple[str, ...]
+    """The words behind all wrappers."""
+    inner_text: str
+    extended: bool = False
+    """Arguments are added to it that nobody knows beforehand (xargs)."""
+
+    @property
+    def only_reads(self) -> bool:
+        return self.objection is None and all(r.kind == "harmless" for r in self.command.redirections)
+
+
+def analyse(command: str, place: Place) -> tuple[Part, ...] | NotPlain:
+    parts = plain_commands(command)
+    return parts if isinstance(parts, NotPlain) else tuple(_Course(place).parts(parts))
+
+
+def runs_beside_others(command: str) -> bool:
+    """Whether a command only reads and leaves nothing behind, not even another folder, wherever it runs."""
+    parts = plain_commands(command)
+    if isinstance(parts, NotPlain):
+        return False
+    for part in parts:
+        start = unwrapped(part.words).start
+        words = part.words[start:]
+        plain = not part.assignments and all(r.kind == "harmless" for r in part.redirections)
+        fixed = all(re.match(r"[A-Za-z0-9_./]", part.words[index]) for index in part.globs) and _takes_patterns(
+            words, part.globs
+        )
+        if words[0] == "cd" or not plain or not fixed or objection(words) is not None:
+            return False
+    return True
+
+
+def _below(real: str, folders: tuple[str, ...]) -> bool:
+    return any(real == folder or real.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _takes_patterns(words: tuple[str, ...], globs: frozenset[int]) -> bool:
+    if not globs:
+        return True
+    if words[0] == "git":
+        return len(words) > 1 and words[1] in _ANY_FILES_GIT
+    return words[0] in _ANY_FILES
+
+
+class _Course:
+    """Follows a command from part to part: a `cd` moves all that come after it."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._certain: tuple[str, ...] = (place.cwd,)
+        """The folders at this point if everything joined by && went well."""
+        self._seen: tuple[str, ...] = (place.cwd,)
+        """All folders that any part may have led to."""
+
+    def parts(self, commands: tuple[SimpleCommand, ...]) -> list[Part]:
+        found: list[Part] = []
+        for command in commands:
+            if command.joint not in ("&&", "|"):
+                self._certain = self._seen
+            found.append(self._part(command, found[-1] if command.piped and found else None))
+        return found
+
+    def _part(self, command: SimpleCommand, producer: Part | None) -> Part:
+        wrapped = unwrapped(command.words)
+        start, folders = wrapped.start, self._certain
+        inner = command.words[start:]
+        reason = self._assignment_objection(command)
+        if inner[0] == "cd":
+            reason = self._move(command, inner) or reason
+        elif inner[0] in _CHANGES_FOLDER:
+            self._certain = self._seen = ()
+            reason = reason or objection(inner)
+        elif reason is None:
+            shifted = frozenset(index - start for index in command.globs if index >= start)
+            if wrapped.extended:
+                reason = _xargs_objection(inner, producer, wrapped.null_separated, self._place)
+            reason = reason or objection_here(inner, shifted, folders, self._place)
+        return Part(command, folders, reason, inner, " ".join(command.sources[start:]), wrapped.extended)
+
+    @staticmethod
+    def _assignment_objection(command: SimpleCommand) -> str | None:
+        for name, value in command.assignments:
+            if not harmless_assignment(name, value):
+                return f"of the assignment {name}={value}"
+        return None
+
+    def _move(self, command: SimpleCommand, words: tuple[str, ...]) -> str | None:
+        moved: list[str] = []
+        reason = None
+        if (
+            len(words) != 2
+            or words[1].startswith("-")
+            or not words[1]
+            or command.globs
+            or command.piped
+            or command.feeds
+        ):
+            reason = f"it is not known where `{' '.join(words)}` leads"
+        for folder in self._certain if reason is None else ():
+            target = os.path.normpath(os.path.join(folder, words[1]))  # noqa: PTH118 - pathlib would fold `..` late
+            # Behind a link the shell and the programs it starts disagree on what `..` is.
+            if real_path(target) != target or not _below(target, self._place.working_dirs):
+                reason = f"`{' '.join(words)}` leads outside the working directories"
+            moved.append(target)
+        if reason is not None or not moved or len({*self._seen, *moved}) > _MOST_FOLDERS:
+            self._certain = self._seen = ()
+            return reason or "it is not known in which folder it would run"
+        self._certain = tuple(dict.fromkeys(moved))
+        self._seen = tuple(dict.fromkeys((*self._seen, *moved)))
+        return None
+
+
+# --------------------------------------------------------------------------------------------- one part in its folders
+
+
+def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple[str, ...], place: Place) -> str | None:
+    """Read-only by its words, and every file it names is one that could be read without asking."""
+    if not folders:
+        return "it is not known in which folder it would run"
+    if words[0] == "git" and words[1:2] == ("-C",) and len(words) > 3:
+        folders = tuple(os.path.join(folder, words[2]) for folder in folders)  # noqa: PTH118
+        if not all(place.holds(folder) for folder in folders):
+            return f"{words[2]} is outside the working directories"
+        words, globs = (words[0], *words[3:]), frozenset(index - 2 for index in globs)
+    reason = objection(words) or (None if len(words) <= _MOST_WORDS else "it has too many words to be analysed")
+    if reason is not None:
+        return reason
+    # A search may bring out what a rule hides, and nothing in its text would show it.
+    if place.hides is not None and reads_unnamed_files(words):
+        return "it may show files that a rule is about"
+    if not _takes_patterns(words, globs):
+        return "of the pattern, which may become any number of words"
+    for folder in folders:
+        reason = _folder_objection(words, folder, place)
+        for index, word in enumerate(words[1:], 1):
+            reason = reason or (
+                _pattern_objection(word, folder, place) if index in globs else _word_objection(word, folder, place)
+            )
+        if reason is not None:
+            return reason
+    return None
+
+
+def _word_objection(word: str, folder: str, place: Place) -> str | None:
+    value = word.partition("=")[2] if word.startswith("-") else word
+    # Joined, not normalised: `link/..` is where the link leads, not where it stands.
+    path = os.path.join(folder, value)  # noqa: PTH118
+    # What is not there cannot be read: a search pattern such as /api/v1 is no reason to ask.
+    if value in ("", "/dev/null") or not os.path.lexists(path) or place.may_read(path):
+        return None
+    return f"{value} is outside the working directories"
+
+
+def _pattern_objection(pattern: str, folder: str, place: Place) -> str | None:
+    if pattern.startswith("-"):
+        return f"of the pattern {pattern} in an option"
+    matches = expanded_pattern(pattern, folder)
+    if matches is None:
+        return f"the pattern {pattern} matches too much to be looked at"
+    for match in matches:
+        if match.startswith("-"):
+            return f"the pattern {pattern} matches {match}, which would be taken for an option"
+        path = os.path.join(folder, match)  # noqa: PTH118
+        if not place.may_read(path):
+            return f"the pattern {pattern} matches {match}, which leads outside the working directories"
+        if place.hides is not None and place.hides(path):
+            return f"the pattern {pattern} matches {match}, which a rule is about"
+    return None
+
+
+def _folder_objection(words: tuple[str, ...], folder: str, place: Place) -> str | None:
+    steering = STEERED_BY.get(words[0], ())
+    if words[0] != "git" and not steering:
+        return None
+    path = Path(real_path(folder))
+    for ancestor in (path, *path.parents):
+        for name in steering:
+            if (ancestor / name).exists() and _below(str(ancestor), place.working_dirs):
+                return f"{name} chooses which {words[0]} is run"
+        if words[0] == "git":
+            if (ancestor / ".git").exists():
+                return None
+            # A repository without a folder of its own for it can be made of ordinary files, settings that run included.
+            if (ancestor / "HEAD").exists() and (ancestor / "objects").is_dir():
+                return f"{ancestor} is a bare repository, whose settings may run programs"
+    return None
+
+
+def _xargs_objection(words: tuple[str, ...], producer: Part | None, null_separated: bool, place: Place) -> str | None:
+    """Names that come through a pipe: they may hold blanks, lead anywhere or look like flags."""
+    program, names = words[0], f"xargs gives {words[0]} names that are not known beforehand"
+    if producer is None or producer.objection is not None or producer.inner[0] not in ("find", "rg", "git", "ls", "fd"):
+        return names
+    if program in _NO_CONTENT:
+        return None
+    made = producer.inner
+    plain_files = made[0] == "find" and "-print0" in made and _follows(made, "-type", "f")
+    found_by_rg = made[0] == "rg" and any(word in made for word in ("--null", "-0", "-l0", "-0l"))
+    if program in _HARMLESS_WITH_ANY_FLAGS and place.hides is None and null_separated and (plain_files or found_by_rg):
+        return None
+    return names
+
+
+def _follows(words: tuple[str, ...], first: str, second: str) -> bool:
+    return (first, second) in pairwise(words) and not {"-o", "-or", "!", "-not"} & set(words)

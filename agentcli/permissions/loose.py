@@ -1,0 +1,187 @@
+"""The loose walk: everything in a command that might be run, for deny and ask rules (S6).
+
+It fails in the other direction than the strict walk: it sees too much rather than too little. Two readings are put
+together: the text cut at everything that can begin a command, with quotes as blanks and with quotes taken away, which
+needs no grammar; and the tree, which also knows `$'…'`, braces and variables set in the same command. The tree takes
+something away in one case only: the arguments of programs that never run them (`echo`, `grep`, `git commit -m`), and
+that only while nothing in the command could be a shell.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from agentcli.core.frozen import frozen
+from agentcli.permissions.shelltree import Unparsable, descendants, parse, text_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_SEPARATORS = re.compile(r"[;|&()<>`\n\r{}]+|\$\(")
+_BRACES = re.compile(r"\{[^{}]*,")
+_RUNS_TEXT = re.compile(
+    r"(?:^|[^\w-])(?:(?:ba|da|z|k|c|tc|fi|a)?sh|eval|source|xargs|parallel|ssh|su|sudo|doas|watch|env|exec|trap|alias|awk|gawk"
+    r"|mawk|perl|python[\d.]*|ruby|node|php|lua|tclsh|expect|script|screen|tmux|at|batch|crontab|find|fd|make|busybox"
+    r"|nsenter|chroot|unshare|bwrap|docker|podman|git\s+-c|\.)(?:[^\w-]|$)"
+)
+"""Programs that may run what they are given as text, an argument or input. Then no argument is taken for inert."""
+
+_INERT = frozenset(
+    {"echo", "printf", "grep", "egrep", "fgrep", "rg", "cat", "ls", "head", "tail", "wc", "test", "[", "stat", "file"}
+    | {
+        "basename",
+        "dirname",
+        "which",
+        "type",
+        "diff",
+        "cmp",
+        "sort",
+        "uniq",
+        "cut",
+        "tr",
+        "jq",
+        "mkdir",
+        "touch",
+        "true",
+    }
+)
+_INERT_GIT = frozenset({"commit", "log", "grep", "add", "show", "diff", "status", "tag", "blame", "branch", "stash"})
+
+
+@frozen
+class Segment:
+    """A stretch of words with single blanks. `anywhere`: a command may begin at any of them, else at the first only."""
+
+    text: str
+    anywhere: bool = True
+
+
+@functools.lru_cache(maxsize=128)
+def loose_segments(command: str) -> tuple[Segment, ...]:
+    root = parse(command)
+    if isinstance(root, Unparsable):
+        return tuple(dict.fromkeys(Segment(text) for text in _cut(command)))
+    inert: dict[int, Segment] = {}
+    rest = command
+    if not _RUNS_TEXT.search(re.sub(r"['\"\\]", "", command)):
+        rest, inert = _without_inert(command, root)
+    found = [*inert.values(), *map(Segment, _cut(rest)), *map(Segment, _decoded(root, frozenset(inert)))]
+    return tuple(dict.fromkeys(found))
+
+
+@functools.lru_cache(maxsize=128)
+def loose_words(command: str) -> frozenset[str]:
+    """Every word of every reading, and what stands after a `=` or a `:` in one (`--file=x`, `REV:path`)."""
+    found: set[str] = set()
+    root = parse(command)
+    decoded = () if isinstance(root, Unparsable) else _decoded(root)
+    for text in (*_cut(command), *decoded):
+        for word in text.split(" "):
+            found.add(word)
+            found.update(part for part in re.split(r"[=:,]", word) if part)
+    return frozenset(found)
+
+
+def _cut(command: str) -> Iterator[str]:
+    """Cut at everything that may begin a command: with quotes as blanks (`sh -c "rm x"`) and without (`r'm'`)."""
+    joined = re.sub(r"\$\{(\w+)[^}]*\}", r"$\1", command.replace("\\\n", ""))
+    texts = [re.sub(r"['\"]", " ", joined), re.sub(r"\$?['\"]|\\", "", joined)]
+    if _BRACES.search(joined):
+        # {rm,-rf,x} becomes three words.
+        texts.append(re.sub(r"[{},]", " ", texts[1]))
+    for text in texts:
+        for segment in _SEPARATORS.split(text):
+            words = " ".join(segment.replace("$IFS", " ").replace("\\", " ").split())
+            if words:
+                yield words
+
+
+def _without_inert(command: str, root: Node) -> tuple[str, dict[int, Segment]]:
+    """The command with inert programs blanked out, and those programs with their arguments, by node."""
+    source = bytearray(command.encode())
+    segments: dict[int, Segment] = {}
+    for node in descendants(root):
+        if node.type != "command":
+            continue
+        name = node.child_by_field_name("name")
+        arguments = node.children_by_field_name("argument")
+        program = _literal(name) if name is not None else None
+        if program is None or any(_holds_commands(argument) for argument in arguments):
+            continue
+        words = [_literal(argument) or text_of(argument) for argument in arguments]
+        inert = program in _INERT or (program == "git" and words[:1] and words[0] in _INERT_GIT)
+        if inert:
+            segments[node.id] = Segment(" ".join(" ".join([program, *words]).split()), anywhere=False)
+            source[node.start_byte : node.end_byte] = b" " * (node.end_byte - node.start_byte)
+    return source.decode("utf-8", "replace"), segments
+
+
+def _holds_commands(node: Node) -> bool:
+    return any(child.type in ("command_substitution", "process_substitution") for child in descendants(node))
+
+
+def _decoded(root: Node, left_out: frozenset[int] = frozenset()) -> tuple[str, ...]:
+    """Each command of the tree with its words as the shell would make them, as far as that can be known."""
+    variables: dict[str, str] = {}
+    for node in descendants(root):
+        if node.type == "variable_assignment":
+            name, _equals, _value = text_of(node).partition("=")
+            value = node.child_by_field_name("value")
+            variables[name] = (_literal(value) or "") if value is not None else ""
+    found: list[str] = []
+    for node in descendants(root):
+        if node.type not in ("command", "declaration_command") or node.id in left_out:
+            continue
+        words = [
+            _substituted(child, variables)
+            for child in node.children
+            if child.is_named and child.type not in ("variable_assignment", "file_redirect", "heredoc_redirect")
+        ]
+        text = " ".join(" ".join(words).split())
+        if text:
+            found.append(text)
+    return tuple(found)
+
+
+def _substituted(node: Node, variables: dict[str, str]) -> str:
+    text = _literal(node)
+    if text is not None:
+        return text
+
+    def value(found: re.Match[str]) -> str:
+        return variables.get(found[1], " ") if found[1] else ""
+
+    return re.sub(r"\$\{?(\w+)[^}\s]*\}?|[\"']", value, text_of(node))
+
+
+def _literal(node: Node) -> str | None:
+    """The text of a word without its quotes; None when a part of it is known only when it runs."""
+    match node.type:
+        case "word" | "number" | "variable_name" | "string_content" | "extglob_pattern":
+            return re.sub(r"\\(.)", r"\1", text_of(node), flags=re.DOTALL)
+        case "raw_string":
+            return text_of(node)[1:-1]
+        case "ansi_c_string":
+            return _ansi_c(text_of(node)[2:-1])
+        case "string" | "concatenation" | "command_name" | "translated_string":
+            parts = [_literal(child) for child in node.children if child.is_named]
+            return None if None in parts else "".join(part or "" for part in parts)
+        case _:
+            return None
+
+
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
+
+
+def _ansi_c(text: str) -> str:
+    def character(found: re.Match[str]) -> str:
+        by_hex = found[1] or found[2] or found[3]
+        number = int(by_hex, 16) if by_hex else int(found[4], 8) if found[4] else None
+        if number is not None:
+            return chr(number) if number < 0x110000 else ""
+        return {"n": "\n", "t": "\t"}.get(found[5], found[5])
+
+    return _ESCAPE.sub(character, text)

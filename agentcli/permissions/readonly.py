@@ -1,0 +1,258 @@
+"""The proof that one plain command only reads: by program and by each of its flags (S6).
+
+`objection` says why it is not proven, in a clause that goes after `because`; None is the proof. Which files are read
+is not judged here but in `commands`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+
+from agentcli.permissions.scripts import awk_only_prints, jq_only_computes, sed_only_prints
+from agentcli.permissions.shelltable import GIT_COMMANDS, PROGRAMS, SUB_COMMANDS, WHY, Flags
+
+Words = tuple[str, ...]
+
+
+def objection(words: Words) -> str | None:
+    program, arguments = words[0], words[1:]
+    for argument in arguments:
+        if _names_kernel_file(argument):
+            return f"{argument} is not an ordinary file"
+    special = _SPECIAL.get(program)
+    if special is not None:
+        return special(arguments)
+    if program in SUB_COMMANDS:
+        return _by_sub_command(program, SUB_COMMANDS[program], arguments)
+    flags = PROGRAMS.get(program)
+    if flags is None:
+        return f"{program} is not known to only read"
+    return _refused(program, flags, arguments)
+
+
+def reads_unnamed_files(words: Words) -> bool:
+    """Whether the contents of files that the command does not name may come out of it (recursive search, history)."""
+    if words[0] in ("git", "rg", "xargs"):
+        return True
+    return words[0] == "grep" and any(re.match(r"-[A-Za-z]*r|--recursive", word) for word in words[1:])
+
+
+def _names_kernel_file(argument: str) -> bool:
+    # Our own environment, with the keys in it, is readable under /proc; devices may never end.
+    path = posixpath.normpath(argument.rpartition("=")[2]) if argument else ""
+    if path == "/dev/null":
+        return False
+    top = re.match(r"/+(proc|dev|sys|inet\d?)(?:/|$)", path)
+    return top is not None or (path.startswith("..") and re.search(r"/(proc|dev|sys)(?:/|$)", path) is not None)
+
+
+# ------------------------------------------------------------------------------------------------------- by flags
+
+
+def _refused(name: str, flags: Flags, arguments: Words) -> str | None:
+    if not arguments and not flags.bare:
+        return f"{name} is not known to only read"
+    positional: list[str] = []
+    options, is_value = True, False
+    for argument in arguments:
+        if options and argument == "--" and flags.words is None:
+            options = is_value = False
+        elif argument.startswith("-") and argument != "-":
+            # Not every program means by `--` that no flag follows (find does not), so none may.
+            if not options or not _flag_allowed(flags, argument):
+                return _flag_objection(name, argument)
+            is_value = _wants_value(flags, argument)
+        elif is_value:
+            is_value = False
+        else:
+            positional.append(argument)
+    if flags.most_positional is not None and len(positional) > flags.most_positional:
+        return f"{name} with {positional[-1]} is not known to only read"
+    for word in positional:
+        if flags.positional is not None and not re.fullmatch(flags.positional, word):
+            return f"{name} with {word} is not known to only read"
+    return None
+
+
+def _flag_allowed(flags: Flags, argument: str) -> bool:
+    if flags.words is not None:
+        return argument in flags.words
+    if argument.startswith("--"):
+        name, equals, _value = argument.partition("=")
+        # A value in the next word is a positional word here, so it can never be another flag.
+        return name + "=" in flags.long or (not equals and name in flags.long)
+    if flags.digits and re.fullmatch(r"-\d+", argument):
+        return True
+    for letter in argument[1:]:
+        if letter in flags.with_value:
+            return True
+        if letter not in flags.short:
+            return False
+    return True
+
+
+def _wants_value(flags: Flags, argument: str) -> bool:
+    """Whether a flag takes the next word with it, which then is not positional."""
+    if argument.startswith("--") or flags.words is not None:
+        return False
+    for index, letter in enumerate(argument[1:], 2):
+        if letter in flags.with_value:
+            return letter in flags.next_value and index == len(argument)
+    return False
+
+
+def _flag_objection(name: str, argument: str) -> str:
+    flag = argument.partition("=")[0]
+    known = WHY.get(f"{name} {flag}") or WHY.get(f"{name} {flag[:2]}" if not flag.startswith("--") else "")
+    if known is None and not flag.startswith("--"):
+        known = next((WHY[key] for letter in flag[1:] if (key := f"{name} -{letter}") in WHY), None)
+    return f"`{flag}` of {name} {known}" if known else f"`{flag}` of {name} is not known to only read"
+
+
+def _by_sub_command(program: str, table: Mapping[str, Flags], arguments: Words) -> str | None:
+    if not arguments or arguments[0] not in table:
+        return f"{' '.join((program, *arguments[:1]))} is not known to only read"
+    return _refused(f"{program} {arguments[0]}", table[arguments[0]], arguments[1:])
+
+
+# ------------------------------------------------------------------------------------------------- program by program
+
+
+def _git(arguments: Words) -> str | None:
+    while arguments and arguments[0] in ("--no-pager", "-P", "--no-optional-locks"):
+        arguments = arguments[1:]
+    if not arguments:
+        return "git without a command is not known to only read"
+    if arguments == ("--version",):
+        return None
+    if arguments[0] in ("-c", "--config-env", "--exec-path", "--git-dir", "--work-tree") or arguments[0].startswith(
+        "--"
+    ):
+        return f"`{arguments[0].partition('=')[0]}` of git can make it run other programs"
+    # %G in a format has signatures checked, which runs a program that the repository's settings name.
+    if any("%G" in argument or "%(signature" in argument for argument in arguments):
+        return "the format has signatures checked by another program"
+    for name in (" ".join(arguments[:2]), arguments[0]):
+        flags = GIT_COMMANDS.get(name)
+        if flags is not None:
+            rest = arguments[len(name.split(" ")) :]
+            listing = flags.unless_listing and ("--list" in rest or "-l" in rest)
+            return _refused(f"git {name}", flags.for_listing() if listing else flags, rest)
+    return f"git {arguments[0]} is not known to only read"
+
+
+def _sed(arguments: Words) -> str | None:
+    scripts, rest = _script_arguments(arguments, "nErsuz", "e", ("--quiet", "--silent", "--regexp-extended", "--posix"))
+    if scripts is None:
+        return _flag_objection("sed", rest)
+    return None if scripts and all(map(sed_only_prints, scripts)) else "the sed script is not known to only print"
+
+
+def _awk(arguments: Words) -> str | None:
+    program: str | None = None
+    position = 0
+    while position < len(arguments) and program is None:
+        argument = arguments[position]
+        position += 1
+        if argument in ("-F", "-v"):
+            position += 1
+        elif argument.startswith(("-F", "-v")):
+            continue
+        elif argument.startswith("-"):
+            return _flag_objection("awk", argument)
+        else:
+            program = argument
+    if program is None or any(argument.startswith("-") for argument in arguments[position:]):
+        return "the awk program is not known to only print"
+    return None if awk_only_prints(program) else "the awk program is not known to only print"
+
+
+_JQ_FLAGS = (
+    *("--raw-output", "--compact-output", "--slurp", "--null-input", "--exit-status", "--sort-keys", "--raw-input"),
+    *("--join-output", "--color-output", "--monochrome-output", "--tab", "--ascii-output", "--arg", "--argjson"),
+)
+
+
+def _jq(arguments: Words) -> str | None:
+    programs, rest = _script_arguments(arguments, "rcsneSRjCMa", "", _JQ_FLAGS)
+    if programs is None:
+        return _flag_objection("jq", rest)
+    if not programs or not all(map(jq_only_computes, programs)):
+        return "the jq program is not known to only compute"
+    return None
+
+
+def _script_arguments(arguments: Words, short: str, script: str, long: tuple[str, ...]) -> tuple[list[str] | None, str]:
+    """The scripts among the arguments of `program [flags] script file…`; None and the flag that is not known."""
+    scripts: list[str] = []
+    positional: list[str] = []
+    position = 0
+    while position < len(arguments):
+        argument = arguments[position]
+        position += 1
+        if script and argument == f"-{script}":
+            scripts += arguments[position : position + 1]
+            position += 1
+        elif argument in ("--arg", "--argjson") and argument in long:
+            position += 2
+        elif argument.startswith("--"):
+            if argument not in long:
+                return None, argument
+        elif argument.startswith("-") and argument != "-":
+            letters = argument[1:]
+            if script and letters.endswith(script):
+                letters = letters[:-1]
+                scripts += arguments[position : position + 1]
+                position += 1
+            if any(letter not in short for letter in letters):
+                return None, argument
+        else:
+            positional.append(argument)
+    return scripts or positional[:1], ""
+
+
+def _test(arguments: Words) -> str | None:
+    for argument in arguments:
+        # They evaluate subscripts, and those may hold commands.
+        if argument in ("-v", "-R"):
+            return f"`{argument}` of test evaluates what it is given"
+    return None
+
+
+def _tar(arguments: Words) -> str | None:
+    # A colon in a name makes tar call another machine.
+    if not arguments or not re.fullmatch(r"-?[vzjJa]*t[vzjJa]*f?[vzjJa]*", arguments[0]):
+        return "only listing an archive (tar -tf) is known to only read"
+    for argument in arguments[1:]:
+        if argument.startswith("-") or ":" in argument:
+            return f"tar with {argument} is not known to only read"
+    return None
+
+
+def _unzip(arguments: Words) -> str | None:
+    if not arguments or arguments[0] not in ("-l", "-v", "-lv", "-Z1") or any(a.startswith("-") for a in arguments[1:]):
+        return "only listing an archive (unzip -l) is known to only read"
+    return None
+
+
+def _command(arguments: Words) -> str | None:
+    if arguments and arguments[0] in ("-v", "-V") and not any(a.startswith("-") for a in arguments[1:]):
+        return None
+    return "command is not known to only read"
+
+
+_SPECIAL: Mapping[str, Callable[[Words], str | None]] = {
+    "git": _git,
+    "sed": _sed,
+    "awk": _awk,
+    "gawk": _awk,
+    "mawk": _awk,
+    "jq": _jq,
+    "test": _test,
+    "[": _test,
+    "tar": _tar,
+    "unzip": _unzip,
+    "command": _command,
+}

@@ -1,0 +1,75 @@
+"""Small languages inside arguments: whether a sed, awk or jq program provably only computes and prints.
+
+Conservative on purpose: each check accepts a part of the language that it fully understands, and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\[^\n]|\[\^?\]?[^\]/\n]*\])*/I?)"
+_SED_RANGE = rf"(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|[+~]\d+))?)?[ ]*!?[ ]*"
+_SED_COMMAND = re.compile(rf"[ ]*{_SED_RANGE}(?:[pPdDnNgGhHxlz=]|[qQ]\d{{0,3}}|(?P<substitute>[sy]))")
+
+
+def sed_only_prints(script: str) -> bool:
+    """Commands out of `p d q = n N g G h H x s y`, without the flags that write files or run programs."""
+    position = 0
+    if not script.strip():
+        return False
+    while position < len(script):
+        if script[position] in " ;\n":
+            position += 1
+            continue
+        found = _SED_COMMAND.match(script, position)
+        if found is None:
+            return False
+        position = found.end()
+        if found["substitute"]:
+            end = _substitution_end(script, position, found["substitute"])
+            if end is None:
+                return False
+            position = end
+        while position < len(script) and script[position] == " ":
+            position += 1
+        if position < len(script) and script[position] not in ";\n":
+            return False
+    return True
+
+
+def _substitution_end(script: str, position: int, command: str) -> int | None:
+    """Where `/a/b/flags` ends; None if it is anything that could be read in two ways."""
+    delimiter = script[position : position + 1]
+    if delimiter not in tuple("/|,#:@!%_+"):
+        return None
+    escaped = re.escape(delimiter)
+    piece = rf"((?:[^{escaped}\\\n]|\\[^\n])*)"
+    flags = r"[gpiI0-9]*" if command == "s" else ""
+    found = re.compile(f"{escaped}{piece}{escaped}{piece}{escaped}{flags}").match(script, position)
+    # Not every sed agrees on a delimiter inside brackets.
+    if found is None or found.group(1).count("[") != found.group(1).count("]"):
+        return None
+    return found.end()
+
+
+_AWK_FORBIDDEN = re.compile(
+    r"system|getline|ENVIRON|PROCINFO|@|\\\n|/inet|/dev|/proc|close|fflush|ARGV|SYMTAB|FUNCTAB|FILENAME\s*="
+)
+
+
+def awk_only_prints(program: str) -> bool:
+    """No output to files or programs, no input but the operands, nothing of the environment.
+
+    A redirection or a pipe of awk stands after the `print` that it belongs to (or before a `getline`), so a `>` or
+    `|` with no `print` before it can only be a comparison or part of an expression.
+    """
+    if not program.strip() or _AWK_FORBIDDEN.search(program):
+        return False
+    first = program.find("print")
+    rest = program[first:].replace("||", "") if first >= 0 else ""
+    return ">" not in rest and "|" not in rest
+
+
+def jq_only_computes(program: str) -> bool:
+    """Nothing of the environment, no modules, no further input files."""
+    return re.search(r"\benv\b|\$ENV|\bimport\b|\binclude\b|\binput_filename\b", program) is None

@@ -1,0 +1,126 @@
+"""Programs that only run another one: what they run is what counts, for rules and for proofs alike.
+
+A wrapper is seen through only in the forms that are fully understood here; in any other form it is a program like
+any other, which no proof covers.
+"""
+
+from __future__ import annotations
+
+import re
+
+from agentcli.core.frozen import frozen
+
+_DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
+_HARMLESS_NAMES = re.compile(
+    r"NODE_ENV|CI|DEBUG|VERBOSE|FORCE_COLOR|NO_COLOR|CLICOLOR(?:_FORCE)?|TERM|COLUMNS|LINES|LANG|LC_[A-Z]+|TZ|TEST_ENV"
+    r"|RUST_BACKTRACE|RUST_LOG|CARGO_TERM_COLOR|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|PYTHONHASHSEED|DJANGO_DEBUG"
+    r"|RAILS_ENV|RACK_ENV|APP_ENV|FLASK_ENV|GIT_PAGER_IN_USE|PYTEST_DISABLE_PLUGIN_AUTOLOAD"
+)
+_HARMLESS_VALUE = re.compile(r"[A-Za-z0-9_.,@+-]*")
+_ZONE = re.compile(r"[A-Za-z_]+/[A-Za-z_]+")
+_OPENS_FURTHER = frozenset({"xargs"})
+
+
+@frozen
+class Wrapped:
+    """`words[start:]` is the command that is really run."""
+
+    start: int
+    extended: bool = False
+    """Further arguments are added that nobody knows beforehand (xargs)."""
+    null_separated: bool = False
+
+
+def harmless_assignment(name: str, value: str) -> bool:
+    """Whether a variable for one command can change neither what runs nor what it may touch."""
+    if not _HARMLESS_NAMES.fullmatch(name):
+        return False
+    return _HARMLESS_VALUE.fullmatch(value) is not None or (name == "TZ" and _ZONE.fullmatch(value) is not None)
+
+
+def unwrapped(words: tuple[str, ...]) -> Wrapped:
+    """Where the real command begins: 0 when there is no wrapper that is understood."""
+    start, extended, null = 0, False, False
+    for _ in range(4):
+        length = _wrapper_length(words[start:])
+        if length is None or start + length >= len(words):
+            break
+        if words[start] in _OPENS_FURTHER:
+            extended = True
+            null = any(
+                word in ("-0", "--null") or re.fullmatch(r"-[rt]*0[rt]*", word) for word in words[start:][:length]
+            )
+        start += length
+    return Wrapped(start, extended, null)
+
+
+def _wrapper_length(words: tuple[str, ...]) -> int | None:
+    match words[0] if words else "":
+        case "time":
+            return 2 if words[1:2] == ("-p",) else 1
+        case "nohup":
+            return 1
+        case "command" | "builtin":
+            return None if words[1:2] and words[1].startswith("-") else 1
+        case "timeout":
+            return _timeout(words)
+        case "nice":
+            return _nice(words)
+        case "stdbuf":
+            return _options(words, re.compile(r"-[ioe][0L]"))
+        case "env":
+            return _env(words)
+        case "xargs":
+            return _xargs(words)
+        case _:
+            return None
+
+
+def _options(words: tuple[str, ...], known: re.Pattern[str], valued: re.Pattern[str] | None = None) -> int | None:
+    """The length of a wrapper and its flags; None at a flag that is not known."""
+    position = 1
+    while position < len(words) and words[position].startswith("-"):
+        if known.fullmatch(words[position]):
+            position += 1
+        elif valued is not None and valued.fullmatch(words[position]):
+            position += 2
+        else:
+            return None
+    return position
+
+
+def _timeout(words: tuple[str, ...]) -> int | None:
+    position = _options(
+        words,
+        re.compile(
+            r"--preserve-status|--foreground|-v|--verbose|--kill-after=[\d.smhd]+|--signal=\w+|-k[\d.]+[smhd]?|-s\w+"
+        ),
+        re.compile(r"-k|-s"),
+    )
+    if position is None or position >= len(words) or not _DURATION.fullmatch(words[position]):
+        return None
+    return position + 1
+
+
+def _nice(words: tuple[str, ...]) -> int | None:
+    return _options(words, re.compile(r"-n-?\d+|--adjustment=-?\d+|-\d+"), re.compile(r"-n"))
+
+
+def _env(words: tuple[str, ...]) -> int | None:
+    position = 1
+    while position < len(words):
+        name, equals, value = words[position].partition("=")
+        if not equals:
+            break
+        if not harmless_assignment(name, value):
+            return None
+        position += 1
+    return None if position < len(words) and words[position].startswith("-") else position
+
+
+def _xargs(words: tuple[str, ...]) -> int | None:
+    return _options(
+        words,
+        re.compile(r"-[0rt]+|--null|--no-run-if-empty|-[nLPI]\S+|--max-args=\d+|--max-procs=\d+|--max-lines=\d+|-d.+"),
+        re.compile(r"-[nLPId]"),
+    )
