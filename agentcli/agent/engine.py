@@ -191,6 +191,11 @@ class Engine:
         """Take back all prompts that no submission has taken in yet."""
         return self._queue.take()
 
+    @property
+    def queued_ids(self) -> tuple[str, ...]:
+        """The ids of the prompts that wait, in the order they came."""
+        return self._queue.ids
+
     def remove_queued(self, prompt_id: str) -> QueuedPrompt | None:
         return self._queue.remove(prompt_id)
 

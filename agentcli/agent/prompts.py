@@ -49,5 +49,6 @@ class PromptQueue:
             self._waiting.remove(found)
         return found
 
-    def __len__(self) -> int:
-        return len(self._waiting)
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(prompt.id for prompt in self._waiting)

@@ -76,6 +76,7 @@ class _Arguments:
 
     def _take_prompt(self, word: str) -> None:
         if self._prompt is not None:
+            _refuse_mistyped_command(self._prompt)
             raise UsageError(
                 f"There are two prompts, {self._prompt!r} and {word!r}. Put quotes around the whole prompt."
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -50,11 +50,20 @@ class Conversation:
         """Raises `OutputLost`; the submission is ended then too."""
         self.submitting, self.result = True, None
         try:
-            async with aclosing(self._engine.submit(prompt)) as events:
+            async with aclosing(self._work(prompt)) as events:
                 async for event in events:
                     await self._show(event)
         finally:
             self.submitting = False
+
+    def _work(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+        """The events of a prompt, or of a slash command in its place."""
+        if isinstance(prompt, str) and prompt.lstrip().startswith("/"):
+            from agentcli.commands.run import parse, run_command
+
+            if (command := parse(prompt)) is not None:
+                return run_command(self._engine, *command)
+        return self._engine.submit(prompt)
 
     async def _show(self, event: Event) -> None:
         if self._debug is not None:
@@ -111,7 +120,7 @@ class Conversation:
         response: Json = {"request_id": request.request_id}
         if request.subtype == "interrupt":
             self._engine.abort(AbortReason.USER_CANCEL)
-            response |= {"subtype": "success", "response": {"still_queued": []}}
+            response |= {"subtype": "success", "response": {"still_queued": list(self._engine.queued_ids)}}
         else:
             text = f"agentcli does not know the control request {request.subtype!r}."
             response |= {"subtype": "error", "error": text}

@@ -23,6 +23,8 @@ ALWAYS, WATCHED, VERBOSE = 3, 2, 1
 def notice(event: Event) -> tuple[int, str] | None:
     """How important, and the line; None for what is not worth one."""
     match event:
+        case NoticeRaised(code="command"):
+            return None  # It is the answer itself.
         case NoticeRaised(text=text, level=level):
             return (VERBOSE if level == "info" else ALWAYS), _line(text)
         case RetryScheduled():

@@ -202,3 +202,18 @@ async def test_without_a_home_it_still_answers(program: Program) -> None:
         program.talk_to(server.url)
         ended = await program.run("-p", "hi")
     assert (ended.code, ended.out, "Traceback" in ended.err) == (0, "fine\n", False)
+
+
+async def test_an_error_frame_names_its_kind(program: Program) -> None:
+    async with LoopbackServer(fails(401, "invalid x-api-key", "authentication_error")) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "hi", "--output-format", "stream-json")
+    (frame,) = [frame for frame in ended.frames if frame["type"] == "assistant"]
+    assert frame["error"] == "authentication_failed"
+    assert frame["message"]["model"] == "<synthetic>"
+
+
+async def test_a_mistyped_command_is_told_before_anything_starts(program: Program) -> None:
+    ended = await program.run("sesions", "list")
+    assert ended.code == 2
+    assert "Did you mean sessions?" in ended.err

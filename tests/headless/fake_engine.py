@@ -104,6 +104,10 @@ class FakeEngine:
         self.queued.append(prompt)
         return "q"
 
+    @property
+    def queued_ids(self) -> tuple[str, ...]:
+        return tuple(f"queued-{n}" for n, _prompt in enumerate(self.queued))
+
     def take_queued(self) -> tuple[Any, ...]:
         left, self.leftovers = self.leftovers, []
         return tuple(SimpleNamespace(content=prompt) for prompt in left)
