@@ -399,8 +399,7 @@ def _wrapped(span: _Span, text: str) -> str:
     if span.name == "a":
         made = f"[{inner}]({span.href})" if span.href else inner
     elif span.name in _CODE:
-        mark = "``" if "`" in inner else "`"
-        made = f"{mark}{inner}{mark}" if "\n" not in inner else inner
+        made = f"`` {inner} ``" if "`" in inner else f"`{inner}`"
     else:
         made = f"{_MARKS[span.name]}{inner}{_MARKS[span.name]}"
     return before + made + after

@@ -190,10 +190,10 @@ async def _answered(page: _Read, prompt: str, context: ToolContext, signal: Abor
 
 def _question(page: _Read, prompt: str) -> str:
     # The page must not be able to close its own quotation marks.
-    text = re.sub(r"<(?=/?\s*web_page)", "&lt;", page.text, flags=re.IGNORECASE)
     title = f"Title: {page.title}\n" if page.title else ""
+    text = re.sub(r"<(?=/?\s*web_page)", "&lt;", title + page.text, flags=re.IGNORECASE)
     return (
-        f"<web_page url={page.url!r}>\n{title}{text}\n</web_page>\n\n"
+        f"<web_page url={page.url!r}>\n{text}\n</web_page>\n\n"
         f"{page.note}\nThe question about this page (the only thing to answer):\n{prompt}"
     )
 

@@ -29,7 +29,7 @@ _READ_AS = {
     **dict.fromkeys(("euc-kr", "ks_c_5601-1987"), "cp949"),
     **dict.fromkeys(("iso-8859-9",), "cp1254"),
 }
-_ODD = frozenset({"utf-7", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs", "oem"})
+_ODD = frozenset({"utf-7", "idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem"})
 _MAGIC = (
     (b"%PDF-", "a PDF document"),
     (b"\x89PNG\r\n", "a PNG image"),
@@ -90,7 +90,7 @@ def decoded(body: bytes, content_type: str) -> str:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
         # The end may have been cut in the middle of a character.
-        return body.decode("utf-8" if error.start > len(body) - 4 else "cp1252", "replace")
+        return body.decode("utf-8" if error.reason == "unexpected end of data" else "cp1252", "replace")
 
 
 def _codec(label: str) -> str | None:
@@ -100,7 +100,7 @@ def _codec(label: str) -> str | None:
         found = codecs.lookup(name)
     except (LookupError, ValueError):
         return None
-    if found.name in _ODD or not getattr(found, "_is_text_encoding", True):
+    if found.name.replace("_", "-") in _ODD or not getattr(found, "_is_text_encoding", True):
         return None
     return found.name
 
