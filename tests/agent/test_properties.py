@@ -256,11 +256,14 @@ def test_an_abort_at_any_point_leaves_a_valid_conversation(setup: Setup, point: 
 @CHECKS
 @given(setups, st.integers(0, 200), st.booleans())
 def test_a_consumer_that_goes_away_leaves_nothing_behind(setup: Setup, after: int, cancelled: bool) -> None:
-    """L3: closing the generator, or cancelling the task that reads it, ends the work; the next prompt works."""
+    """L3: closing the generator, or cancelling the task that reads it, ends the work; the next prompt works, and the
+    session file says the same as the log."""
 
-    async def main() -> None:
+    async def main(folder: Path) -> None:
         tools = setup.tools()
-        b = setup.bench(tools)
+        workplace = Workplace(folder, Path("/work"), LoopClock(), SequentialIds(), "test")
+        store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
+        b = setup.bench(tools, store=store)
 
         async def consume() -> None:
             async with aclosing(b.engine.submit("one")) as stream:
@@ -284,8 +287,10 @@ def test_a_consumer_that_goes_away_leaves_nothing_behind(setup: Setup, after: in
             await submit(b, setup, "two", events)
             result_of(events)
             assert b.refused == []
+            assert load_session(store.path).messages == list(b.engine.messages)  # type: ignore[arg-type]
 
-    run_virtual(main)
+    with tempfile.TemporaryDirectory() as folder:
+        run_virtual(lambda: main(Path(folder)))
 
 
 @CHECKS
