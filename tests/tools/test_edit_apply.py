@@ -1,0 +1,194 @@
+"""One replacement in a text: what is found, what is kept, and what is said when nothing is found."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from agentcli.tools.edit_apply import Applied, Problem, Replacement, apply
+from agentcli.tools.encoding import Decoded
+
+
+def edited(text: str, old: str, new: str, *, every: bool = False) -> Applied:
+    applied = apply(text, Replacement(old, new, every), "a.py")
+    assert isinstance(applied, Applied), applied
+    return applied
+
+
+def refused(text: str, old: str, new: str = "?", *, every: bool = False) -> str:
+    problem = apply(text, Replacement(old, new, every), "a.py")
+    assert isinstance(problem, Problem), problem
+    return problem.text
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "after"),
+    [
+        ("a\r\nb\nc\r\nd\r\n", "a\nb", "x\ny", "x\r\ny\nc\r\nd\r\n"),
+        ("a\r\nb\nc\r\n", "a\nb\nc", "a\nnew\nb\nc", "a\r\nnew\r\nb\nc\r\n"),
+        ("a\nb\r\nc\n", "b", "x\ny", "a\nx\r\ny\r\nc\n"),
+        ("a\rb\rc", "b\nc", "x\ny", "a\rx\ry"),
+        ("a\r\nb", "b", "x\ny", "a\r\nx\r\ny"),
+        ("only", "only", "two\nlines", "two\nlines"),
+        ("a\r\n\r\nb\r\n", "a\n\nb\n", "b\n", "b\r\n"),
+        ("x\r\n", "x\r\n", "y\r\n", "y\r\n"),
+    ],
+)
+def test_every_line_keeps_its_own_kind_of_end(text: str, old: str, new: str, after: str) -> None:
+    assert edited(text, old, new).text == after
+
+
+def test_overlapping_places_are_more_than_one() -> None:
+    assert "occurs 2 times" in refused("aaa", "aa")
+    assert edited("aaaa", "aa", "b", every=True).text == "bb"
+
+
+def test_several_places_are_listed_with_what_is_around_them() -> None:
+    text = refused("one\nx\ntwo\nx\nthree\n", "x")
+    assert text.startswith("old_string occurs 2 times in a.py: lines 2, 4. Add surrounding lines")
+    assert "--\n1\tone\n2\tx\n3\ttwo\n--\n3\ttwo\n4\tx\n5\tthree" in text
+
+
+# --------------------------------------------------------------------------------------------- what is overlooked
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "after", "overlooked"),
+    [
+        ("a  \nb\n", "a\nb", "a\nc", "a  \nc\n", "trailing blanks"),
+        ("a\nb\n", "a  \nb", "a\nc", "a\nc\n", "trailing blanks"),
+        ("a \t\r\nb\r\n", "a\nb", "a\nc", "a \t\r\nc\r\n", "trailing blanks"),
+        ("say “hi” – now\n", 'say "hi" - now', 'say "hi" - later', "say “hi” – later\n", "typographic"),
+        ("it's\n", "it’s", "it’s not", "it's not\n", "typographic"),
+        ("10\u00a0km\n", "10 km", "20 km", "20\u00a0km\n", "typographic"),
+        ("end\nnext\n", "end   ", "END", "END\nnext\n", "trailing blanks"),
+    ],
+)
+def test_one_place_that_differs_only_in_looks_is_taken_and_reported(
+    text: str, old: str, new: str, after: str, overlooked: str
+) -> None:
+    applied = edited(text, old, new)
+    assert applied.text == after
+    assert overlooked in applied.note
+
+
+def test_two_places_that_differ_only_in_looks_are_not_guessed_between() -> None:
+    assert "was not found" in refused("a  \nb\na \nb\n", "a\nb")
+
+
+def test_every_occurrence_means_every_exact_one() -> None:
+    assert "was not found" in refused("“x”\n", '"x"', "y", every=True)
+
+
+def test_indentation_is_shown_but_not_guessed() -> None:
+    text = refused("def f():\n\treturn 1\n", "def f():\n    return 1")
+    assert "it differs only in indentation or trailing blanks" in text
+    assert "2: [-····-]{+\\t+}return 1" in text
+
+
+# ----------------------------------------------------------------------------------------------------- what is said
+
+
+def test_a_miss_marks_the_difference_to_the_character() -> None:
+    text = refused("import os\n\ndef compute(value, rate):\n    return value * rate\n", "def compute(values, rate):")
+    assert text.splitlines() == [
+        "old_string was not found in a.py. The nearest text is at line 3:",
+        "3\tdef compute(value, rate):",
+        "Differences, [-only in old_string-] {+only in the file+}:",
+        "3: def compute(value[-s-], rate):",
+    ]
+
+
+def test_characters_that_look_alike_are_told_by_their_code() -> None:
+    assert "{+е<U+0435>+}" in refused("nam\u0435 = 1\n", "name = 1")
+
+
+def test_a_line_too_many_or_too_few_is_named() -> None:
+    more = refused("a = 1\nb = 2\nc = 3\nd = 4\n", "a = 1\nc = 3\nd = 5")
+    assert "only in the file" in more
+    assert "[-5-]" in refused("a = 1\nc = 3\nd = 4\n", "a = 1\nc = 3\nd = 5")
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        ("x = 2\n", "x = 1", "x = 2", "new_string is already there, at line 1"),
+        ("def a():\n    pass\n", "1\tdef a():", "x", "line numbers"),
+        ("a\nb\n", "a\\nb", "x", "escaped once too often"),
+        ("Value = 1\n", "value = 1", "x", "upper and lower case"),
+        ("f(a, b)\n", "f(a,b)", "x", "only in white space"),
+        ("abc\n", "§§§§§§", "x", "Nothing in the file is like it"),
+        ("", "a", "b", "Nothing in the file is like it"),
+    ],
+)
+def test_a_miss_says_what_the_matter_may_be(text: str, old: str, new: str, expected: str) -> None:
+    assert expected in refused(text, old, new)
+
+
+def test_a_miss_is_short_whatever_the_file_is() -> None:
+    text = "".join(f"value_{number} = compute({number})\n" for number in range(50_000))
+    assert len(refused(text, "value_777 = compute(778)\nvalue_778 = compute(778)")) < 1_000
+    assert len(refused("x" * 100_000, "y" + "x" * 5_000)) < 4_000
+
+
+def test_control_characters_of_a_file_are_defused_in_what_is_said() -> None:
+    assert "\x1b" not in refused("print('\x1b[31mred')\n", "print('red')")
+
+
+# ------------------------------------------------------------------------------------------------------- invariants
+
+LINE = st.text(st.sampled_from("ab \t“\"’'-–é日\u00a0"), max_size=8)
+END = st.sampled_from(["\n", "\r\n"])
+TEXT = st.lists(st.tuples(LINE, END), max_size=8).map(lambda parts: "".join(map("".join, parts)))
+
+
+@given(TEXT, LINE, st.text(st.sampled_from("xy\n"), max_size=6), st.data())
+def test_bytes_outside_an_edit_are_unchanged(text: str, last: str, new: str, data: st.DataObject) -> None:
+    text += last
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    # A place never begins or ends inside a line end.
+    assume(text[start - 1 : start + 1] != "\r\n" and text[end - 1 : end + 1] != "\r\n")
+    old = text[start:end].replace("\r\n", "\n")
+    assume(old and old != new)
+    applied = apply(text, Replacement(old, new), "a")
+    if isinstance(applied, Problem):
+        assert applied.summary == "ambiguous"
+        return
+    assert applied.text.startswith(text[:start])
+    assert applied.text.endswith(text[end:])
+    middle = applied.text[start : len(applied.text) - (len(text) - end)]
+    assert middle.replace("\r\n", "\n") == new
+    if "\r" not in text:
+        assert "\r" not in middle
+    if text.count("\r\n") == text.count("\n") and "\n" in text:
+        assert middle == new.replace("\n", "\r\n")
+
+
+@given(TEXT, TEXT, st.data())
+def test_a_loose_match_means_what_the_caller_meant(text: str, new: str, data: st.DataObject) -> None:
+    """What comes of it is the replaced text in all but the characters that were overlooked."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    first = data.draw(st.integers(0, len(lines) - 1))
+    old = "\n".join(plain(line) for line in lines[first : first + 2])
+    assume(old.strip() and old != plain_text(new))
+    applied = apply(text, Replacement(old, new), "a")
+    if isinstance(applied, Applied):
+        assert plain_text(applied.text).count("\n") == text.count("\n") - old.count("\n") + new.count("\n")
+
+
+@given(st.text(max_size=40), st.text(max_size=10), st.text(max_size=10), st.booleans())
+def test_nothing_that_is_given_makes_it_raise(text: str, old: str, new: str, every: bool) -> None:
+    if old:
+        apply(text, Replacement(old, new, every), "a")
+
+
+def plain(line: str) -> str:
+    for typographic, ascii in (("“", '"'), ("’", "'"), ("–", "-"), ("\u00a0", " ")):
+        line = line.replace(typographic, ascii)
+    return line.rstrip(" \t")
+
+
+def plain_text(text: str) -> str:
+    return "\n".join(map(plain, Decoded(text).text.replace("\r\n", "\n").split("\n")))

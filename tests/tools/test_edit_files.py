@@ -1,0 +1,430 @@
+"""Changes of real files: what the model must know, links planted meanwhile, all or nothing, and what people see."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.agent.permission import LivePermissions
+from agentcli.agent.ports import NoHooks
+from agentcli.agent.questions import Audience, Questions
+from agentcli.agent.toolcall import CallResult, ToolRunner
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortController
+from agentcli.core.ids import SequentialIds, SystemClock
+from agentcli.core.messages import ToolUseBlock
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.permissions.policy import Policy
+from agentcli.tools import change, files_replace
+from agentcli.tools.base import Output, ToolContext
+from agentcli.tools.edit import Edit
+from agentcli.tools.multiedit import MultiEdit
+from agentcli.tools.read import Read
+from agentcli.tools.readcache import LARGEST_KEPT, MOST_KEPT, ReadCache
+from agentcli.tools.registry import Registry
+from agentcli.tools.write import Write
+from tests.tools.running import context_in, run, text_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> ToolContext:
+    return context_in(tmp_path)
+
+
+async def edit(context: ToolContext, name: str, old: str, new: str, **more: Any) -> Output:
+    return await run(Edit(), context, file_path=name, old_string=old, new_string=new, **more)
+
+
+# ----------------------------------------------------------------------------------------------- what the model knows
+
+
+async def test_a_stale_edit_is_refused_with_what_changed_and_works_then(context: ToolContext, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\nthree\n")
+    await run(Read(), context, file_path="a.txt")
+    path.write_text("one\nTWO\nthree\n")
+    refused = await edit(context, "a.txt", "three", "3")
+    assert refused.is_error
+    assert "has changed since it was read" in text_of(refused)
+    assert "-two\n+TWO" in text_of(refused)
+    assert path.read_text() == "one\nTWO\nthree\n"
+    whole = await run(Write(), context, file_path="a.txt", content="mine")
+    assert "Only a part" in text_of(whole), "seeing a difference is not seeing the whole"
+    assert not (await edit(context, "a.txt", "three", "3")).is_error
+    assert path.read_text() == "one\nTWO\n3\n"
+
+
+async def test_a_stale_write_is_refused_until_the_file_is_read(context: ToolContext, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one\n")
+    await run(Read(), context, file_path="a.txt")
+    path.write_text("two\n")
+    for _again in range(2):
+        refused = await run(Write(), context, file_path="a.txt", content="mine")
+        assert "Read it again" in text_of(refused)
+        assert "-one\n+two" in text_of(refused)
+    await run(Read(), context, file_path="a.txt")
+    assert not (await run(Write(), context, file_path="a.txt", content="mine")).is_error
+
+
+async def test_a_large_difference_is_capped(context: ToolContext, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"old line {number}\n" for number in range(1_500)))
+    await run(Read(), context, file_path="a.txt")
+    path.write_text("".join(f"new line {number}\n" for number in range(1_500)))
+    for _again in range(2):
+        text = text_of(await edit(context, "a.txt", "new line 7\n", "x"))
+        assert "Read it again" in text
+        assert len(text) < 5_000
+
+
+async def test_a_change_of_line_ends_alone_is_a_change(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\ntwo\n")
+    await run(Read(), context, file_path="a.txt")
+    (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\r\n")
+    assert (await edit(context, "a.txt", "one", "1")).is_error
+
+
+async def test_what_is_written_meanwhile_wins_over_the_edit(
+    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one\n")
+    await run(Read(), context, file_path="a.txt")
+    real = files_replace._write_temporary
+
+    def interfering(*args: Any) -> None:
+        real(*args)
+        path.write_text("theirs\n")
+
+    monkeypatch.setattr(files_replace, "_write_temporary", interfering)
+    output = await edit(context, "a.txt", "one", "1")
+    assert "in this very moment" in text_of(output)
+    assert path.read_text() == "theirs\n"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+async def test_a_file_that_appears_meanwhile_is_not_overwritten(
+    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = files_replace._write_temporary
+
+    def interfering(*args: Any) -> None:
+        real(*args)
+        (tmp_path / "new.txt").write_text("theirs\n")
+
+    monkeypatch.setattr(files_replace, "_write_temporary", interfering)
+    output = await run(Write(), context, file_path="new.txt", content="mine\n")
+    assert output.is_error
+    assert (tmp_path / "new.txt").read_text() == "theirs\n"
+    assert os.listdir(tmp_path) == ["new.txt"]
+
+
+async def test_a_file_system_without_links_gets_new_files_too(
+    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(*_args: object, **_rest: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(files_replace.os, "link", unsupported)
+    await run(Write(), context, file_path="new.txt", content="mine\n")
+    assert os.listdir(tmp_path) == ["new.txt"]
+    assert (tmp_path / "new.txt").read_text() == "mine\n"
+
+
+async def test_writing_what_is_there_already_touches_nothing(context: ToolContext, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("same\n")
+    await run(Read(), context, file_path="a.txt")
+    before = path.stat()
+    output = await run(Write(), context, file_path="a.txt", content="same\n")
+    assert output.summary == "unchanged"
+    assert path.stat().st_ino == before.st_ino
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_what_is_kept_of_files_is_bounded() -> None:
+    cache = ReadCache()
+    size = LARGEST_KEPT - 1
+    for number in range(100):
+        cache.note(f"/f{number}", bytes([number]) * size)
+    kept = [number for number in range(100) if cache.content(f"/f{number}") is not None]
+    assert sum(size for _number in kept) <= MOST_KEPT
+    assert kept[-1] == 99
+    assert kept[0] > 60
+    cache.note("/large", b"x" * (LARGEST_KEPT + 1))
+    assert cache.content("/large") is None
+    assert cache.seen("/large") is not None
+    assert cache.seen("/f0") is not None, "that it was seen is never forgotten"
+
+
+# ----------------------------------------------------------------------------------------------------- all or nothing
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+async def test_a_failing_disk_leaves_the_original(
+    code: int, context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("old\n")
+    await run(Read(), context, file_path="a.txt")
+
+    def failing(_descriptor: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(files_replace.os, "fsync", failing)
+    output = await edit(context, "a.txt", "old", "new")
+    assert output.is_error
+    assert os.strerror(code).lower() in text_of(output)
+    assert (tmp_path / "a.txt").read_text() == "old\n"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+async def test_attributes_of_a_file_survive(context: ToolContext, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old\n")
+    path.chmod(0o640)
+    supported = False
+    with contextlib.suppress(OSError, AttributeError):
+        os.setxattr(path, "user.note", b"kept")
+        supported = True
+    if os.geteuid() == 0:
+        os.chown(path, 1234, 1234)
+    await run(Read(), context, file_path="a.txt")
+    await edit(context, "a.txt", "old", "new")
+    found = path.stat()
+    assert found.st_mode & 0o7777 == 0o640
+    if supported:
+        assert os.getxattr(path, "user.note") == b"kept"
+    if os.geteuid() == 0:
+        assert (found.st_uid, found.st_gid) == (1234, 1234)
+
+
+async def test_hard_links_stay_together_through_an_edit(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    os.link(tmp_path / "a.txt", tmp_path / "b.txt")
+    await run(Read(), context, file_path="a.txt")
+    assert not (await edit(context, "a.txt", "two", "2")).is_error
+    assert (tmp_path / "b.txt").read_text() == "one\n2\n"
+    assert sorted(os.listdir(tmp_path)) == ["a.txt", "b.txt"]
+
+
+async def test_several_edits_are_made_in_order(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a = 1\nb = 2\n")
+    await run(Read(), context, file_path="a.py")
+    edits = [{"old_string": "a = 1", "new_string": "c = 3"}, {"old_string": "c = 3\nb", "new_string": "c = 4\nd"}]
+    output = await run(MultiEdit(), context, file_path="a.py", edits=edits)
+    assert (tmp_path / "a.py").read_text() == "c = 4\nd = 2\n"
+    assert text_of(output) == "Edited a.py in 2 places, by 2 edits."
+    assert output.summary == "+2 −2"
+    assert output.display["language"] == "python"
+
+
+async def test_one_edit_that_fails_fails_all_and_is_named(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a = 1\nb = 2\n")
+    await run(Read(), context, file_path="a.py")
+    edits = [{"old_string": "a = 1", "new_string": "c = 3"}, {"old_string": "a = 1", "new_string": "x"}]
+    output = await run(MultiEdit(), context, file_path="a.py", edits=edits)
+    assert text_of(output).startswith("Edit 2 of 2 failed, so none was made")
+    assert output.summary == "edit 2 of 2: no match"
+    assert (tmp_path / "a.py").read_text() == "a = 1\nb = 2\n"
+    equal = MultiEdit().check({"file_path": "a", "edits": [*edits, {"old_string": "x", "new_string": "x"}]}, context)
+    assert str(equal).startswith("Edit 3 of 3")
+
+
+async def test_an_empty_old_string_makes_a_file_and_overwrites_none(context: ToolContext, tmp_path: Path) -> None:
+    assert not (await edit(context, "new.txt", "", "one\n")).is_error
+    assert (tmp_path / "new.txt").read_text() == "one\n"
+    assert "is empty, but new.txt is not" in text_of(await edit(context, "new.txt", "", "two\n"))
+    (tmp_path / "blank.txt").touch()
+    assert not (await edit(context, "blank.txt", "", "one\n")).is_error
+    edits = [{"old_string": "", "new_string": "a\nb\n"}, {"old_string": "a", "new_string": "c"}]
+    assert not (await run(MultiEdit(), context, file_path="many.txt", edits=edits)).is_error
+    assert (tmp_path / "many.txt").read_text() == "c\nb\n"
+
+
+async def test_two_tools_on_one_file_at_once_both_count(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "link.txt").symlink_to("a.txt")
+    await run(Read(), context, file_path="a.txt")
+    outputs = await asyncio.gather(edit(context, "a.txt", "one", "1"), edit(context, "link.txt", "two", "2"))
+    assert not any(output.is_error for output in outputs)
+    assert (tmp_path / "a.txt").read_text() == "1\n2\n"
+
+
+async def test_mixed_line_ends_survive_a_write(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"a\r\nb\nc\r\n")
+    await run(Read(), context, file_path="a.txt")
+    await run(Write(), context, file_path="a.txt", content="a\nb\nnew\nc\n")
+    assert (tmp_path / "a.txt").read_bytes() == b"a\r\nb\nnew\r\nc\r\n"
+
+
+# ------------------------------------------------------------------------------------------- between question and yes
+
+
+class Desk:
+    """One call on its way through permission, with somebody who does something before saying yes."""
+
+    def __init__(self, context: ToolContext, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self.context, self.meanwhile = context, meanwhile
+        self.events: list[ev.Event] = []
+        self.questions = Questions(Audience.SOMEBODY)
+        self.runner = ToolRunner(
+            registry=Registry([Edit(), Write(), Read(), MultiEdit()]),
+            permissions=LivePermissions(Policy(mode=PermissionMode.DEFAULT)),
+            questions=self.questions,
+            hooks=NoHooks(),
+            ids=SequentialIds(),
+            clock=SystemClock(),
+        )
+
+    async def call(self, name: str, **input: Any) -> CallResult:
+        call = ToolUseBlock("call", name, input)
+        return await self.runner.run(call, self.context, AbortController().signal, self.emit, lambda: None)
+
+    async def emit(self, event: ev.Event) -> None:
+        self.events.append(event)
+        if isinstance(event, ev.PermissionRequested):
+            self.meanwhile()
+            asyncio.get_running_loop().call_soon(self.questions.answer, event.request_id, Answer("allow"))
+
+    @property
+    def asked(self) -> list[ev.PermissionRequested]:
+        return [event for event in self.events if isinstance(event, ev.PermissionRequested)]
+
+
+async def test_the_question_shows_the_change_that_a_yes_makes(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a = 1\n")
+    await run(Read(), context, file_path="a.py")
+    desk = Desk(context)
+    result = await desk.call("Edit", file_path="a.py", old_string="a = 1", new_string="a = 2")
+    assert not result.block.is_error
+    (asked,) = desk.asked
+    assert asked.display["diff"] == "@@ -1,1 +1,1 @@\n-a = 1\n+a = 2"
+    assert asked.display == result.output.display
+    new = await desk.call("Write", file_path="new.py", content="b = 1\n")
+    assert desk.asked[1].display == new.output.display
+
+
+async def test_nobody_is_asked_about_what_can_only_fail(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a = 1\n")
+    desk = Desk(context)
+    unread = await desk.call("Edit", file_path="a.py", old_string="a = 1", new_string="a = 2")
+    assert "has not been read yet" in unread.block.text
+    await run(Read(), context, file_path="a.py")
+    missed = await desk.call("Edit", file_path="a.py", old_string="a = 3", new_string="a = 2")
+    assert "nearest text is at line 1" in missed.block.text
+    assert missed.block.is_error
+    assert missed.output.summary == "no match"
+    assert desk.asked == []
+    assert not [event for event in desk.events if isinstance(event, ev.ToolStarted)]
+
+
+async def test_a_change_during_the_question_is_noticed(context: ToolContext, tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text("a = 1\nb = 1\n")
+    await run(Read(), context, file_path="a.py")
+    desk = Desk(context, lambda: path.write_text("a = 1\nb = 2\n"))
+    result = await desk.call("Edit", file_path="a.py", old_string="a = 1", new_string="a = 2")
+    assert "-b = 1\n+b = 2" in result.block.text
+    assert path.read_text() == "a = 1\nb = 2\n"
+
+
+@pytest.mark.parametrize("tool", ["Edit", "Write"])
+async def test_a_link_turned_during_the_question_is_not_followed(
+    tool: str, context: ToolContext, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "precious.txt"
+    outside.write_text("one\n")
+    path = tmp_path / "a.txt"
+    path.write_text("one\n")
+    for name in (path, outside):
+        context.read_cache.note(os.path.realpath(name), b"one\n")
+
+    def swap() -> None:
+        path.unlink()
+        path.symlink_to(outside)
+
+    more = {"old_string": "one", "new_string": "1"} if tool == "Edit" else {"content": "1"}
+    result = await Desk(context, swap).call(tool, file_path="a.txt", **more)
+    assert "when this was decided. Nothing was changed" in result.block.text
+    assert outside.read_text() == "one\n"
+
+
+async def test_a_folder_that_becomes_a_link_during_the_question_is_not_followed(
+    context: ToolContext, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (tmp_path / "sub").mkdir()
+
+    def swap() -> None:
+        (tmp_path / "sub").rmdir()
+        (tmp_path / "sub").symlink_to(outside)
+
+    result = await Desk(context, swap).call("Write", file_path="sub/new.txt", content="x")
+    assert result.block.is_error
+    assert os.listdir(outside) == []
+
+
+async def test_a_link_planted_at_the_last_moment_is_not_followed(
+    context: ToolContext, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "a.txt").write_text("one\n")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/a.txt").write_text("one\n")
+    await run(Read(), context, file_path="sub/a.txt")
+    real = change.replace_file
+
+    def too_late(*args: Any) -> None:
+        (tmp_path / "sub").rename(tmp_path / "moved")
+        (tmp_path / "sub").symlink_to(outside)
+        real(*args)
+
+    monkeypatch.setattr(change, "replace_file", too_late)
+    output = await edit(context, "sub/a.txt", "one", "1")
+    assert "has become a symbolic link meanwhile" in text_of(output)
+    assert (outside / "a.txt").read_text() == "one\n"
+    assert (tmp_path / "moved/a.txt").read_text() == "one\n"
+
+
+async def test_a_link_that_was_asked_about_is_written_through(
+    context: ToolContext, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "target.txt"
+    outside.write_text("one\n")
+    (tmp_path / "link.txt").symlink_to(outside)
+    await run(Read(), context, file_path="link.txt")
+    desk = Desk(context)
+    result = await desk.call("Edit", file_path="link.txt", old_string="one", new_string="1")
+    assert not result.block.is_error, result.block.text
+    assert len(desk.asked) == 1
+    assert outside.read_text() == "1\n"
+    assert (tmp_path / "link.txt").is_symlink()
+    (need,) = Edit().needs({"file_path": "link.txt"}, context)
+    assert need.real == os.path.realpath(outside)
+
+
+async def test_an_answer_that_changes_the_path_is_a_decision_about_that_path(
+    context: ToolContext, tmp_path: Path
+) -> None:
+    desk = Desk(replace(context, read_cache=ReadCache()))
+    changed = Answer("allow", updated_input={"file_path": "b.txt", "content": "x"})
+
+    async def emit(event: ev.Event) -> None:
+        if isinstance(event, ev.PermissionRequested):
+            asyncio.get_running_loop().call_soon(desk.questions.answer, event.request_id, changed)
+
+    call = ToolUseBlock("call", "Write", {"file_path": "a.txt", "content": "x"})
+    result = await desk.runner.run(call, desk.context, AbortController().signal, emit, lambda: None)
+    assert not result.block.is_error, result.block.text
+    assert os.listdir(tmp_path) == ["b.txt"]
