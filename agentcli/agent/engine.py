@@ -315,8 +315,10 @@ class Engine:
                 self._controller = None
         result = account.result(self._totals, self._parts.catalog, self.session_id, self._parts.ids.new())
         self._denials += account.denials
-        self._parts.store.record(result)
-        self._parts.store.sync()
+        if self._log:
+            # A command alone makes no session that --continue would then find.
+            self._parts.store.record(result)
+            self._parts.store.sync()
         yield result
 
     async def _work(
