@@ -1,4 +1,4 @@
-"""Which hosts count as private, in every spelling that some resolver takes; and URLs that two parsers read differently."""
+"""Which hosts count as private, in every spelling that some resolver takes; URLs that two parsers read differently."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def test_every_spelling_of_an_address_is_the_same_address(value: int) -> None:
         str(address),
         str(value),
         hex(value),
-        "0" + oct(value)[2:],
+        f"0{value:o}",
         ".".join(hex(int(part)) for part in parts),
-        ".".join("0" + oct(int(part))[2:] for part in parts),
+        ".".join(f"0{int(part):o}" for part in parts),
         f"{parts[0]}.{value & 0xFFFFFF}",
         f"{parts[0]}.{parts[1]}.{value & 0xFFFF}",
     ]

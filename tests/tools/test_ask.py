@@ -1,0 +1,118 @@
+"""AskUserQuestion, alone: what is shown, what an answer may look like, and what the model hears."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need
+from agentcli.tools.askuserquestion import AskUserQuestion
+from agentcli.tools.base import Output
+from agentcli.tools.schema import checked
+from tests.tools.running import context_in, text_of
+
+pytestmark = pytest.mark.anyio
+
+
+def question(text: str = "Which one?", **rest: Any) -> Json:
+    options = [{"label": "Red", "description": "Like fire"}, {"label": "Blue"}]
+    return {"question": text, "header": "Colour", "options": options, **rest}
+
+
+async def answered(tmp_path: Path, questions: list[Json], answers: Any) -> Output:
+    """The way an answer comes in: checked by the schema for answers, then run."""
+    tool, here = AskUserQuestion(), context_in(tmp_path)
+    fitted, wrong = checked(tool.answer_schema, {"questions": questions, "answers": answers})
+    assert wrong == []
+    outputs = [item async for item in tool.run(fitted, here, None)]  # type: ignore[arg-type]
+    assert len(outputs) == 1
+    assert isinstance(outputs[0], Output)
+    return outputs[0]
+
+
+async def test_answers_reach_the_model_with_their_questions(tmp_path: Path) -> None:
+    both = [question("Which one?"), question("And then?", multiSelect=True)]
+    output = await answered(tmp_path, both, {"Which one?": "Red", "And then?": ["Blue", "something else"]})
+    assert text_of(output) == "The user answered:\n- Which one?\n  Red\n- And then?\n  Blue, something else"
+    assert output.summary == "2 answers"
+    assert output.display["kind"] == "answers"
+    assert output.structured["answers"] == {"Which one?": "Red", "And then?": "Blue, something else"}
+
+
+async def test_some_answers_are_better_than_none(tmp_path: Path) -> None:
+    both = [question("Which one?"), question("And then?", header="Then")]
+    output = await answered(tmp_path, both, {"Then": "free text", "nobody asked": "x"})
+    assert "- Which one?\n  (not answered)" in text_of(output)
+    assert "- And then?\n  free text" in text_of(output)
+    assert output.summary == "1 of 2 answered"
+
+
+@pytest.mark.parametrize("answers", [{}, {"Which one?": "  "}, {"Which one?": 5}, {"other": "x"}])
+async def test_no_answer_is_an_error_that_says_what_to_do(tmp_path: Path, answers: Json) -> None:
+    output = await answered(tmp_path, [question()], answers)
+    assert output.is_error
+    assert "Decide yourself, or ask in your reply" in text_of(output)
+
+
+def test_the_model_cannot_answer_its_own_questions() -> None:
+    _fitted, wrong = checked(
+        AskUserQuestion.input_schema, {"questions": [question()], "answers": {"Which one?": "Red"}}
+    )
+    assert wrong == ["answers: unknown; known are questions"]
+    assert "answers" not in str(AskUserQuestion.input_schema)
+
+
+@pytest.mark.parametrize(
+    ("questions", "wrong"),
+    [
+        ([], "at least 1 items"),
+        ([question(f"{n}?") for n in range(5)], "at most 4 items"),
+        ([question(options=[{"label": "only"}])], "at least 2 items"),
+        ([question(options=[{"label": str(n)} for n in range(5)])], "at most 4 items"),
+        ([question(options=[{"label": ""}, {"label": "b"}])], "must not be empty"),
+        ([{"question": "x", "options": []}], "header: required"),
+    ],
+)
+def test_wrong_questions_are_refused(questions: list[Json], wrong: str) -> None:
+    _fitted, problems = checked(AskUserQuestion.input_schema, {"questions": questions})
+    assert wrong in "; ".join(problems)
+
+
+def test_doubles_are_refused(tmp_path: Path) -> None:
+    tool, here = AskUserQuestion(), context_in(tmp_path)
+    assert "the same" in str(tool.check({"questions": [question(), question()]}, here))
+    twice = question(options=[{"label": "a"}, {"label": "a"}])
+    assert "same label" in str(tool.check({"questions": [twice]}, here))
+    assert tool.check({"questions": [question()]}, here) is None
+
+
+def test_what_a_dialog_shows_is_plain(tmp_path: Path) -> None:
+    tool, here = AskUserQuestion(), context_in(tmp_path)
+    given = {"questions": [question("Which\x1b[2J one?", header="H\x07", multiSelect=True)]}
+    shown = tool.preview(given, here)
+    assert shown is not None
+    assert shown["kind"] == "questions"
+    (first,) = shown["questions"]
+    assert first["question"] == "Which one?"
+    assert first["header"] == "H"
+    assert first["multiSelect"] is True
+    assert first["options"][1] == {"label": "Blue", "description": ""}
+    assert tool.needs(given, here) == (Need("question", "Question: Which one?"),)
+    assert not tool.is_safe(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "title"),
+    [
+        ({}, "Question"),
+        ({"questions": 3}, "Question"),
+        ({"questions": ["x"]}, "Question"),
+        ({"questions": [question()]}, "Question: Which one?"),
+        ({"questions": [question(), question("b")]}, "Question: Which one? (and 1 more)"),
+    ],
+)
+def test_any_input_has_a_title(given: Json, title: str) -> None:
+    assert AskUserQuestion().title(given) == title
