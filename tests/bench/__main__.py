@@ -15,6 +15,7 @@ from tests.bench.iteration import iteration, memory
 from tests.bench.measure import Report
 from tests.bench.process import ending, start
 from tests.bench.session import session
+from tests.bench.snapshot import snapshot
 from tests.bench.tools import tools
 
 BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
@@ -26,6 +27,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "abort": (abort, 10),
     "imports": (imports, 9),
     "session": (session, 3),
+    "snapshot": (snapshot, 25),
     "index": (index, 3),
 }
 """Each with how often it is run unless told otherwise."""

@@ -14,6 +14,7 @@ from tests.bench.iteration import iteration, memory
 from tests.bench.measure import Measure, Report, quantile
 from tests.bench.process import ending, start
 from tests.bench.session import session
+from tests.bench.snapshot import snapshot
 from tests.bench.tools import tools
 
 SMALL: dict[str, Callable[[int], Report]] = {
@@ -25,6 +26,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "abort": partial(abort, stubborn_runs=0),
     "imports": imports,
     "session": partial(session, records=40),
+    "snapshot": partial(snapshot, sizes=(100,)),
     "index": partial(index, count=500),
 }
 

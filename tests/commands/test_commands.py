@@ -1,0 +1,197 @@
+"""Every slash command on a real engine: what it says, what it changes, and one `Result` at its end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentcli.agent.engine import Engine
+from agentcli.assemble import Options, build_engine
+from agentcli.commands.registry import COMMANDS, find, matching, names, near
+from agentcli.commands.run import parse, run_command
+from agentcli.core import events as ev
+from agentcli.core.messages import Json
+from agentcli.core.permission import PermissionMode
+from tests.support.fakes import collect, only, result_of
+from tests.support.scripts import call, provider_on, reply, transport_for
+
+pytestmark = pytest.mark.anyio
+
+
+def engine_on(tmp_path: Path, *replies: Json | str, **rest: object) -> Engine:
+    project = tmp_path / "project"
+    project.mkdir(exist_ok=True)
+    options = {
+        "cwd": project,
+        "environ": {"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        "provider": provider_on(transport_for(*replies)),
+        "permission_mode": PermissionMode.BYPASS,
+        "model": "claude-sonnet-5-5",
+        "settings": '{"sandbox": {"mode": "off"}}',
+    }
+    return build_engine(Options(**{**options, **rest}))  # type: ignore[arg-type]
+
+
+async def said(engine: Engine, line: str) -> str:
+    """The text of a command's one Result; fails where the command failed."""
+    result = await outcome(engine, line)
+    assert not result.is_error, result.errors
+    return result.text
+
+
+async def outcome(engine: Engine, line: str) -> ev.Result:
+    command = parse(line)
+    assert command is not None
+    events = await collect(run_command(engine, *command))
+    assert isinstance(events[0], ev.SessionStarted)
+    return result_of(events)
+
+
+async def refused(engine: Engine, line: str) -> str:
+    result = await outcome(engine, line)
+    assert (result.is_error, result.terminal, result.subtype) == (True, "command_failed", "error_during_execution")
+    return result.errors[0]
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if not one.submits], ids=lambda one: one.name)
+async def test_every_command_answers_without_arguments_and_asks_no_model(command: object, tmp_path: Path) -> None:
+    async with engine_on(tmp_path) as engine:
+        result = await outcome(engine, f"/{command.name}")  # type: ignore[attr-defined]
+    assert result.text
+    assert (result.turns, result.usage.output_tokens) == (0, 0)
+
+
+async def test_undo_redo_and_diff_tell_what_happened_to_which_file(tmp_path: Path) -> None:
+    replies: list[Json | str] = [reply(call("Bash", command="echo 1 > a.txt; printf '\\0' > b.bin")), "Done.", "Good."]
+    async with engine_on(tmp_path, *replies) as engine:
+        await collect(engine.submit("make two files"))
+        diff = await said(engine, "/diff")
+        assert diff.startswith("2 files changed by the last prompt:\n  A a.txt  +1 −0\n  A b.bin  binary\n\ndiff --git")
+        undone = await said(engine, "/undo")
+        assert undone == "Undid the changes of “make two files”: 2 files removed.\n  D a.txt\n  D b.bin"
+        assert "The user undid" in engine.messages[-1].text, "the model learns of it with the next prompt"
+        assert await refused(engine, "/undo") == "There is nothing more to undo in this session."
+        assert await said(engine, "/diff") == "There are no changes of a prompt to show."
+        assert (await said(engine, "/redo")).startswith("Did again the changes of “make two files”: 2 files put back.")
+        (tmp_path / "project" / "a.txt").write_text("mine\n")
+        assert "! a.txt: left alone, it was changed since" in await said(engine, "/undo")
+        assert "your own included" in await said(engine, "/diff all")
+        assert not result_of(await collect(engine.submit("go on"))).is_error
+
+
+async def test_effort_shows_what_is_in_force_and_takes_the_nearest_level(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, model="claude-opus-4-6") as engine:
+        assert "The effort is auto" in await said(engine, "/effort")
+        assert "claude-opus-4-6 takes low, medium, high, max or auto." in await said(engine, "/effort")
+        assert "the nearest, 'high', is used" in await said(engine, "/effort xhigh")
+        assert engine.profile.effort == "high"
+        assert await said(engine, "/effort low") == "The effort is low."
+        await said(engine, "/effort auto")
+        assert engine.profile.effort is None
+        assert "There is no effort level 'huge'" in await refused(engine, "/effort huge")
+
+
+async def test_model_changes_with_what_it_can_do_and_a_slip_is_no_model(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, effort="max") as engine:
+        assert "claude-haiku-4-5 has no effort levels" in await said(engine, "/model claude-haiku-4-5")
+        assert (engine.model, engine.profile.effort) == ("claude-haiku-4-5", None)
+        assert "Did you mean claude-sonnet-5-5" in await refused(engine, "/model claude-sonet-5-5")
+        assert "not in the list" in await said(engine, "/model my-own-server/llama")
+        assert engine.model == "my-own-server/llama"
+        assert "The model is my-own-server/llama." in await said(engine, "/model")
+
+
+async def test_thinking_is_refused_where_the_model_cannot(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, model="claude-opus-5-5") as engine:
+        assert "It always thinks." in await refused(engine, "/thinking disabled")
+        await said(engine, "/model sonnet")
+        assert await said(engine, "/thinking disabled") == "Thinking is disabled."
+        assert engine.profile.thinking.mode == "disabled"
+        await refused(engine, "/thinking hard")
+
+
+async def test_mode_and_plan_change_the_mode_and_say_so_with_an_event(tmp_path: Path) -> None:
+    async with engine_on(tmp_path) as engine:
+        events = await collect(run_command(engine, "plan", ""))
+        assert [event.mode for event in only(events, ev.ModeChanged)] == ["plan"]
+        assert "already" in await said(engine, "/plan")
+        assert "The mode is plan." in await said(engine, "/mode")
+        await said(engine, "/mode acceptedits")
+        assert engine.permission_mode is PermissionMode.ACCEPT_EDITS
+        assert "There is no mode 'yolo'" in await refused(engine, "/mode yolo")
+
+
+async def test_permissions_lists_rules_with_their_sources(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, allowed_tools=("Bash(ls)",), disallowed_tools=("WebFetch",)) as engine:
+        text = await said(engine, "/permissions")
+    assert "  deny  WebFetch  (--disallowedTools)" in text
+    assert "  allow Bash(ls)  (--allowedTools)" in text
+
+
+async def test_cost_counts_what_was_used(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, "Hello.") as engine:
+        assert await said(engine, "/cost") == "Nothing has been used yet."
+        await collect(engine.submit("hi"))
+        text = await said(engine, "/usage")
+    assert "claude-sonnet-5-5: $" in text
+    assert "1 requests" in text
+
+
+async def test_compact_is_a_submission_of_its_own(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, "Hello.", "A summary.") as engine:
+        await collect(engine.submit("a long story " * 5000))
+        events = await collect(run_command(engine, "compact", "the greeting"))
+    assert not result_of(events).is_error
+    assert only(events, ev.ContextCompacted)
+
+
+async def test_an_unknown_command_is_a_failure_with_a_hint(tmp_path: Path) -> None:
+    async with engine_on(tmp_path) as engine:
+        assert await refused(engine, "/unod") == "There is no command /unod. Did you mean /undo?"
+        assert await refused(engine, "/xyzzy") == "There is no command /xyzzy. /help lists them."
+        assert await said(engine, "/help usage") == ("/cost: What this conversation has used so far. Also: /usage.")
+        assert "Did you mean /undo" in await refused(engine, "/help unod")
+
+
+async def test_commands_are_named_when_a_session_starts_and_make_no_session_alone(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, "Hello.") as engine:
+        events = await collect(run_command(engine, "status", ""))
+        assert only(events, ev.SessionStarted)[0].commands == list(names())
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("/undo", ("undo", "")),
+        ("  /compact  keep the\nplan ", ("compact", "keep the\nplan")),
+        ("/unknown word", ("unknown", "word")),
+        ("/usr/bin/env is missing", None),
+        ("/etc is full, why?", None),
+        ("/", None),
+        ("/ undo", None),
+        ("what is /undo?", None),
+        ("/1", None),
+    ],
+)
+def test_a_path_at_the_beginning_of_a_prompt_makes_no_command(text: str, parsed: tuple[str, str] | None) -> None:
+    assert parse(text) == parsed
+
+
+def test_commands_are_found_by_name_alias_and_a_few_letters() -> None:
+    assert find("USAGE") is find("cost")
+    assert find("nothing") is None
+    assert near("comp")[0] == "compact"
+    assert [command.name for command in matching("mo")][:2] == ["model", "mode"]
+    assert [command.name for command in matching("ud")] == ["undo"]
+    assert len(matching("")) == len(COMMANDS)
+    assert matching("zzz") == []
+
+
+def test_every_command_can_be_loaded_and_has_a_line_for_the_menu() -> None:
+    for command in COMMANDS:
+        assert callable(command.load())
+        assert command.summary
+        assert "\n" not in command.summary

@@ -1,0 +1,149 @@
+"""Undo through the engine: snapshots before calls that may write, the note to the model, and what it forgets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentcli.agent.engine import Engine
+from agentcli.assemble import Options, build_engine
+from agentcli.core import events as ev
+from agentcli.core.messages import Json, Origin
+from agentcli.core.permission import PermissionMode
+from tests.support.fakes import collect, only, result_of
+from tests.support.scripts import call, provider_on, reply, transport_for
+from tests.workspace.folders import state_of
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.txt").write_text("one\n")
+    return folder
+
+
+def engine_on(project: Path, *replies: Json | str, **rest: object) -> Engine:
+    home = project.parent
+    options = {
+        "cwd": project,
+        "environ": {"PATH": os.environ["PATH"], "HOME": str(home)},
+        "provider": provider_on(transport_for(*replies)),
+        "permission_mode": PermissionMode.BYPASS,
+        "model": "claude-sonnet-5-5",
+        "settings": '{"sandbox": {"mode": "off"}}',
+    }
+    return build_engine(Options(**{**options, **rest}))  # type: ignore[arg-type]
+
+
+def writes(text: str) -> Json:
+    return reply(call("Write", file_path="new.txt", content=text))
+
+
+async def test_the_engine_undoes_what_tools_and_commands_did_and_the_model_is_told(project: Path) -> None:
+    before = state_of(project)
+    replies: list[Json | str] = [
+        reply(call("Read", file_path="a.txt")),
+        reply(
+            call("Edit", file_path="a.txt", old_string="one", new_string="two"),
+            call("Bash", command="mkdir -p d && cp a.txt d/b.txt && chmod +x d/b.txt"),
+        ),
+        "Done.",
+        "I see.",
+    ]
+    async with engine_on(project, *replies) as engine:
+        await collect(engine.submit("go"))
+        assert (project / "d" / "b.txt").read_text() == "two\n"
+        assert [(Path(c.path).name, c.kind) for c in await engine.changes()] == [
+            ("a.txt", "modified"),
+            ("b.txt", "added"),
+        ]
+        assert "+two\n" in await engine.diff()
+        report = await engine.undo()
+        assert report.done
+        assert state_of(project) == before
+        events = await collect(engine.submit("go on"))
+        note = only(events, ev.MessageAppended)[0].message
+        assert note.origin is Origin.ATTACHMENT
+        assert "The user undid the changes" in note.text
+        assert str(project / "a.txt") in note.text
+        assert (await engine.redo()).done
+        assert (project / "a.txt").read_text() == "two\n"
+
+
+async def test_after_an_undo_a_file_has_to_be_read_again_before_it_is_edited(project: Path) -> None:
+    edit = call("Edit", file_path="a.txt", old_string="one", new_string="two")
+    replies: list[Json | str] = [reply(call("Read", file_path="a.txt")), reply(edit), "Done.", reply(edit), "Done."]
+    async with engine_on(project, *replies) as engine:
+        await collect(engine.submit("go"))
+        await engine.undo()
+        events = await collect(engine.submit("again"))
+    assert only(events, ev.ToolFinished)[0].result.is_error
+    assert (project / "a.txt").read_text() == "one\n"
+
+
+async def test_a_resumed_session_can_undo_what_an_earlier_process_did(project: Path) -> None:
+    async with engine_on(project, writes("x"), "Done.") as engine:
+        await collect(engine.submit("go"))
+        session = engine.session_id
+    async with engine_on(project, resume=session) as engine:
+        assert (await engine.undo()).deleted == (str(project / "new.txt"),)
+    assert not (project / "new.txt").exists()
+
+
+async def test_a_submission_that_was_aborted_can_be_undone(project: Path) -> None:
+    async with engine_on(project, writes("x"), reply(call("Bash", command="echo y > y.txt; sleep 60"))) as engine:
+        events = engine.submit("go")
+        async for event in events:
+            if isinstance(event, ev.ToolStarted) and event.name == "Bash":
+                engine.abort()
+        await engine.undo()
+    assert sorted(path.name for path in project.iterdir()) == ["a.txt"]
+
+
+async def test_a_consumer_that_leaves_in_the_middle_loses_no_undo(project: Path) -> None:
+    async with engine_on(project, writes("x"), "Done.") as engine:
+        events = engine.submit("go")
+        async for event in events:
+            if isinstance(event, ev.ToolFinished):
+                break
+        await events.aclose()
+        assert (await engine.undo()).deleted == (str(project / "new.txt"),)
+
+
+async def test_a_conversation_that_changes_nothing_keeps_no_copies(project: Path) -> None:
+    async with engine_on(project, reply(call("Read", file_path="a.txt")), "Done.") as engine:
+        await collect(engine.submit("go"))
+    assert not list(project.parent.rglob("snapshots"))
+
+
+@pytest.mark.parametrize(
+    ("rest", "reason"),
+    [
+        ({"settings": '{"undo": false, "sandbox": {"mode": "off"}}'}, "switched off in the settings"),
+        ({"persist": False}, "nothing of this session is kept"),
+    ],
+)
+async def test_where_no_copies_are_kept_undo_says_why(project: Path, rest: dict[str, object], reason: str) -> None:
+    async with engine_on(project, writes("x"), "Done.", **rest) as engine:
+        result_of(await collect(engine.submit("go")))
+        report = await engine.undo()
+    assert not report.done
+    assert reason in report.text
+    assert (project / "new.txt").exists()
+
+
+async def test_a_snapshot_that_fails_is_a_notice_and_the_tool_runs(project: Path) -> None:
+    environ = {"PATH": str(project / "nowhere"), "HOME": str(project.parent)}
+    async with engine_on(project, writes("x"), "Done.", environ=environ) as engine:
+        events = await collect(engine.submit("go"))
+    notices = [event for event in only(events, ev.NoticeRaised) if event.code == "undo"]
+    assert [notice.text for notice in notices] == [
+        f"Changes in {project} cannot be undone: git was not found; install it to be able to undo."
+    ]
+    assert not result_of(events).is_error
+    assert (project / "new.txt").exists()
