@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
-from urllib.parse import urlsplit
-
-
 def host_of(target: str) -> str:
     """The host of a URL; empty if there is none."""
+    from urllib.parse import urlsplit
+
     try:
         host = urlsplit(target).hostname
     except ValueError:
@@ -16,11 +14,7 @@ def host_of(target: str) -> str:
 
 
 def is_private_host(host: str) -> bool:
-    """Whether the name alone says that it is in one's own network."""
-    if host == "localhost" or host.endswith((".localhost", ".local", ".internal", ".lan", ".home.arpa")):
-        return True
-    try:
-        return not ipaddress.ip_address(host.strip("[]")).is_global
-    except ValueError:
-        # 127.1, 0x7f000001 and the like: numbers that some programs take for addresses.
-        return bool(host) and all(part.isdigit() or part.lower().startswith("0x") for part in host.split("."))
+    """Whether the name alone says that it is in one's own network. No host at all is none."""
+    from agentcli.core import addresses
+
+    return bool(host) and addresses.is_private_host(host)
