@@ -14,6 +14,7 @@ from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
 from tests.bench.measure import Report
 from tests.bench.process import ending, start
+from tests.bench.sandbox import sandbox
 from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.tools import tools
@@ -27,6 +28,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "abort": (abort, 10),
     "imports": (imports, 9),
     "session": (session, 3),
+    "sandbox": (sandbox, 40),
     "snapshot": (snapshot, 25),
     "index": (index, 3),
 }
