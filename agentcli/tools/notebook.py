@@ -108,7 +108,8 @@ def _cell(cell: Json, index: int, pictures: int) -> tuple[list[TextBlock | Image
                 text += f"\n<output>\n{part}\n</output>"
             elif pictures > 0:
                 pictures -= 1
-                parts += [TextBlock(text), part]
+                # The API refuses a text without content.
+                parts += [TextBlock(text), part] if text.strip() else [part]
                 text = ""
             else:
                 text += "\n<output>(a picture, not shown)</output>"

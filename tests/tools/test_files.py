@@ -115,7 +115,9 @@ async def test_a_file_too_large_to_load_is_streamed_by_offset(
     (tmp_path / "big.txt").write_text("".join(f"row {number}\n" for number in range(1, 1001)) + "w" * 20_000 + "\nlast")
     output = await run(Read(), context, file_path="big.txt", offset=500, limit=2)
     size = f"The file has {(tmp_path / 'big.txt').stat().st_size:,} bytes."
-    assert text_of(output) == f"500\trow 500\n501\trow 501\n\n[Partial: lines 500–501. Continue with offset 502. {size}]"
+    assert (
+        text_of(output) == f"500\trow 500\n501\trow 501\n\n[Partial: lines 500–501. Continue with offset 502. {size}]"
+    )
     end = text_of(await run(Read(), context, file_path="big.txt", offset=1001, limit=5))
     assert "1002\tlast" in end
     assert "past its end" in text_of(await run(Read(), context, file_path="big.txt", offset=5000))
