@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+
 def host_of(target: str) -> str:
     """The host of a URL; empty if there is none."""
     from urllib.parse import urlsplit

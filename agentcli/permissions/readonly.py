@@ -221,6 +221,15 @@ def _test(arguments: Words) -> str | None:
     return None
 
 
+def _echo(arguments: Words) -> str | None:
+    """Whatever it is given it prints."""
+    return None
+
+
+def _printf(arguments: Words) -> str | None:
+    return _flag_objection("printf", arguments[0]) if arguments and arguments[0].startswith("-") else None
+
+
 def _tar(arguments: Words) -> str | None:
     # A colon in a name makes tar call another machine.
     if not arguments or not re.fullmatch(r"-?[vzjJa]*t[vzjJa]*f?[vzjJa]*", arguments[0]):
@@ -250,6 +259,8 @@ _SPECIAL: Mapping[str, Callable[[Words], str | None]] = {
     "gawk": _awk,
     "mawk": _awk,
     "jq": _jq,
+    "echo": _echo,
+    "printf": _printf,
     "test": _test,
     "[": _test,
     "tar": _tar,

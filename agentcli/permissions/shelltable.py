@@ -76,8 +76,6 @@ PROGRAMS: Mapping[str, Flags] = {
     "tail": _flags("qv", "nc", "lines= bytes= quiet silent verbose", digits=True),
     "wc": _flags("clmLw", long="bytes chars lines words max-line-length"),
     "pwd": _flags("LP", most=0),
-    "echo": Flags(words=frozenset({"-n", "-e", "-E", "-ne", "-en"})),
-    "printf": Flags(words=frozenset()),
     "true": Flags(words=frozenset()),
     "false": Flags(words=frozenset()),
     ":": Flags(words=frozenset()),

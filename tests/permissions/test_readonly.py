@@ -1,0 +1,131 @@
+"""The read-only proof, in both directions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentcli.permissions.commands import Place, analyse, runs_beside_others
+from agentcli.permissions.readonly import objection
+from agentcli.permissions.shell import NotPlain
+from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
+
+
+def why_asked(command: str, project: Path, hides: bool = False) -> str:
+    """Empty: it is proven to only read."""
+    place = Place.of(project, (project,), (), (lambda path: path.endswith("a.txt")) if hides else None)
+    parts = analyse(command, place)
+    if isinstance(parts, NotPlain):
+        return str(parts)
+    return "; ".join(part.objection or "of a redirection" for part in parts if not part.only_reads)
+
+
+@pytest.mark.parametrize("command", READ_ONLY)
+def test_a_command_that_only_reads_is_proven(command: str, tree: Path) -> None:
+    assert why_asked(command, tree) == ""
+
+
+@pytest.mark.parametrize("command", NOT_PROVEN)
+def test_anything_else_is_not_proven_and_has_a_reason(command: str, tree: Path) -> None:
+    assert why_asked(command, tree) != ""
+
+
+def test_the_tables_are_large_enough_to_mean_something() -> None:
+    assert len(READ_ONLY) > 300
+    assert len(NOT_PROVEN) > 500
+    assert not set(READ_ONLY) & set(NOT_PROVEN)
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("git log --output=x", "`--output` of git log writes a file"),
+        ("git -c core.pager=sh log", "`-c` of git can make it run other programs"),
+        ("find . -delete", "`-delete` of find removes files"),
+        ("find . -exec rm {} +", "`-exec` of find runs a program"),
+        ("sort -o x a", "`-o` of sort writes a file"),
+        ("sed -i s/a/b/ x", "`-i` of sed changes files"),
+        ("tail -n 5 -f a", "`-f` of tail does not end by itself"),
+        ("npm test", "npm test is not known to only read"),
+        ("ls --zero", "`--zero` of ls is not known to only read"),
+        ("cat ../outside.txt", "../outside.txt is outside the working directories"),
+        ("ls $(id)", "of the command substitution $(id)"),
+        ("echo $HOME", "of the variable $HOME"),
+        ("ls {a,b}", "of the brace expansion"),
+        ("A=1 ls", "of the assignment A=1"),
+        ("for i in a; do ls; done", "of the for loop"),
+        ("cat <<EOF\nx\nEOF", "of the here-document"),
+        ("ls &", "it runs something in the background"),
+        ("ls 'x", "it cannot be parsed"),
+        ("cd / && ls", "`cd /` leads outside the working directories; it is not known in which folder it would run"),
+        ("cat *link", "the pattern *link matches link, which leads outside the working directories"),
+        ("cd dash && sort *", "the pattern * matches -o, which would be taken for an option"),
+        ("awk '{print > \"x\"}' a", "the awk program is not known to only print"),
+        ("ls | xargs cat", "xargs gives cat names that are not known beforehand"),
+    ],
+)
+def test_the_reason_names_what_is_in_the_way(command: str, reason: str, tree: Path) -> None:
+    assert why_asked(command, tree) == reason
+
+
+@pytest.mark.parametrize("command", ["ls", "cat a.txt | wc -l", "git status", "ls src/*.py", "timeout 5 ls"])
+def test_what_only_reads_may_run_beside_others(command: str) -> None:
+    assert runs_beside_others(command)
+
+
+@pytest.mark.parametrize(
+    "command", ["cd src", "cd src && ls", "ls > x", "ls *.py", "A=1 ls", "rm x", "ls 'x", "uniq a*"]
+)
+def test_what_moves_or_may_change_something_runs_alone(command: str) -> None:
+    assert not runs_beside_others(command)
+
+
+def test_words_are_judged_where_a_cd_has_led(tree: Path) -> None:
+    (tree / "src" / "deep").mkdir()
+    assert why_asked("cd src && cat ../a.txt", tree) == ""
+    # The first cd may have failed here, and then `..` is another folder.
+    assert why_asked("cd src; cat ../outside.txt", tree) != ""
+    assert why_asked("cd src && cd deep && ls ../..", tree) == ""
+    assert why_asked("cd src || cd .. && ls", tree) != ""
+    assert why_asked("cd missing && ls", tree) == ""
+    assert why_asked("cd linked && ls", tree) != ""
+
+
+def test_a_bare_repository_among_the_files_may_run_programs(tree: Path) -> None:
+    trap = tree / "src" / "trap"
+    (trap / "objects").mkdir(parents=True)
+    (trap / "refs").mkdir()
+    (trap / "HEAD").write_text("ref: refs/heads/main")
+    assert "bare repository" in why_asked("cd src/trap && git status", tree)
+    assert "bare repository" in why_asked("git -C src/trap status", tree)
+    assert why_asked("cd src && git status", tree) == ""
+
+
+def test_files_that_choose_the_program_make_it_ask(tree: Path) -> None:
+    (tree / "rust-toolchain.toml").write_text('[toolchain]\npath = "evil"')
+    assert "rust-toolchain.toml" in why_asked("cargo --version", tree)
+    assert "rust-toolchain.toml" in why_asked("cd src && rustc --version", tree)
+    assert why_asked("python3 --version", tree) == ""
+
+
+def test_a_pattern_shows_nothing_that_a_rule_hides(tree: Path) -> None:
+    assert why_asked("cat *.txt", tree) == ""
+    assert why_asked("cat *.txt", tree, hides=True) != ""
+    assert why_asked("grep -rn x .", tree, hides=True) != ""
+    assert why_asked("git log -p", tree, hides=True) != ""
+    assert why_asked("cat b.*", tree, hides=True) == ""
+
+
+def test_a_pattern_in_a_very_large_folder_is_not_expanded(tree: Path) -> None:
+    for number in range(2_010):
+        (tree / "src" / f"f{number}").touch()
+    assert "too much" in why_asked("ls src/f*", tree)
+    assert why_asked("ls src", tree) == ""
+
+
+@pytest.mark.parametrize(
+    "program", ["python", "python3", "node", "ruby", "bash", "make", "cargo", "docker", "npx", "java"]
+)
+def test_an_interpreter_without_arguments_is_never_proven(program: str) -> None:
+    assert objection((program,)) is not None
