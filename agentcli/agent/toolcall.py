@@ -110,7 +110,7 @@ class ToolRunner:
         context = replace(context, mode=self.permissions.mode)
         try:
             approved = await self._approve(call, context, signal, emit)
-            if not approved.tool.is_safe(approved.input):
+            if _may_write(approved.tool, approved.input, context):
                 await self.workspace.before_change(call.id, approved.input, context.cwd, context.working_dirs)
             on_start()
             await emit(
@@ -338,6 +338,12 @@ def _refusal(tool: Tool, message: str) -> str:
 
 def _is_question(needs: tuple[Need, ...]) -> bool:
     return any(need.kind == "question" for need in needs)
+
+
+def _may_write(tool: Tool, input: Json, context: ToolContext) -> bool:
+    """Whether files may be changed: a call can be unsafe to repeat (a question, a list) and change none."""
+    writing = ("write", "execute", "other")
+    return not tool.is_safe(input) and any(need.kind in writing for need in tool.needs(input, context))
 
 
 async def _answered(future: Awaitable[Answer]) -> Answer:
