@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from tests.bench.abort import abort
+from tests.bench.edits import edits_bench
 from tests.bench.imports import imports
 from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
@@ -28,6 +29,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "abort": (abort, 10),
     "imports": (imports, 9),
     "session": (session, 3),
+    "edits": (edits_bench, 5),
     "sandbox": (sandbox, 40),
     "snapshot": (snapshot, 25),
     "index": (index, 3),

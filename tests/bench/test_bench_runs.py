@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from tests.bench.abort import abort
+from tests.bench.edits import edits_bench
 from tests.bench.imports import imports
 from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
@@ -26,6 +27,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "abort": partial(abort, stubborn_runs=0),
     "imports": imports,
     "session": partial(session, records=40),
+    "edits": edits_bench,
     "snapshot": partial(snapshot, sizes=(100,)),
     "index": partial(index, count=500),
 }

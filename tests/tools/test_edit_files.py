@@ -41,6 +41,10 @@ def context(tmp_path: Path) -> ToolContext:
     return context_in(tmp_path)
 
 
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
 async def edit(context: ToolContext, name: str, old: str, new: str, **more: Any) -> Output:
     return await run(Edit(), context, file_path=name, old_string=old, new_string=new, **more)
 
@@ -111,7 +115,7 @@ async def test_what_is_written_meanwhile_wins_over_the_edit(
     output = await edit(context, "a.txt", "one", "1")
     assert "in this very moment" in text_of(output)
     assert path.read_text() == "theirs\n"
-    assert os.listdir(tmp_path) == ["a.txt"]
+    assert names_in(tmp_path) == ["a.txt"]
 
 
 async def test_a_file_that_appears_meanwhile_is_not_overwritten(
@@ -127,7 +131,7 @@ async def test_a_file_that_appears_meanwhile_is_not_overwritten(
     output = await run(Write(), context, file_path="new.txt", content="mine\n")
     assert output.is_error
     assert (tmp_path / "new.txt").read_text() == "theirs\n"
-    assert os.listdir(tmp_path) == ["new.txt"]
+    assert names_in(tmp_path) == ["new.txt"]
 
 
 async def test_a_file_system_without_links_gets_new_files_too(
@@ -138,7 +142,7 @@ async def test_a_file_system_without_links_gets_new_files_too(
 
     monkeypatch.setattr(files_replace.os, "link", unsupported)
     await run(Write(), context, file_path="new.txt", content="mine\n")
-    assert os.listdir(tmp_path) == ["new.txt"]
+    assert names_in(tmp_path) == ["new.txt"]
     assert (tmp_path / "new.txt").read_text() == "mine\n"
 
 
@@ -186,7 +190,7 @@ async def test_a_failing_disk_leaves_the_original(
     assert output.is_error
     assert os.strerror(code).lower() in text_of(output)
     assert (tmp_path / "a.txt").read_text() == "old\n"
-    assert os.listdir(tmp_path) == ["a.txt"]
+    assert names_in(tmp_path) == ["a.txt"]
 
 
 async def test_attributes_of_a_file_survive(context: ToolContext, tmp_path: Path) -> None:
@@ -215,7 +219,7 @@ async def test_hard_links_stay_together_through_an_edit(context: ToolContext, tm
     await run(Read(), context, file_path="a.txt")
     assert not (await edit(context, "a.txt", "two", "2")).is_error
     assert (tmp_path / "b.txt").read_text() == "one\n2\n"
-    assert sorted(os.listdir(tmp_path)) == ["a.txt", "b.txt"]
+    assert names_in(tmp_path) == ["a.txt", "b.txt"]
 
 
 async def test_several_edits_are_made_in_order(context: ToolContext, tmp_path: Path) -> None:
@@ -372,7 +376,7 @@ async def test_a_folder_that_becomes_a_link_during_the_question_is_not_followed(
 
     result = await Desk(context, swap).call("Write", file_path="sub/new.txt", content="x")
     assert result.block.is_error
-    assert os.listdir(outside) == []
+    assert names_in(outside) == []
 
 
 async def test_a_link_planted_at_the_last_moment_is_not_followed(
@@ -427,4 +431,4 @@ async def test_an_answer_that_changes_the_path_is_a_decision_about_that_path(
     call = ToolUseBlock("call", "Write", {"file_path": "a.txt", "content": "x"})
     result = await desk.runner.run(call, desk.context, AbortController().signal, emit, lambda: None)
     assert not result.block.is_error, result.block.text
-    assert os.listdir(tmp_path) == ["b.txt"]
+    assert names_in(tmp_path) == ["b.txt"]

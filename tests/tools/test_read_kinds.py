@@ -296,7 +296,7 @@ async def test_what_only_claims_to_be_a_notebook_is_shown_as_text(context: ToolC
         assert text_of(await run(Read(), context, file_path="a.ipynb")) == f"1\t{content}"
 
 
-# ------------------------------------------------------------------------------------------------ what is something else
+# ----------------------------------------------------------------------------------------------- something else
 
 
 async def test_binaries_are_named_for_what_they_are(context: ToolContext, tmp_path: Path) -> None:
