@@ -1,0 +1,451 @@
+"""Plan mode and questions through the whole engine: nothing mutating runs, whatever the model tries; only a person's
+word ends it. The real tools and the real policy; only the model is scripted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from agentcli.agent.engine import Engine
+from agentcli.agent.ports import NoHooks, PreToolVerdict, Seams
+from agentcli.assemble import Options, build_engine
+from agentcli.core import events as ev
+from agentcli.core.messages import Json, Origin, ToolUseBlock
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.tools.function import tool
+from tests.support.fakes import only, result_of
+from tests.support.scripts import call, provider_on, reply, transport_for
+
+pytestmark = pytest.mark.anyio
+PLAN = "1. Change a.txt\n2. Run the tests"
+QUESTION = {
+    "question": "Which colour?",
+    "header": "Colour",
+    "options": [{"label": "Red"}, {"label": "Blue", "description": "Like the sea"}],
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.txt").write_text("one\n")
+    (folder / "n.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    return folder
+
+
+def yes(_event: ev.PermissionRequested) -> Answer:
+    return Answer("allow")
+
+
+@dataclass
+class Session:
+    """An engine in a project, and a person who answers."""
+
+    project: Path
+    replies: list[Json | str]
+    answers: Callable[[ev.PermissionRequested], Answer] = yes
+    options: dict[str, Any] = field(default_factory=dict)
+    asked: list[ev.PermissionRequested] = field(default_factory=list)
+    requests: list[Json] = field(default_factory=list)
+    engine: Engine = field(init=False)
+
+    async def __aenter__(self) -> Self:
+        options: dict[str, Any] = {
+            "cwd": self.project,
+            "environ": {"PATH": os.environ["PATH"], "HOME": str(self.project.parent)},
+            "provider": provider_on(transport_for(*self.replies, on_request=self.requests.append)),
+            "permission_mode": PermissionMode.PLAN,
+            "interactive": True,
+            "model": "claude-sonnet-5-5",
+            "settings": '{"sandbox": {"mode": "off"}}',
+            **self.options,
+        }
+        self.engine = build_engine(Options(**options))
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.engine.aclose()
+
+    async def run(self, prompt: str = "go") -> list[ev.Event]:
+        events: list[ev.Event] = []
+        async with aclosing(self.engine.submit(prompt)) as stream:
+            async for event in stream:
+                events.append(event)
+                if isinstance(event, ev.PermissionRequested):
+                    self.asked.append(event)
+                    assert self.engine.answer(event.request_id, self.answers(event))
+        result_of(events)
+        return events
+
+    @property
+    def results(self) -> list[str]:
+        return [result.text for message in self.engine.messages for result in message.tool_results]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@tool
+def deploy(where: str) -> str:
+    """Deploys."""
+    raise AssertionError("must not run")
+
+
+MUTATING: list[Json] = [
+    call("Write", file_path="a.txt", content="x"),
+    call("Write", file_path="new/b.txt", content="x"),
+    call("Edit", file_path="a.txt", old_string="one", new_string="two"),
+    call("MultiEdit", file_path="a.txt", edits=[{"old_string": "one", "new_string": "two"}]),
+    call("NotebookEdit", notebook_path="n.ipynb", new_source="x", edit_mode="insert", cell_type="code"),
+    call("deploy", where="there"),
+    *(
+        call("Bash", command=command)
+        for command in (
+            "touch b.txt",
+            "echo x > a.txt",
+            "echo x >> a.txt",
+            "cat a.txt | tee b.txt",
+            "ls; rm a.txt",
+            "ls && mv a.txt b.txt",
+            "ls $(touch b.txt)",
+            "ls `touch b.txt`",
+            'python3 -c \'open("b.txt", "w")\'',
+            "sh -c 'touch b.txt'",
+            "sed -i s/one/two/ a.txt",
+            "find . -name a.txt -delete",
+            "find . -exec touch b.txt ;",
+            "git init",
+            "cp a.txt b.txt",
+            "mkdir d",
+            "sort -o a.txt a.txt",
+            "env touch b.txt",
+            "timeout 5 touch b.txt",
+            "xargs touch < a.txt",
+            "true; : > a.txt",
+            "curl https://example.com -o b.txt",
+        )
+    ),
+    call("Bash", command="touch b.txt", run_in_background=True),
+    call("Bash", command="sleep 60 && touch b.txt", run_in_background=True),
+]
+
+
+@pytest.mark.parametrize("before", list(PermissionMode), ids=str)
+async def test_nothing_that_changes_something_runs_in_plan_mode(project: Path, before: PermissionMode) -> None:
+    """Whatever the mode was before it, whatever the rules allow, and however willing the person is."""
+    kept = contents(project)
+    allowed = ("Write", "Edit", "MultiEdit", "NotebookEdit", "Bash", "deploy", "Bash(touch *)", "Edit(/**)", "*")
+    session = Session(
+        project,
+        [*(reply(attempt) for attempt in MUTATING), "Done."],
+        options={"permission_mode": before, "allowed_tools": allowed, "extra_tools": (deploy,)},
+    )
+    async with session:
+        session.engine.set_mode(PermissionMode.PLAN)
+        events = await session.run()
+        assert session.engine.permission_mode is PermissionMode.PLAN
+    assert only(events, ev.ToolStarted) == []
+    assert session.asked == []
+    assert [event.behavior for event in only(events, ev.PermissionDecided)] == ["deny"] * len(MUTATING)
+    assert all("plan mode is on" in text for text in session.results)
+    assert contents(project) == kept
+
+
+async def test_a_hook_cannot_allow_what_plan_mode_refuses(project: Path) -> None:
+    class Allows(NoHooks):
+        async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
+            return PreToolVerdict("allow", "fine")
+
+    kept = contents(project)
+    session = Session(
+        project,
+        [reply(*MUTATING[:3]), reply(call("ExitPlanMode", plan=PLAN)), "Done."],
+        answers=lambda _event: Answer("deny"),
+        options={"seams": Seams(hooks=Allows())},
+    )
+    async with session:
+        await session.run()
+        assert session.engine.permission_mode is PermissionMode.PLAN
+    assert contents(project) == kept
+    assert [event.name for event in session.asked] == ["ExitPlanMode"], "a hook's yes is no approval of a plan"
+
+
+async def test_what_only_looks_runs_without_a_question(project: Path) -> None:
+    looking = [
+        call("Read", file_path="a.txt"),
+        call("Glob", pattern="*.txt"),
+        call("Grep", pattern="one"),
+        call("Bash", command="ls -la && cat a.txt | head -3"),
+        call("TodoWrite", todos=[{"content": "Plan", "status": "in_progress"}]),
+    ]
+    session = Session(project, [reply(*looking), "Done."])
+    async with session:
+        events = await session.run()
+    assert session.asked == []
+    assert len(only(events, ev.ToolStarted)) == len(looking)
+    assert not any(event.result.is_error for event in only(events, ev.ToolFinished))
+
+
+# ------------------------------------------------------------------------------------------------------- leaving it
+
+
+@pytest.mark.parametrize(
+    "before", [PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS], ids=str
+)
+async def test_an_approved_plan_gives_the_mode_before_it_back(project: Path, before: PermissionMode) -> None:
+    session = Session(
+        project,
+        [reply(call("ExitPlanMode", plan=PLAN), call("Write", file_path="b.txt", content="x")), "Done."],
+        options={"permission_mode": before, "allowed_tools": ("ExitPlanMode",)},
+    )
+    async with session:
+        session.engine.set_mode(PermissionMode.PLAN)
+        events = await session.run()
+        assert session.engine.permission_mode is before
+    first = session.asked[0]
+    assert first.name == "ExitPlanMode"
+    assert first.display == {"kind": "plan", "plan": PLAN}
+    assert first.title == "Plan for approval"
+    assert [event.name for event in session.asked[1:]] == (["Write"] if before is PermissionMode.DEFAULT else [])
+    assert session.results[0] == f"The user has approved this plan. Plan mode is off: begin the work.\n\n{PLAN}"
+    assert (project / "b.txt").read_text() == "x", "what follows in the same reply finds the new mode"
+    assert [event.mode for event in only(events, ev.ModeChanged)] == [before.value]
+
+
+async def test_a_refused_plan_says_what_to_change_and_plan_mode_stays(project: Path) -> None:
+    session = Session(
+        project,
+        [reply(call("ExitPlanMode", plan=PLAN)), reply(call("Write", file_path="b.txt", content="x")), "Done."],
+        answers=lambda _event: Answer("deny", message="Leave a.txt alone."),
+    )
+    async with session:
+        events = await session.run()
+        assert session.engine.permission_mode is PermissionMode.PLAN
+    assert "did not approve the plan; plan mode stays on. They say: Leave a.txt alone." in session.results[0]
+    assert not (project / "b.txt").exists()
+    assert only(events, ev.ModeChanged) == []
+
+
+async def test_the_person_may_change_the_plan_and_choose_the_mode(project: Path) -> None:
+    session = Session(
+        project,
+        [reply(call("ExitPlanMode", plan=PLAN)), "Done."],
+        answers=lambda _event: Answer(
+            "allow", updated_input={"plan": "Only step 1", "extra": 1}, mode=PermissionMode.ACCEPT_EDITS
+        ),
+    )
+    async with session:
+        events = await session.run()
+        assert session.engine.permission_mode is PermissionMode.ACCEPT_EDITS
+    assert session.results[0].endswith("\n\nOnly step 1")
+    assert {event.mode for event in only(events, ev.ModeChanged)} == {"acceptEdits"}
+
+
+async def test_nobody_can_approve_a_plan_when_nobody_is_there(project: Path) -> None:
+    session = Session(
+        project,
+        [reply(call("ExitPlanMode", plan=PLAN)), reply(call("Write", file_path="b.txt", content="x")), "The plan."],
+        options={"interactive": False, "allowed_tools": ("ExitPlanMode", "Write")},
+    )
+    async with session:
+        events = await session.run()
+        assert session.engine.permission_mode is PermissionMode.PLAN
+    assert "Nobody is there to approve the plan" in session.results[0]
+    assert "Give the plan as your answer" in session.results[0]
+    assert [event.name for event in only(events, ev.PermissionDenied)] == ["ExitPlanMode", "Write"]
+    assert not (project / "b.txt").exists()
+
+
+async def test_a_plan_cannot_be_left_that_was_never_entered(project: Path) -> None:
+    session = Session(
+        project,
+        [reply(call("ExitPlanMode", plan=PLAN)), "Done."],
+        options={"permission_mode": PermissionMode.DEFAULT},
+    )
+    async with session:
+        await session.run()
+    assert session.asked == []
+    assert "Plan mode is not on" in session.results[0]
+
+
+# ------------------------------------------------------------------------------------------------------ entering it
+
+
+async def test_the_model_may_ask_to_plan_first(project: Path) -> None:
+    session = Session(
+        project,
+        [
+            reply(call("EnterPlanMode"), call("Write", file_path="b.txt", content="x")),
+            reply(call("EnterPlanMode")),
+            "Done.",
+        ],
+        options={"permission_mode": PermissionMode.BYPASS},
+    )
+    async with session:
+        events = await session.run()
+        assert session.engine.permission_mode is PermissionMode.PLAN
+    assert [event.name for event in session.asked] == ["EnterPlanMode"]
+    assert [event.mode for event in only(events, ev.ModeChanged)] == ["plan"]
+    assert "Plan mode is on" in session.results[0]
+    assert "plan mode is on, in which nothing is changed" in session.results[1]
+    assert "on already" in session.results[2]
+    assert not (project / "b.txt").exists()
+
+
+@pytest.mark.parametrize("interactive", [True, False])
+async def test_without_a_yes_work_goes_on_without_plan_mode(project: Path, interactive: bool) -> None:
+    session = Session(
+        project,
+        [reply(call("EnterPlanMode"), call("Write", file_path="b.txt", content="x")), "Done."],
+        answers=lambda event: Answer("deny" if event.name == "EnterPlanMode" else "allow"),
+        options={"permission_mode": PermissionMode.ACCEPT_EDITS, "interactive": interactive},
+    )
+    async with session:
+        await session.run()
+        assert session.engine.permission_mode is PermissionMode.ACCEPT_EDITS
+    assert "without plan mode" in session.results[0]
+    assert (project / "b.txt").exists()
+
+
+# ------------------------------------------------------------------------------------------ what the model is told
+
+
+def told(engine: Engine) -> list[str]:
+    return [
+        "on" if "Plan mode is on" in message.text else "off"
+        for message in engine.messages
+        if message.origin is Origin.ATTACHMENT and "Plan mode is" in message.text
+    ]
+
+
+async def test_the_model_is_told_once_per_change_also_across_processes(project: Path) -> None:
+    looks = reply(call("Read", file_path="a.txt"))
+    session = Session(project, [looks, looks, "One.", "Two."])
+    async with session:
+        await session.run()
+        assert told(session.engine) == ["on"]
+        assert "Plan mode is on" in str(session.requests[0]["messages"][-1]), "with the very first request"
+        await session.run("more")
+        assert told(session.engine) == ["on"]
+        session_id = session.engine.session_id
+    again = Session(project, ["Three.", "Four.", "Five."], options={"resume": session_id})
+    async with again:
+        await again.run("and on")
+        assert told(again.engine) == ["on"]
+        again.engine.set_mode(PermissionMode.DEFAULT)
+        await again.run("work")
+        await again.run("work on")
+        assert told(again.engine) == ["on", "off"]
+
+
+async def test_an_approval_in_the_middle_is_told_with_the_next_request(project: Path) -> None:
+    session = Session(project, [reply(call("ExitPlanMode", plan=PLAN)), "Done."])
+    async with session:
+        await session.run()
+        assert told(session.engine) == ["on", "off"]
+    assert "Plan mode is off." in str(session.requests[1]["messages"][-1])
+
+
+async def test_without_plan_mode_nothing_is_said(project: Path) -> None:
+    session = Session(project, ["Hello."], options={"permission_mode": PermissionMode.DEFAULT})
+    async with session:
+        await session.run()
+        assert told(session.engine) == []
+
+
+# -------------------------------------------------------------------------------------------------------- questions
+
+
+@pytest.mark.parametrize("mode", [m for m in PermissionMode if m is not PermissionMode.DONT_ASK], ids=str)
+async def test_a_question_reaches_the_person_in_every_mode_and_the_answer_the_model(
+    project: Path, mode: PermissionMode
+) -> None:
+    session = Session(
+        project,
+        [reply(call("AskUserQuestion", questions=[QUESTION])), "Done."],
+        answers=lambda event: Answer("allow", updated_input={**event.input, "answers": {"Which colour?": "Blue"}}),
+        options={"permission_mode": mode, "allowed_tools": ("AskUserQuestion",)},
+    )
+    async with session:
+        events = await session.run()
+    (asked,) = session.asked
+    assert asked.title == "Question: Which colour?"
+    assert asked.display["kind"] == "questions"
+    assert asked.display["questions"][0]["options"][1] == {"label": "Blue", "description": "Like the sea"}
+    assert session.results == ["The user answered:\n- Which colour?\n  Blue"]
+    (finished,) = only(events, ev.ToolFinished)
+    assert finished.structured["answers"] == {"Which colour?": "Blue"}
+    calls = [block for message in session.engine.messages for block in message.tool_uses]
+    assert "answers" not in calls[0].input, "the model's own call stays as it was"
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "says"),
+    [
+        ({"interactive": False}, Answer("allow"), "Nobody is there to answer. Decide yourself"),
+        ({"permission_mode": PermissionMode.DONT_ASK}, Answer("allow"), "dontAsk"),
+        ({}, Answer("deny"), "The user did not answer the questions."),
+        ({}, Answer("deny", message="Ask me later."), "did not answer the questions. They say: Ask me later."),
+        ({}, Answer("allow"), "The questions were not answered."),
+    ],
+)
+async def test_a_question_without_an_answer_is_an_error_that_says_why(
+    project: Path, options: dict[str, Any], answer: Answer, says: str
+) -> None:
+    session = Session(
+        project, [reply(call("AskUserQuestion", questions=[QUESTION])), "Done."], lambda _event: answer, options
+    )
+    async with session:
+        events = await session.run()
+    assert says in session.results[0]
+    assert only(events, ev.ToolFinished)[0].result.is_error
+
+
+async def test_the_model_cannot_put_answers_into_the_persons_mouth(project: Path) -> None:
+    forged = call("AskUserQuestion", questions=[QUESTION], answers={"Which colour?": "Red"})
+    session = Session(project, [reply(forged), "Done."])
+    async with session:
+        await session.run()
+    assert session.asked == []
+    assert "answers: unknown" in session.results[0]
+
+
+async def test_a_hook_that_brings_the_answer_along_may_stand_in_for_the_person(project: Path) -> None:
+    class Answers(NoHooks):
+        async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
+            return PreToolVerdict("allow", updated_input={**input, "answers": {"Which colour?": "Red"}})
+
+    session = Session(
+        project,
+        [reply(call("AskUserQuestion", questions=[QUESTION])), "Done."],
+        options={"interactive": False, "seams": Seams(hooks=Answers())},
+    )
+    async with session:
+        await session.run()
+    assert session.results == ["The user answered:\n- Which colour?\n  Red"]
+
+
+# -------------------------------------------------------------------------------------------------------- task list
+
+
+async def test_the_engine_knows_the_task_list_also_after_a_resume(project: Path) -> None:
+    first = [{"content": "Plan", "status": "completed"}, {"content": "Work", "status": "in_progress"}]
+    session = Session(project, [reply(call("TodoWrite", todos=first)), "Done."])
+    async with session:
+        assert session.engine.todos == []
+        events = await session.run()
+        kept = session.engine.todos
+        session_id = session.engine.session_id
+    assert [(item["content"], item["status"]) for item in kept] == [("Plan", "completed"), ("Work", "in_progress")]
+    assert only(events, ev.TodosChanged)[0].todos == kept
+    again = Session(project, [], options={"resume": session_id})
+    async with again:
+        assert again.engine.todos == kept
