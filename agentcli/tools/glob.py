@@ -25,7 +25,7 @@ from agentcli.tools.builtin import (
     object_schema,
     shown_path,
 )
-from agentcli.tools.ripgrep import search
+from agentcli.tools.ripgrep import Found, list_files
 
 MOST_SHOWN = 100
 _MOST_LISTED = 200_000
@@ -56,8 +56,7 @@ class Glob(BuiltinTool):
         if not await in_thread(os.path.isdir, base):
             yield failure(f"{shown_path(base, context)} is not a directory. The working directory is {context.cwd}.")
             return
-        arguments = ["--files", "--null", "--no-messages", "--", base]
-        found = await search(arguments, context, signal, most=_MOST_LISTED, separator=b"\0")
+        found = await list_files(base, context, signal, most=_MOST_LISTED)
         if signal.aborted:
             yield failure("The search was stopped.", summary="stopped")
             return
@@ -65,7 +64,7 @@ class Glob(BuiltinTool):
             yield failure(visible_text(found.error))
             return
         names = await in_thread(_newest_first, found.lines, base, pattern, context.hides)
-        yield _shown(names, context, incomplete=found.more or found.timed_out, pattern=pattern)
+        yield _shown(names, context, found, pattern)
 
 
 def _split(input: Json, context: ToolContext) -> tuple[str, str]:
@@ -100,10 +99,13 @@ def _newest_first(lines: list[bytes], base: str, pattern: str, hides: Callable[[
     return [path for _time, path in sorted(dated)]
 
 
-def _shown(names: list[str], context: ToolContext, *, incomplete: bool, pattern: str) -> Output:
+def _shown(names: list[str], context: ToolContext, found: Found, pattern: str) -> Output:
+    incomplete = found.more or found.timed_out
+    notice = f"\n\n[{found.notice}]" if found.notice else ""
     if not names:
-        text = f"No files match {pattern}."
-        return Output(text + (" The search was cut short; narrow it." if incomplete else ""), summary="no files")
+        text = f"No files match {visible_text(pattern)}."
+        text += " The search was cut short; narrow it." if incomplete else ""
+        return Output(text + notice, summary="no files", display={"kind": "matches", "text": text, "rows": []})
     shown = [
         visible_text(os.fsencode(name_below(name, context)).decode(errors="replace")) for name in names[:MOST_SHOWN]
     ]
@@ -112,5 +114,15 @@ def _shown(names: list[str], context: ToolContext, *, incomplete: bool, pattern:
         text += f"\n\n[{len(names) - MOST_SHOWN:,} more files match. Narrow the pattern to see them.]"
     if incomplete:
         text += "\n\n[The search was cut short by its limits; there may be more. Narrow the path or the pattern.]"
-    count = f"{len(names):,} file{'s' if len(names) != 1 else ''}"
-    return Output(text, summary=count, display={"kind": "matches", "text": text}, structured={"filenames": shown})
+    count = f"{len(names):,}{'+' if incomplete else ''} file{'s' if len(names) != 1 else ''}"
+    return Output(
+        text + notice,
+        summary=count,
+        display={
+            "kind": "matches",
+            "mode": "files_with_matches",
+            "text": text,
+            "rows": [{"path": name} for name in shown],
+        },
+        structured={"filenames": shown},
+    )

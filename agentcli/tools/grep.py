@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, visible_text
@@ -25,7 +26,13 @@ from agentcli.tools.ripgrep import TIME_LIMIT, Found, search
 DEFAULT_LIMIT = 250
 _MOST_LINES = 20_000
 _MOST_CHARACTERS = 40_000
+_MOST_ROWS = 500
+"""That are given to front ends as a table."""
+_LONGEST_LINE = 500
 _COUNT = {"type": "integer", "minimum": 0}
+_GLOB_TYPE = "agentcliglob"
+_BINARY = re.compile(rb"(/.*): ((?:WARNING: stopped searching )?binary file (?:matches|after match).*)")
+_NUMBERED = re.compile(r"(\d+)([:-])(.*)", re.DOTALL)
 
 
 class Grep(BuiltinTool):
@@ -36,7 +43,7 @@ class Grep(BuiltinTool):
         {
             "pattern": {"type": "string", "minLength": 1, "description": "A regular expression (ripgrep's syntax)"},
             "path": {"type": "string", "description": "A file or folder; default: the working directory"},
-            "glob": {"type": "string", "description": "Only files like this, for example *.{ts,tsx}"},
+            "glob": {"type": "string", "description": "Only files like this: *.{ts,tsx}; several: *.py *.md !test_*"},
             "type": {"type": "string", "description": "Only files of this type, for example py, js, rust"},
             "output_mode": {"type": "string", "enum": ["files_with_matches", "content", "count"]},
             "-A": {**_COUNT, "description": "Lines after each match (content)"},
@@ -68,79 +75,205 @@ class Grep(BuiltinTool):
         if not await in_thread(os.path.exists, path):
             yield failure(f"{shown_path(path, context)} does not exist. The working directory is {context.cwd}.")
             return
-        limit, offset = input.get("head_limit", DEFAULT_LIMIT) or _MOST_LINES, input.get("offset", 0)
-        found = await search(_arguments(input, path), context, signal, most=min(limit + offset, _MOST_LINES))
+        page = _Page(input.get("head_limit", DEFAULT_LIMIT) or _MOST_LINES, input.get("offset", 0))
+        enough = min(page.limit + page.offset, _MOST_LINES)
+        found = await search(_arguments(input, path), context, signal, most=_MOST_LINES, enough=enough)
         if signal.aborted:
             yield failure("The search was stopped.", summary="stopped")
         elif found.error and not found.lines:
-            yield failure(visible_text(found.error))
+            yield failure(_explained(found.error))
         else:
-            yield await in_thread(_shown, found, offset, input, context)
+            yield await in_thread(_shown, found, page, input, context)
+
+
+@frozen
+class _Page:
+    limit: int
+    offset: int
+
+
+@frozen
+class _Line:
+    """One line of the result: a file, a file and its count, or a line of a file."""
+
+    path: str
+    """As it is shown; empty for the mark between two places in a file."""
+    text: str = ""
+    number: int = 0
+    is_match: bool = True
+
+
+# ------------------------------------------------------------------------------------------------------- asking
 
 
 def _arguments(input: Json, path: str) -> list[str]:
     mode = input.get("output_mode", "files_with_matches")
-    arguments = ["--sort=path", "--no-messages" if mode != "content" else "--max-columns=500"]
+    arguments = ["--sort=path", "--engine=auto"]
     if mode == "files_with_matches":
-        arguments.append("--files-with-matches")
+        arguments += ["--no-messages", "--files-with-matches"]
     elif mode == "count":
-        arguments += ["--count", "--with-filename", "--null"]
+        arguments += ["--no-messages", "--count", "--with-filename", "--null"]
     else:
-        arguments += ["--max-columns-preview", "--no-heading", "--with-filename", "--null"]
-        arguments.append("--line-number" if input.get("-n", True) else "--no-line-number")
+        arguments += [f"--max-columns={_LONGEST_LINE}", "--max-columns-preview", "--no-heading", "--with-filename"]
+        arguments += ["--null", "--line-number"]
         arguments += [f"{flag}{input[flag]}" for flag in ("-A", "-B", "-C") if flag in input]
     if input.get("-i"):
         arguments.append("--ignore-case")
     if input.get("multiline"):
         arguments += ["--multiline", "--multiline-dotall"]
-    if input.get("glob"):
-        arguments.append(f"--glob={input['glob']}")
-    if input.get("type"):
-        arguments.append(f"--type={input['type']}")
+    arguments += _which_files(split_globs(input.get("glob", "")), input.get("type"))
     return [*arguments, f"--regexp={input['pattern']}", "--", path]
 
 
-def _visible_lines(found: Found, offset: int, input: Json, context: ToolContext) -> list[str]:
-    """The lines as they are shown, without those of hidden files. Blocking: hiding looks at links on disk."""
+def _which_files(globs: Sequence[str], kind: str | None) -> list[str]:
+    """Globs of names as a file type: unlike ripgrep's own globs, types do not bring back what .gitignore hides."""
+    arguments = [f"--type={kind}"] if kind else []
+    names = [glob for glob in globs if not kind and not re.search(r"[/:]|^!", glob)]
+    arguments += [f"--type-add={_GLOB_TYPE}:{glob}" for glob in names]
+    arguments += [f"--type={_GLOB_TYPE}"] if names else []
+    return arguments + [f"--glob={glob}" for glob in globs if glob not in names]
+
+
+def split_globs(text: str) -> list[str]:
+    """Several globs in one text, apart by blanks or commas; not inside braces or brackets."""
+    globs: list[str] = []
+    depth = 0
+    current = ""
+    for char in text:
+        depth += (char in "{[") - (char in "}]")
+        if depth <= 0 and (char.isspace() or char == ","):
+            globs.append(current)
+            current = ""
+        else:
+            current += char
+    return [glob for glob in (*globs, current) if glob]
+
+
+def _explained(error: str) -> str:
+    """What ripgrep says of an expression that it cannot read, short and with what to do."""
+    said = re.search(r"regex parse error:.*?error: [^\n]+", error, re.DOTALL)
+    if said is None:
+        return visible_text(error)
+    # It wraps the expression in a group of its own, which nobody asked for.
+    text = "\n".join(line for line in said.group().splitlines() if not re.fullmatch(r"~+", line))
+    hint = "To search for ( ) [ ] { } . * + ? | ^ $ or \\ as they stand, put a backslash before them."
+    return visible_text(f"{text}\n{hint}")
+
+
+# ------------------------------------------------------------------------------------------------------ showing
+
+
+def _visible(found: Found, mode: str, context: ToolContext) -> list[_Line]:
+    """The lines without those of hidden files. Blocking: hiding looks at links on disk."""
     base = str(context.cwd).rstrip("/") + "/"
-    hidden: dict[str, bool] = {}
-    lines: list[str] = []
+    hidden: dict[bytes, bool] = {}
+    lines: list[_Line] = []
     for raw in found.lines:
         name, null, rest = raw.partition(b"\0")
-        path = os.fsdecode(name)
-        if context.hides is not None and path.startswith("/"):
-            if path not in hidden:
-                hidden[path] = context.hides(path)
-            if hidden[path]:
+        if not null and mode == "content":
+            binary = _BINARY.fullmatch(raw)
+            if binary is None:
+                lines.append(_Line(""))
                 continue
-        text = os.fsencode(path.removeprefix(base)).decode("utf-8", errors="replace")
-        if null:
-            content = rest.decode("utf-8", errors="replace")
-            # The separator after a line number tells matches (:) from the lines around them (-).
-            numbered = re.match(r"\d+([:-])", content) if input.get("-n", True) else None
-            text += (numbered.group(1) if numbered else ":") + content
-        lines.append(visible_text(text.rstrip("\r")))
-    return lines[offset:]
+            name, rest = binary.groups()
+        if context.hides is not None:
+            if name not in hidden:
+                hidden[name] = context.hides(os.fsdecode(name))
+            if hidden[name]:
+                continue
+        path = name.decode("utf-8", errors="replace")
+        path = visible_text(path.removeprefix(base))
+        text = visible_text(rest.decode("utf-8", errors="replace").rstrip("\r"))
+        numbered = _NUMBERED.fullmatch(text) if null and mode == "content" else None
+        if numbered is None:
+            lines.append(_Line(path, text))
+        else:
+            lines.append(_Line(path, numbered.group(3), int(numbered.group(1)), numbered.group(2) == ":"))
+    return _without_idle_marks(lines)
 
 
-def _shown(found: Found, offset: int, input: Json, context: ToolContext) -> Output:
-    visible = _visible_lines(found, offset, input, context)
-    lines: list[str] = []
+def _without_idle_marks(lines: list[_Line]) -> list[_Line]:
+    """Marks stand between two places: when one of those is hidden, there is nothing to mark."""
+    kept: list[_Line] = []
+    for line in lines:
+        if line.path or (kept and kept[-1].path):
+            kept.append(line)
+    return kept[:-1] if kept and not kept[-1].path else kept
+
+
+def _as_text(line: _Line, mode: str, numbers: bool) -> str:
+    if mode == "files_with_matches":
+        return line.path
+    if not line.path:
+        return "--"
+    mark = ":" if line.is_match else "-"
+    number = f"{line.number}{mark}" if line.number and numbers else ""
+    return f"{line.path}{mark}{number}{line.text}"
+
+
+def _shown(found: Found, page: _Page, input: Json, context: ToolContext) -> Output:
+    mode = input.get("output_mode", "files_with_matches")
+    every = _visible(found, mode, context)
+    rows: list[_Line] = []
+    texts: list[str] = []
     size = 0
-    for line in visible:
-        size += len(line) + 1
-        if size > _MOST_CHARACTERS and lines:
+    for line in every[page.offset : page.offset + page.limit]:
+        text = _as_text(line, mode, input.get("-n", True))
+        size += len(text) + 1
+        if size > _MOST_CHARACTERS and texts:
             break
-        lines.append(line)
-    unit = "lines" if input.get("output_mode") == "content" else "files"
-    if not lines:
-        text = f"No matches past offset {offset}." if offset and found.lines else "No matches."
-        text += f" The search was ended after {TIME_LIMIT:g} s; narrow it." if found.timed_out else ""
-        return Output(text, summary="no matches", structured={"mode": unit, "lines": []})
-    text = "\n".join(lines)
-    if found.more or len(lines) < len(visible):
-        text += f"\n\n[There is more. Continue with offset {offset + len(lines)}, or narrow the search.]"
+        rows.append(line)
+        texts.append(text)
+    incomplete = found.more or found.timed_out
+    notes = _notes(len(every) - page.offset - len(rows), page.offset + len(rows), found, mode)
+    summary = _summary(every, mode, "+" if incomplete else "")
+    if mode == "count" and every:
+        notes.insert(0, f"Total: {summary}")
+    if not rows:
+        texts = [f"No matches past offset {page.offset}." if page.offset and every else "No matches."]
+        summary = "no matches"
+    return Output(
+        "\n\n".join(["\n".join(texts), *notes]),
+        summary=summary,
+        display={
+            "kind": "matches",
+            "mode": mode,
+            "text": "\n".join(texts),
+            "rows": [_row(line, mode) for line in rows[:_MOST_ROWS]],
+        },
+        structured={"mode": mode, "lines": texts if rows else []},
+    )
+
+
+def _row(line: _Line, mode: str) -> Json:
+    if mode == "files_with_matches":
+        return {"path": line.path}
+    if mode == "count":
+        return {"path": line.path, "count": int(line.text) if line.text.isdigit() else 0}
+    return {"path": line.path, "line": line.number, "text": line.text, "match": line.is_match}
+
+
+def _notes(more: int, following: int, found: Found, mode: str) -> list[str]:
+    notes: list[str] = []
+    if more > 0 or found.more:
+        unit = "lines" if mode == "content" else "files"
+        count = f"{max(more, 0):,} more {unit}" if more > 0 else f"More {unit}"
+        count = f"At least {count}" if found.more and more > 0 else count
+        notes.append(f"[{count}. Continue with offset {following}, or narrow the search.]")
     if found.timed_out:
-        text += f"\n\n[The search was ended after {TIME_LIMIT:g} s; this is what it had found. Narrow it.]"
-    summary = f"{len(lines):,}{'+' if found.more else ''} {unit if len(lines) != 1 else unit[:-1]}"
-    return Output(text, summary=summary, display={"kind": "matches", "text": text}, structured={"lines": lines})
+        notes.append(f"[The search was ended after {TIME_LIMIT:g} s; this is what it had found. Narrow it.]")
+    if found.notice:
+        notes.append(f"[{found.notice}]")
+    return notes
+
+
+def _summary(lines: list[_Line], mode: str, plus: str) -> str:
+    files = len({line.path for line in lines if line.path})
+    in_files = f"{files:,}{plus} {'file' if files == 1 else 'files'}"
+    if mode == "files_with_matches":
+        return in_files
+    if mode == "count":
+        total = sum(int(line.text) for line in lines if line.text.isdigit())
+    else:
+        total = sum(line.is_match and bool(line.number) for line in lines)
+    return f"{total:,}{plus} matching {'line' if total == 1 else 'lines'} in {in_files}"

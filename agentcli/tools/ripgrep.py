@@ -1,4 +1,7 @@
-"""Running ripgrep for Glob and Grep: where it is, and its lines, bounded in number and in time."""
+"""Running ripgrep for Glob, Grep and the file index: where it is, and its lines, bounded in number and in time.
+
+Where there is none that runs, a plain search of our own (`plainsearch`) takes its place, and says so.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +21,26 @@ from agentcli.tools.environment import child_environment
 from agentcli.tools.process import Child
 
 TIME_LIMIT = 20.0
+_COUNTING = 0.5
+"""How long it may go on, once there is enough, only to be able to say how much more there is."""
 _MOST_BYTES = 16 * 1024 * 1024
 _MOST_ERROR_BYTES = 4_000
 
 COMMON = ("--no-config", "--hidden", "--no-require-git", "--color=never", "--glob=!.git")
 """Hidden files count, the repository's own folder does not; .gitignore holds also where there is no repository."""
 
+PLAIN_NOTICE = "ripgrep was not found, so this was a plain, slower search. Installing ripgrep (rg) helps."
+
 
 @frozen
 class Found:
     lines: list[bytes]
     more: bool = False
-    """There was more than was asked for; ripgrep was ended."""
+    """There was more than was asked for; the search was ended."""
     timed_out: bool = False
     error: str = ""
+    notice: str = ""
+    """What was not as usual, for people and the model."""
 
 
 def find_ripgrep(environ: Mapping[str, str]) -> str | None:
@@ -46,43 +55,40 @@ def find_ripgrep(environ: Mapping[str, str]) -> str | None:
     return shutil.which("rg", path=os.pathsep.join(folders))
 
 
+async def list_files(folder: str, context: ToolContext, signal: AbortSignal, *, most: int) -> Found:
+    """Every file below a folder that is not ignored, by absolute path."""
+    arguments = ["--files", "--null", "--no-messages", "--", folder]
+    return await search(arguments, context, signal, most=most, separator=b"\0")
+
+
 async def search(
     arguments: Sequence[str],
     context: ToolContext,
     signal: AbortSignal,
     *,
     most: int,
+    enough: int | None = None,
     separator: bytes = b"\n",
     pass_descriptors: tuple[int, ...] = (),
 ) -> Found:
-    """Lines of ripgrep's output, at most `most`. Never raises; after it no process is left."""
-    program = find_ripgrep(context.environ)
-    if program is None:
-        return Found([], error="ripgrep (rg) was not found. Install it, or reinstall agentcli, which brings it along.")
-    try:
-        child = await Child.start(
-            [program, *COMMON, *arguments],
-            cwd=context.cwd,
-            environ=child_environment(context.environ),
-            separate_errors=True,
-            pass_descriptors=pass_descriptors,
-        )
-    except OSError as error:
-        return Found([], error=f"ripgrep could not be started: {(error.strerror or '').lower()}.")
+    """Lines of ripgrep's output, at most `most`; with `enough` of them it goes on only for a moment, to count.
+
+    Never raises; after it no process is left.
+    """
+    child, notice, problem = await _start([*COMMON, *arguments], context, pass_descriptors)
+    if child is None:
+        return Found([], error=problem)
     unhook = signal.on_abort(lambda _reason: child.signal_group(signals.SIGKILL))
-    errors = asyncio.get_running_loop().create_task(_read_errors(child), name="rg errors")
-    timed_out = False
-    lines: list[bytes] = []
-    more = False
+    loop = asyncio.get_running_loop()
+    errors = loop.create_task(_read_errors(child), name="rg errors")
+    collected = _Collected(most, enough)
     try:
-        reader = asyncio.get_running_loop().create_task(_read_lines(child, lines, most, separator), name="rg output")
+        reader = loop.create_task(collected.read(child, separator), name="rg output")
         try:
-            done, _pending = await asyncio.wait({reader}, timeout=TIME_LIMIT)
-            timed_out = not done
-            more = bool(done) and reader.result()
+            ended = await collected.until_ended(reader)
         finally:
             await cancel_and_wait([reader])
-        if not more and not timed_out:
+        if ended:
             await asyncio.wait({errors}, timeout=1)
             await child.wait(1)
     finally:
@@ -91,28 +97,87 @@ async def search(
             await cancel_and_wait([errors])
         finally:
             await child.aclose()
-    failed = not more and not timed_out and not signal.aborted and child.code not in (0, 1)
+    failed = ended and not collected.more and not signal.aborted and child.code not in (0, 1)
     text = errors.result() if failed and not errors.cancelled() else ""
-    return Found(lines, more, timed_out, text)
+    return Found(collected.lines, collected.more, collected.timed_out, text, notice)
 
 
-async def _read_lines(child: Child, lines: list[bytes], most: int, separator: bytes) -> bool:
-    """Collects into `lines`; true if it stopped because there were enough."""
-    rest = b""
-    size = 0
-    while data := await child.output.read():
-        size += len(data)
-        *whole, rest = (rest + data).split(separator)
-        lines += whole
-        if len(lines) > most or size > _MOST_BYTES:
-            del lines[most:]
-            return True
-    if rest:
-        lines.append(rest)
-    if len(lines) > most:
-        del lines[most:]
-        return True
-    return False
+async def _start(
+    arguments: Sequence[str], context: ToolContext, pass_descriptors: tuple[int, ...]
+) -> tuple[Child | None, str, str]:
+    """The process, what to say about it, and why there is none."""
+    program = find_ripgrep(context.environ)
+    commands = [] if program is None else [([program], "")]
+    commands.append((_plain_search(), PLAIN_NOTICE))
+    problem = ""
+    for command, notice in commands:
+        try:
+            child = await Child.start(
+                [*command, *arguments],
+                cwd=context.cwd,
+                environ=child_environment(context.environ),
+                separate_errors=True,
+                pass_descriptors=pass_descriptors,
+            )
+        except OSError as error:
+            problem = f"ripgrep (rg) could not be started: {(error.strerror or '').lower()}. Install it again."
+            continue
+        return child, notice, ""
+    return None, "", problem
+
+
+def _plain_search() -> list[str]:
+    # A process, because an expression can make Python's `re` run for ever, and a process can be ended.
+    root = str(Path(__file__).parent.parent.parent)
+    run = f"import sys; sys.path.insert(0, {root!r}); from agentcli.tools.plainsearch import main; main(sys.argv[1:])"
+    return [sys.executable, "-I", "-c", run]
+
+
+class _Collected:
+    """The lines as they come, and the reasons to stop."""
+
+    def __init__(self, most: int, enough: int | None) -> None:
+        self.lines: list[bytes] = []
+        self.more = False
+        self.timed_out = False
+        self._most = most
+        self._enough = most if enough is None else enough
+        self._has_enough = asyncio.Event()
+
+    async def until_ended(self, reader: asyncio.Task[None]) -> bool:
+        """Whether the output was read to its end or to the most; else time was up."""
+        waiting = asyncio.get_running_loop().create_task(self._has_enough.wait())
+        try:
+            await asyncio.wait({reader, waiting}, timeout=TIME_LIMIT, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel_and_wait([waiting])
+        if not reader.done() and self._has_enough.is_set():
+            await asyncio.wait({reader}, timeout=_COUNTING)
+            self.more = self.more or not reader.done()
+        else:
+            self.timed_out = not reader.done()
+        if reader.done():
+            reader.result()
+        return reader.done()
+
+    async def read(self, child: Child, separator: bytes) -> None:
+        rest = b""
+        size = 0
+        while data := await child.output.read():
+            size += len(data)
+            *whole, rest = (rest + data).split(separator)
+            self.lines += whole
+            if len(self.lines) > self._most or size > _MOST_BYTES:
+                break
+            if len(self.lines) > self._enough:
+                self._has_enough.set()
+        else:
+            if rest:
+                self.lines.append(rest)
+            size = 0
+        if len(self.lines) > self._most or size > _MOST_BYTES:
+            del self.lines[self._most :]
+            self.more = True
 
 
 async def _read_errors(child: Child) -> str:
@@ -121,10 +186,3 @@ async def _read_errors(child: Child) -> str:
     while piece := await child.errors.read():
         data = (data + piece)[:_MOST_ERROR_BYTES]
     return data.decode("utf-8", errors="replace").strip()
-
-
-async def list_files(folder: str, context: ToolContext, signal: AbortSignal, *, most: int) -> Found:
-    """Every file below a folder that is not ignored, by absolute path."""
-    return await search(
-        ["--files", "--null", "--no-messages", "--", folder], context, signal, most=most, separator=b"\0"
-    )

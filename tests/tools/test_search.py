@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -176,3 +177,167 @@ async def test_hidden_files_do_not_show_up_in_a_search(mode: str, tmp_path: Path
     assert "old.py" in text
     assert "new.py" not in text
     assert "new.py" not in text_of(await run(Glob(), hiding, pattern="**/*.py"))
+
+
+# ------------------------------------------------------------------------------------------------- which, how many
+
+
+async def test_a_glob_does_not_bring_back_what_is_ignored(context: ToolContext) -> None:
+    found = text_of(await run(Grep(), context, pattern="needle", glob="*.py")).splitlines()
+    assert found == [".hidden.py", "a b.py", "src/deep/old.py", "src/new.py"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("new.py", ["src/new.py"]),
+        ("new.* old.*", ["src/deep/old.py", "src/new.py"]),
+        ("{new,old}.py", ["src/deep/old.py", "src/new.py"]),
+        ("*.py,*.md !old.py", [".hidden.py", "a b.py", "src/new.py"]),
+        ("src/deep/*.py", ["src/deep/old.py"]),
+        ("**/deep/**", ["src/deep/old.py"]),
+        ("*.[pq]y !src/**", [".hidden.py", "a b.py"]),
+    ],
+)
+async def test_several_globs_can_be_given(given: str, expected: list[str], context: ToolContext) -> None:
+    assert text_of(await run(Grep(), context, pattern="needle", glob=given)).splitlines() == expected
+
+
+async def test_a_glob_and_a_type_both_have_to_match(context: ToolContext) -> None:
+    assert text_of(await run(Grep(), context, pattern="needle", glob="new.*", type="py")) == "src/new.py"
+
+
+async def test_how_many_more_there_are_is_said(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "many.txt").write_text("hit\n" * 1000)
+    output = await run(Grep(), context, pattern="hit", output_mode="content", head_limit=10, offset=5)
+    lines = text_of(output).splitlines()
+    assert lines[:2] == ["many.txt:6:hit", "many.txt:7:hit"]
+    assert lines[-1] == "[985 more lines. Continue with offset 15, or narrow the search.]"
+    assert output.summary == "1,000 matching lines in 1 file"
+
+
+async def test_counts_have_a_total(context: ToolContext) -> None:
+    output = await run(Grep(), context, pattern="needle|last", output_mode="count", glob="{new,old}.py")
+    assert text_of(output) == "src/deep/old.py:2\nsrc/new.py:2\n\nTotal: 4 matching lines in 2 files"
+    assert output.display["rows"] == [{"path": "src/deep/old.py", "count": 2}, {"path": "src/new.py", "count": 2}]
+
+
+async def test_matches_come_as_a_table_for_people(context: ToolContext) -> None:
+    output = await run(Grep(), context, pattern="needle", path="src/new.py", output_mode="content", dash_B=1)
+    assert output.display["rows"] == [
+        {"path": "src/new.py", "line": 1, "text": "import os", "match": False},
+        {"path": "src/new.py", "line": 2, "text": "# needle src/new.py", "match": True},
+    ]
+    assert output.summary == "1 matching line in 1 file"
+
+
+async def test_long_lines_are_cut_with_a_mark(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("hit " + "x" * 100_000 + "\n")
+    text = text_of(await run(Grep(), context, pattern="hit", output_mode="content"))
+    assert len(text) < 700
+    assert "omitted end of long line" in text
+
+
+async def test_a_match_in_a_binary_file_is_said_and_not_shown(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "data.bin").write_bytes(b"\0\1hit\n")
+    text = text_of(await run(Grep(), context, pattern="hit", path="data.bin", output_mode="content"))
+    assert text.startswith("data.bin:binary file matches")
+    assert "\0" not in text
+
+
+async def test_what_is_hidden_leaves_no_marks_behind(context: ToolContext, tmp_path: Path) -> None:
+    hiding = context_in(tmp_path, hides=lambda path: "deep" in path or path.endswith("a b.py"))
+    text = text_of(await run(Grep(), hiding, pattern="needle", output_mode="content", dash_A=1))
+    assert text.splitlines() == [
+        ".hidden.py:2:# needle .hidden.py",
+        ".hidden.py-3-last = 1",
+        "--",
+        "src/new.py:2:# needle src/new.py",
+        "src/new.py-3-last = 1",
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------- expressions
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "a{2,1}", "*x"])
+async def test_a_wrong_expression_is_explained_in_a_few_lines(pattern: str, context: ToolContext) -> None:
+    output = await run(Grep(), context, pattern=pattern)
+    assert output.is_error
+    text = text_of(output)
+    assert text.startswith("regex parse error:")
+    assert text.endswith("put a backslash before them.")
+    assert len(text.splitlines()) <= 6
+
+
+async def test_look_ahead_works(context: ToolContext) -> None:
+    assert text_of(await run(Grep(), context, pattern="needle(?= src/new)")) == "src/new.py"
+
+
+# ---------------------------------------------------------------------------------------------- without ripgrep
+
+
+@pytest.fixture
+def plain(context: ToolContext, monkeypatch: pytest.MonkeyPatch) -> ToolContext:
+    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda _environ: None)
+    return context
+
+
+NOTICE = f"[{ripgrep.PLAIN_NOTICE}]"
+INPUTS: list[dict[str, Any]] = [
+    {"pattern": "needle"},
+    {"pattern": "NEEDLE", "dash_i": True, "output_mode": "count"},
+    {"pattern": "needle|os", "output_mode": "content"},
+    {"pattern": "needle", "output_mode": "content", "dash_C": 1},
+    {"pattern": "e", "output_mode": "content", "dash_A": 1, "dash_n": False, "path": "src"},
+    {"pattern": "os.*last", "multiline": True, "output_mode": "content"},
+    {"pattern": "needle", "glob": "new.* !old*"},
+    {"pattern": "needle", "glob": "src/*.py"},
+    {"pattern": "needle", "type": "py", "path": "src/deep"},
+    {"pattern": "needle", "path": "ignored.py"},
+    {"pattern": "nothing like it"},
+    {"pattern": "needle", "head_limit": 2, "offset": 1},
+]
+
+
+@pytest.mark.parametrize("number", range(len(INPUTS)))
+async def test_the_plain_search_finds_the_same(
+    number: int, context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "src/loop").symlink_to(tmp_path)
+    (tmp_path / "src/.gitignore").write_text("*.log\n!kept.log\n/deep/secret*\n")
+    for name in ("src/a.log", "src/kept.log", "src/deep/secret.txt", "src/deep/a.log"):
+        (tmp_path / name).write_text("needle\n")
+    (tmp_path / "data.bin").write_bytes(b"needle\0")
+    expected = text_of(await run(Grep(), context, **INPUTS[number]))
+    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda _environ: None)
+    found = text_of(await run(Grep(), context, **INPUTS[number]))
+    assert found == f"{expected}\n\n{NOTICE}"
+
+
+async def test_files_are_listed_without_ripgrep_too(plain: ToolContext) -> None:
+    text = text_of(await run(Glob(), plain, pattern="**/*.py"))
+    assert text.splitlines() == ["src/new.py", "src/deep/old.py", ".hidden.py", "a b.py", "", NOTICE]
+    assert text_of(await run(Glob(), plain, pattern="*.none")).endswith(NOTICE)
+
+
+async def test_a_wrong_expression_and_type_are_explained_without_ripgrep_too(plain: ToolContext) -> None:
+    assert "regex parse error" in text_of(await run(Grep(), plain, pattern="("))
+    assert "unrecognized file type" in text_of(await run(Grep(), plain, pattern="x", type="nonsense"))
+
+
+async def test_an_expression_that_never_ends_is_ended(
+    plain: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "trap.txt").write_text("a" * 5000 + "\n")
+    monkeypatch.setattr(ripgrep, "TIME_LIMIT", 0.5)
+    assert "was ended" in text_of(await run(Grep(), plain, pattern="(a+)+b", path="trap.txt"))
+
+
+async def test_a_ripgrep_that_does_not_run_is_replaced(context: ToolContext, tmp_path: Path) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "rg").write_bytes(b"\x7fELF not really")
+    (folder / "rg").chmod(0o755)
+    broken = context_in(tmp_path, environ={"PATH": f"{folder}:{os.environ['PATH']}"})
+    assert text_of(await run(Grep(), broken, pattern="needle", path="src/new.py")) == f"src/new.py\n\n{NOTICE}"
