@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agentcli import __version__
-from agentcli.agent.attachments import BackgroundReports, Composite, PlanModeNotice
+from agentcli.agent.attachments import BackgroundReports, Composite, PlanModeNotice, TaskListReminder
 from agentcli.agent.engine import Conversation, Engine
 from agentcli.agent.executor import BatchExecutor, StreamingExecutor
 from agentcli.agent.permission import LivePermissions
@@ -179,7 +179,8 @@ class _Assembly:
         plan_mode = PlanModeNotice(lambda: permissions.mode, options.ids)
         shells = Shells()
         reports = BackgroundReports(shells, options.ids)
-        seams = replace(seams, attachments=Composite(reports, plan_mode, seams.attachments))
+        tasks = TaskListReminder(options.ids)
+        seams = replace(seams, attachments=Composite(reports, plan_mode, tasks, seams.attachments))
         if isinstance(seams.workspace, NoWorkspace):
             seams = replace(seams, workspace=self._workspace(session.store.session_id))
         return Engine(

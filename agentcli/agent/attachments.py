@@ -16,9 +16,16 @@ from agentcli.core.messages import Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.shells import Shells
+from agentcli.tools.todowrite import NAME as TASK_LIST_TOOL
+from agentcli.tools.todowrite import todos_from
 
 _MODE = "permission_mode"
 """In a message's meta: the mode that this attachment tells of."""
+
+_TASKS = "task_list"
+"""In a message's meta: the task list was shown here."""
+_STALE_AFTER = 15
+_MOST_TASKS = 50
 
 PLAN_MODE_ON = (
     "[Plan mode is on. Nothing may be changed or run: only look, search and ask. Every call that would change "
@@ -53,6 +60,25 @@ class PlanModeNotice:
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_MODE: self._mode().value}),)
 
 
+class TaskListReminder:
+    """Shows the model its open tasks again when it has not touched the list for long, or cannot see it any more."""
+
+    def __init__(self, ids: Ids) -> None:
+        self._ids = ids
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        if not _out_of_mind(state.messages):
+            return ()
+        todos = todos_from(state.messages)
+        if all(todo["status"] == "completed" for todo in todos):
+            return ()
+        lines = [f"- {todo['status']}: {plain_line(todo['content'], 150)}" for todo in todos[:_MOST_TASKS]]
+        if len(todos) > _MOST_TASKS:
+            lines.append(f"- and {len(todos) - _MOST_TASKS} more")
+        text = "[Your task list, so that it is not forgotten; TodoWrite changes it:\n" + "\n".join(lines) + "]"
+        return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_TASKS: True}),)
+
+
 class BackgroundReports:
     """Tells the model of background commands that have ended, unless it has found out itself."""
 
@@ -72,6 +98,21 @@ class BackgroundReports:
             return ()
         text = "[Background commands that have ended:\n" + "\n".join(lines) + "]"
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT),)
+
+
+def _out_of_mind(messages: Sequence[Message]) -> bool:
+    """Whether the list was last written or shown many replies ago, or before the last compaction."""
+    replies = 0
+    for message in reversed(messages):
+        if _TASKS in message.meta:
+            return replies >= _STALE_AFTER
+        if message.origin is Origin.BOUNDARY:
+            return True
+        if message.role == "assistant":
+            if any(call.name == TASK_LIST_TOOL for call in message.tool_uses):
+                return replies >= _STALE_AFTER
+            replies += 1
+    return False
 
 
 def _told_of_plan(messages: Sequence[Message]) -> bool:

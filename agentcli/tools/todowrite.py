@@ -72,8 +72,9 @@ def counted(todos: Sequence[Json]) -> str:
 
 def todos_from(messages: Sequence[Message]) -> list[Json]:
     """The task list as the last good call in a conversation left it; empty if there was none."""
-    failed = {result.tool_use_id for message in messages for result in message.tool_results if result.is_error}
+    failed: set[str] = set()
     for message in reversed(messages):
+        failed.update(result.tool_use_id for result in message.tool_results if result.is_error)
         for call in reversed(message.tool_uses):
             if call.name != NAME or call.id in failed or call.invalid_json is not None:
                 continue
