@@ -106,6 +106,9 @@ def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def _existing(path: Path) -> Path | None:
+    # Most of what is asked about is not there, and a look is ten times as quick as following links.
+    if not os.path.lexists(path):
+        return None
     try:
         return Path(os.path.realpath(path, strict=True))
     except (OSError, ValueError):
