@@ -82,8 +82,6 @@ class Bash(BuiltinTool):
             return
         output = CollectedOutput(context.results_dir, f"bash-{os.urandom(6).hex()}.txt")
         try:
-            if shells is not None:
-                await shells.prepare(context.launcher)
             command = await ShellCommand.start(input["command"], context, output)
         except OSError as error:
             yield os_failure(error, "The command could not be started")

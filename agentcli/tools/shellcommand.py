@@ -58,6 +58,8 @@ class ShellCommand:
         try:
             try:
                 launch = _launch(text, context, mark, writing)
+                if launch.terminate is None and context.shells is not None:
+                    await context.shells.watch()
                 child = await Child.start(
                     launch.arguments,
                     cwd=context.cwd,

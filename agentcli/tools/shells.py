@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentcli.core.frozen import frozen
-from agentcli.core.launch import Launcher
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.process import exit_text
-from agentcli.tools.shellcommand import SELF_CONTAINED, ShellCommand
+from agentcli.tools.shellcommand import ShellCommand
 from agentcli.tools.strays import Watch, end_marked, new_mark
 
 MOST_RUNNING = 20
@@ -71,13 +70,12 @@ class Shells:
         self._changes: list[BackgroundTask] = []
         self._in_front: dict[str, asyncio.Event] = {}
         self._watch = Watch()
-        self._used = False
+        self._watching = False
 
-    async def prepare(self, launcher: Launcher) -> None:
-        """Before a command is started: nothing may outlive this process, not even when it is killed."""
-        if launcher.name not in SELF_CONTAINED:
-            self._used = True
-            await self._watch.start(self.mark)
+    async def watch(self) -> None:
+        """Before a command is started that no sandbox holds: nothing may outlive this process, even if it is killed."""
+        self._watching = True
+        await self._watch.start(self.mark)
 
     # ------------------------------------------------------------------------------------------- what runs in front
 
@@ -138,7 +136,7 @@ class Shells:
         shells = [shell for shell in self._shells.values() if not shell.command.done]
         try:
             await asyncio.gather(*(self.stop(shell) for shell in shells))
-            if self._used:
+            if self._watching:
                 await end_marked(self.mark)
         finally:
             for shell in shells:
