@@ -24,7 +24,7 @@ def diff_display(path: str, old: str, new: str) -> Json:
     if max(len(left), len(right)) > _MOST_COMPARED:
         codes: list[Any] = [("replace", 0, len(left), 0, len(right))]
     else:
-        codes = difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
+        codes = difflib.SequenceMatcher(None, left, right).get_opcodes()
     added = sum(code[4] - code[3] for code in codes if code[0] in ("insert", "replace"))
     removed = sum(code[2] - code[1] for code in codes if code[0] in ("delete", "replace"))
     shifted = [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in codes]

@@ -11,9 +11,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from agentcli.core.frozen import frozen
-from agentcli.tools.edit_miss import ambiguity, miss
+from agentcli.tools.edit_miss import MOST_COUNTED, ambiguity, line_number, miss
 
 _LONGEST_LOOSE = 20_000
 _MOST_TOKENS = 3_000
@@ -56,17 +57,20 @@ class Problem:
 def apply(text: str, replacement: Replacement, shown: str) -> Applied | Problem:
     old, new = replacement.old.replace("\r\n", "\n"), replacement.new.replace("\r\n", "\n")
     line_end = "\r" if "\n" not in text and "\r" in text else r"\r?\n"
-    spans = list(_exact(text, old, line_end, apart=replacement.every))
+    if replacement.every and "\r" not in text and (count := text.count(old)):
+        return Applied(text.replace(old, new), count, line_number(text, text.find(old)))
+    found = _exact(text, old, line_end, apart=replacement.every)
+    spans = list(found if replacement.every else islice(found, MOST_COUNTED + 1))
     if len(spans) == 1 or (spans and replacement.every):
-        return Applied(_with(text, spans, old, new), len(spans), _line(text, spans[0][0]))
+        return Applied(_with(text, spans, old, new), len(spans), line_number(text, spans[0][0]))
     if spans:
-        return Problem(ambiguity(shown, text, [_line(text, start) for start, _end in spans]), "ambiguous")
+        return Problem(ambiguity(shown, text, [start for start, _end in spans]), "ambiguous")
     if not replacement.every and len(old) <= _LONGEST_LOOSE and old.strip():
         loose = list(_loose(text, old, line_end))
         if len(loose) == 1:
             start, end = loose[0]
             note = _overlooked(text[start:end], old)
-            return Applied(_with(text, loose, old, new, loosely=True), 1, _line(text, start), note)
+            return Applied(_with(text, loose, old, new, loosely=True), 1, line_number(text, start), note)
     return Problem(miss(shown, text, old, new), "no match")
 
 
@@ -156,7 +160,7 @@ def _operations(old: str, new: str) -> Iterator[tuple[bool, int, int, int, int]]
     if max(len(left), len(right)) > _MOST_TOKENS:
         yield False, a, len(old) - tail, c, len(new) - tail
     else:
-        for tag, i, j, k, m in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        for tag, i, j, k, m in difflib.SequenceMatcher(None, left, right).get_opcodes():
             b, d = a + sum(map(len, left[i:j])), c + sum(map(len, right[k:m]))
             yield tag == "equal", a, b, c, d
             a, c = b, d
@@ -171,7 +175,3 @@ def _line_end(text: str, start: int) -> str:
     if at < 0:
         return "\r" if "\r" in text else "\n"
     return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
-
-
-def _line(text: str, position: int) -> int:
-    return text.count("\n" if "\n" in text else "\r", 0, position) + 1

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
+from itertools import islice
 
 from agentcli.core.messages import clean_text
 from agentcli.core.plaintext import visible_text
 
+MOST_COUNTED = 10_000
 _MOST_LISTED = 20
 _MOST_QUOTED = 6
 _MOST_SEARCHED = 20_000
@@ -18,17 +21,24 @@ _MOST_COMPARED = 400
 """Lines that are compared letter by letter when looking for the nearest one; the rest is filtered by cheaper means."""
 _MOST_SHOWN = 30
 _MOST_MARKED = 8
+_MOST_ALIGNED = 400
 _WIDEST = 400
 
 
-def ambiguity(shown: str, text: str, numbers: list[int]) -> str:
+def line_number(text: str, position: int) -> int:
+    return text.count("\n" if "\n" in text else "\r", 0, position) + 1
+
+
+def ambiguity(shown: str, text: str, positions: list[int]) -> str:
     lines = _lines(text)
-    listed = ", ".join(map(str, numbers[:_MOST_LISTED])) + (" and more" if len(numbers) > _MOST_LISTED else "")
+    numbers = [line_number(text, position) for position in positions[:_MOST_LISTED]]
+    listed = ", ".join(map(str, numbers)) + (" and more" if len(positions) > _MOST_LISTED else "")
+    count = f"{len(positions):,}" if len(positions) <= MOST_COUNTED else f"more than {MOST_COUNTED:,}"
     quoted: list[str] = []
     for number in dict.fromkeys(numbers[:_MOST_QUOTED]):
         quoted += ["--", *_numbered(lines, max(0, number - 2), number + 1, widest=160)]
     return (
-        f"old_string occurs {len(numbers)} times in {shown}: lines {listed}. Add surrounding lines to old_string to "
+        f"old_string occurs {count} times in {shown}: lines {listed}. Add surrounding lines to old_string to "
         "make it unique, or set replace_all.\n" + "\n".join(quoted)
     )
 
@@ -92,11 +102,18 @@ def _hint(wanted: list[str], found: list[str]) -> str:
 
 
 def _differences(wanted: list[str], found: list[str], first: int) -> list[str]:
-    marked: list[str] = []
+    marked = list(islice(_marks(wanted[:_MOST_ALIGNED], found[:_MOST_ALIGNED], first), _MOST_MARKED + 1))
+    if not marked:
+        return []
+    more = ["… and more"] if len(marked) > _MOST_MARKED else []
+    return ["Differences, [-only in old_string-] {+only in the file+}:", *marked[:_MOST_MARKED], *more]
+
+
+def _marks(wanted: list[str], found: list[str], first: int) -> Iterator[str]:
     # Blanks at the ends must not keep lines that belong together from being compared with one another.
     left, right = [line.strip() for line in wanted], [line.strip() for line in found]
     last = len(wanted) - 1
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, left, right).get_opcodes():
         paired = min(b - a, d - c)
         for offset in range(paired):
             one, other = wanted[a + offset], found[c + offset]
@@ -104,15 +121,9 @@ def _differences(wanted: list[str], found: list[str], first: int) -> list[str]:
                 continue
             text = _marked(one[:_WIDEST], other[:_WIDEST], open_start=a + offset == 0, open_end=a + offset == last)
             if text:
-                marked.append(f"{first + c + offset}: {text}")
-        marked += [f"only in old_string: {_shown(line[:_WIDEST])}" for line in wanted[a + paired : b]]
-        marked += [
-            f"{first + c + paired + index}: only in the file" for index, _line in enumerate(found[c + paired : d])
-        ]
-    if not marked:
-        return []
-    more = [f"… and {len(marked) - _MOST_MARKED} more"] if len(marked) > _MOST_MARKED else []
-    return ["Differences, [-only in old_string-] {+only in the file+}:", *marked[:_MOST_MARKED], *more]
+                yield f"{first + c + offset}: {text}"
+        yield from (f"only in old_string: {_shown(line[:_WIDEST])}" for line in wanted[a + paired : b])
+        yield from (f"{number}: only in the file" for number in range(first + c + paired, first + d))
 
 
 def _marked(wanted: str, found: str, *, open_start: bool, open_end: bool) -> str:

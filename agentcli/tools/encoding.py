@@ -106,13 +106,8 @@ def _wide(data: bytes) -> Decoded | None:
 def _damaged_utf8(data: bytes) -> Decoded | None:
     """UTF-8 with a few bad bytes, e.g. a log of several programs: clearly more good sequences than bad bytes."""
     text = data.decode("utf-8", "surrogateescape")
-    bad = good = 0
-    for char in text:
-        if char > "\x7f":
-            if "\udc80" <= char <= "\udcff":
-                bad += 1
-            else:
-                good += 1
+    bad = len(text) - len(text.encode("utf-8", "ignore").decode("utf-8"))
+    good = len(text) - bad - len(text.encode("ascii", "ignore"))
     if good < 3 * bad:
         return None
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""

@@ -15,6 +15,9 @@ from agentcli.tools.edit_apply import merged
 from agentcli.tools.encoding import Decoded
 
 
+_LARGEST_COMPARED = 1 << 20
+
+
 class Write(BuiltinTool):
     name = "Write"
     subject = "file_path"
@@ -66,6 +69,8 @@ def _with_line_ends(old: Decoded, content: str) -> str:
         return plain.replace("\n", old.newline)
     if "\n" not in old.text:
         return content
+    if max(len(old.text), len(content)) > _LARGEST_COMPARED:
+        return plain
     # Mixed: a line that stays keeps its own kind, a new one gets the more frequent.
     usual = "\r\n" if old.text.count("\r\n") * 2 > old.text.count("\n") else "\n"
     units = re.findall(r"\r\n|.", old.text, re.DOTALL)
