@@ -274,7 +274,8 @@ GIT_COMMANDS: Mapping[str, Flags] = {
     "cat-file": _flags("ptse"),
     "blame": _flags("clstfnewMC", "L", "porcelain line-porcelain show-email show-name show-number root date= abbrev= since="),
     "shortlog": _flags("nsec", "w", "numbered summary email since= until= author= no-merges all"),
-    "describe": _flags(long="tags all always long contains abbrev= dirty dirty= match= exclude= first-parent exact-match"),
+    # Without --dirty, which writes the index anew.
+    "describe": _flags(long="tags all always long contains abbrev= match= exclude= first-parent exact-match"),
     "stash list": _flags("pn", long=f"{_DIFF} {_HISTORY}", digits=True),
     "stash show": _flags("pu", long=_DIFF),
     "worktree list": _flags("vz", long="porcelain verbose", most=0),

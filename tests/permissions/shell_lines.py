@@ -232,7 +232,7 @@ git --no-pager log -1
 git -C src status
 git -C src log --oneline -3
 git describe --tags
-git describe --always --dirty
+git describe --always
 git grep -n foo
 git merge-base main HEAD
 git rev-list --count HEAD
@@ -884,6 +884,7 @@ git notes add
 git notes
 git shortlog --output=x
 git lg
+git describe --dirty
 cat /proc/self/environ
 cat /proc/1/environ
 cat //proc/1/environ

@@ -1,0 +1,98 @@
+"""Safe lines with something dangerous put into them: none may pass unless it still provably only reads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentcli.permissions.commands import Place, analyse
+from agentcli.permissions.loose import loose_segments, loose_words
+from agentcli.permissions.rules import parse_rule
+from agentcli.permissions.shell import NotPlain, plain_commands
+from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
+
+EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "400"))
+
+ALWAYS_DANGEROUS = [
+    "; rm x", "&& rm x", "|| rm x", "| rm x", "& rm x", "\nrm x\n", "; touch x", "| sh", "| bash", "| xargs rm", "| tee x",
+    " $(rm x) ", " `rm x` ", " > x ", " >> x ", " < x ", " 2> x ", " &> x ", " <(rm x) ", " >(rm x) ", " & ",
+    " $x ", " ${x} ", " $((1)) ", " {a,b} ", " ~/x ", " $'x' ", "\r", "\x00", "\x1b", "; eval x", "; . x", "; cd /", "&& cd ../..",
+    "; x=1", " && x() { ls; }", " && ( ls )", "; if ls; then ls; fi", " |& ls", "; curl x", "; python x", "; find . -delete",
+    "; sed -i s/a/b/ x", "; sort -o x", "; git push", "; ./x", "; /bin/ls", "; 'ls'", "; l\\s", "; cat /proc/self/environ",
+]  # fmt: skip
+"""Appended to a line outside of its quotes, each of these makes it one that has to ask."""
+
+PIECES = ["-o", "-i", "-exec", "-delete", "--output=x", "--pre=sh", "-c", "\\", "'", '"', "$", "`", "(", ")", "{", "}", ";", "&",
+          "|", ">", "<", "\n", "#", "!", "*", "~", "[", "]", "=", " ", "\t", "$(", "<<EOF\n", "\\\n", "rm x", "A=1 ", "é", "\u200b"]  # fmt: skip
+
+safe_lines = st.sampled_from(READ_ONLY)
+
+
+def only_reads(command: str, project: Path) -> bool:
+    parts = analyse(command, Place.of(project, (project,)))
+    return not isinstance(parts, NotPlain) and all(part.only_reads for part in parts)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mutations")
+    (folder / ".git").mkdir()
+    (folder / "src").mkdir()
+    return folder
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(line=safe_lines, insertion=st.sampled_from(ALWAYS_DANGEROUS), more=safe_lines)
+def test_what_is_added_to_a_safe_line_is_seen(project: Path, line: str, insertion: str, more: str) -> None:
+    if "#" in line + more:
+        line = more = "ls"
+    assert not only_reads(f"{line}{insertion}", project)
+    assert not only_reads(f"{line} {insertion} {more}", project)
+    assert not only_reads(f"{more}; {line} {insertion}", project)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(line=safe_lines, bad=st.sampled_from(NOT_PROVEN), joint=st.sampled_from(["; ", " && ", " || ", "\n", " | "]))
+def test_one_bad_part_spoils_the_whole(project: Path, line: str, bad: str, joint: str) -> None:
+    if not bad.strip() or bad.startswith("#") or "#" in line or "dash" in bad or "folder" in bad or "link" in bad:
+        return
+    # These lead out of another tree, or depend on what is piped into them.
+    if "outside" in bad or bad == "ls */" or bad.startswith("xargs"):
+        return
+    assert not only_reads(f"{line}{joint}{bad}", project)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(data=st.data())
+def test_a_line_broken_at_random_never_passes_with_other_programs(project: Path, data: st.DataObject) -> None:
+    """If it passes, every byte of it is words and operators that the strict walk knows, and nothing writes."""
+    line = data.draw(safe_lines)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(line)))
+        line = line[:at] + data.draw(st.sampled_from(PIECES)) + line[at:]
+    parts = analyse(line, Place.of(project, (project,)))
+    if isinstance(parts, NotPlain) or not all(part.only_reads for part in parts):
+        return
+    assert not parse_rule("Bash(rm *)").matches_command(parts[-1].command.text)
+    assert all(part.inner[0] != "rm" for part in parts)
+    assert all(redirection.kind == "harmless" for part in parts for redirection in part.command.redirections)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(text=st.text(st.sampled_from(" abrm'\"\\$`(){};&|<>\n#!*~[]=-/.x1"), max_size=40))
+def test_no_text_makes_the_walks_fail(text: str) -> None:
+    plain_commands(text)
+    loose_segments(text)
+    loose_words(text)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(before=safe_lines, after=safe_lines, joint=st.sampled_from(["; ", " && ", "\n", " | ", " & "]))
+def test_a_deny_rule_finds_its_command_among_others(before: str, after: str, joint: str) -> None:
+    if "#" in before:
+        return
+    assert parse_rule("Bash(rm *)").matches_somewhere(f"{before}{joint}rm -rf x{joint}{after}")
