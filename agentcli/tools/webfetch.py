@@ -80,6 +80,14 @@ class WebFetch(BuiltinTool):
         address = _address(input)
         return address if isinstance(address, str) else None
 
+    def preview(self, input: Json, context: ToolContext) -> Json | None:
+        """For the dialog: where it really goes, and whether that is in one's own network."""
+        address = _address(input)
+        if isinstance(address, str):
+            return None
+        shown = {"url": address.text, "host": address.host, "private": address.is_private}
+        return {"kind": "fetch", **shown, "prompt": plain_text(input["prompt"])}
+
     async def run(
         self, input: Json, context: ToolContext, signal: AbortSignal
     ) -> AsyncGenerator[Progress | Output, None]:
