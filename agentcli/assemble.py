@@ -127,6 +127,21 @@ def settings_for(options: Options) -> Settings:
     return _Assembly(options).settings
 
 
+@frozen
+class Rights:
+    """What decides about calls, without a model and a session."""
+
+    policy: Policy
+    registry: Registry
+    context: ToolContext
+    notices: tuple[str, ...] = ()
+
+
+def rights_for(options: Options) -> Rights:
+    """The rules that an engine with these options would go by; for `agentcli permissions`."""
+    return _Assembly(options).rights()
+
+
 class _Assembly:
     """The steps of `build_engine`, sharing what each finds out."""
 
@@ -215,6 +230,12 @@ class _Assembly:
                 commands=command_names(),
             )
         )
+
+    def rights(self) -> Rights:
+        registry = self._registry()
+        policy = self._policy(registry)
+        context = ToolContext(cwd=self.cwd, working_dirs=self.working_dirs, environ=child_environment(self.environ))
+        return Rights(policy, registry, context, tuple(notice.text for notice in self.notices))
 
     # ------------------------------------------------------------------------------------------ tools and permission
 

@@ -17,6 +17,7 @@ from typer.completion import get_completion_inspect_parameters
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from agentcli.cli import permissions as cli_permissions
 from agentcli.cli.flags import COMMANDS, COMPLETE_VARIABLE, FLAGS, GROUPS, Flag
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
@@ -32,6 +33,10 @@ agentcli -p PROMPT answers one prompt; what is piped into standard input is adde
 _EPILOG = (
     "Exit codes: 0 success, 1 the run ended in an error, 2 wrong usage, 75 a failure worth trying again later, "
     "130 interrupted, 143 terminated."
+)
+_TEST_HELP = (
+    "What would be decided about COMMAND, part by part, and by which rule of which file. Nothing is run. "
+    "Exit codes: 0 allowed, 3 it would be asked about, 4 denied."
 )
 
 
@@ -67,6 +72,10 @@ def build_app() -> typer.Typer:
     sessions.command("list", help="The sessions of this folder, newest first.")(sessions_list)
     sessions.callback(invoke_without_command=True)(_list_by_default)
     app.add_typer(sessions, name="sessions")
+    permissions = typer.Typer(help=COMMANDS["permissions"], rich_markup_mode=None, no_args_is_help=True)
+    permissions.command("test", help=_TEST_HELP)(cli_permissions.test)
+    permissions.command("list", help="The rules in force, each with where it is from.")(cli_permissions.list_rules)
+    app.add_typer(permissions, name="permissions")
     return app
 
 

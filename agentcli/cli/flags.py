@@ -313,6 +313,7 @@ BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
 COMMANDS = {
     "config": "Show each setting with where it came from.",
     "sessions": "List the stored sessions.",
+    "permissions": "Say what the permission rules decide about a command, and why.",
     "trust": "Look at what a folder's own settings would do, and trust them.",
     "completion": "Print the completion script for a shell.",
 }

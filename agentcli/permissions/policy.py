@@ -323,7 +323,7 @@ class Policy:
     def _asked_about(self, command: str, call: _Call) -> Decision:
         verdicts = self.verdicts(command, call)
         first = next(verdict for verdict in verdicts if not verdict.allowed)
-        where = f" (in `{first.text}`)" if len(verdicts) > 1 else ""
+        where = f" (in `{first.text}`)" if len(verdicts) > 1 and first.text not in first.clause else ""
         return Decision("ask", f"asked because {first.clause}{where}", details=self._details(call))
 
     def _details(self, call: _Call) -> tuple[str, ...]:

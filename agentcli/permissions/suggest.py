@@ -49,7 +49,9 @@ def for_need(tool_name: str, need: Need) -> list[str]:
         if not host:
             return [tool_name]
         return [f"{tool_name}({'private' if is_private_host(host) else 'domain'}:{host})"]
-    return [tool_name]
+    # Of these each name is something else to allow.
+    named = tool_name in ("Task", "Agent", "Skill") and need.target
+    return [f"{tool_name}({need.target})" if named else tool_name]
 
 
 def for_part(tool_name: str, part: Part) -> list[str]:
