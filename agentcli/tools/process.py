@@ -142,7 +142,8 @@ class Child:
         if not self.signal_group(signal.SIGTERM):
             await asyncio.wait({self._exit})
             return False
-        if await self.wait(grace):
+        # The rest of a sandbox dies with its first process, and stays in the group until somebody else reaps it.
+        if await self.wait(grace) and self.terminate is None:
             await self._rest_gone(REST_GRACE)
         self.signal_group(signal.SIGKILL)
         await asyncio.wait({self._exit})
