@@ -59,6 +59,12 @@ class Snapshot:
     """Folders with nothing in them: a tree cannot hold those."""
     uncovered: Mapping[str, str] = field(default_factory=dict)
     """Files without a copy (too large, unreadable), with a stamp that changes when they do."""
+    nested: frozenset[str] = frozenset()
+    """Repositories inside, whose files are not part of this snapshot."""
+
+    def is_foreign(self, path: str) -> bool:
+        """Whether a path belongs to a repository inside."""
+        return any(path == name or path.startswith(f"{name}/") for name in self.nested)
 
 
 class SnapshotError(Exception):

@@ -67,13 +67,21 @@ class Git:
     index: Path
 
     async def run(
-        self, *arguments: str, input: bytes = b"", seconds: float, settings: Sequence[str] = (), cut: int | None = None
+        self,
+        *arguments: str,
+        input: bytes = b"",
+        seconds: float,
+        settings: Sequence[str] = (),
+        cut: int | None = None,
+        fine: tuple[int, ...] = (0,),
     ) -> bytes:
         """The output. Raises `SnapshotError`. With `cut` output beyond that many bytes is dropped, else it is an error.
 
         When this returns or raises, the process has ended.
         """
-        command = [self.program, "--literal-pathspecs", "--no-pager"]
+        command = [self.program, "--no-pager"]
+        if arguments[0] != "check-ignore":  # It refuses the option.
+            command.append("--literal-pathspecs")
         for setting in (*_SETTINGS, *settings):
             command += ["-c", setting]
         try:
@@ -88,7 +96,7 @@ class Git:
             raise SnapshotError(f"git took longer than {seconds:g} seconds") from error
         finally:
             await _end(process, work)
-        if process.returncode != 0 and cut is None:
+        if process.returncode not in fine and cut is None:
             said = errors.decode("utf-8", "replace").strip().splitlines()
             raise SnapshotError(f"git {arguments[0]} failed: {said[-1][:300] if said else process.returncode}")
         return output

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
@@ -55,6 +55,9 @@ class _Open:
     prompt_id: str
     record: Submission | None = None
     forced: dict[str, set[str]] = field(default_factory=dict)
+    """By folder, the files that calls have named: they are kept even when they are ignored."""
+    settled: set[str] = field(default_factory=set)
+    """Those of them that the first snapshot is known to have if it can."""
 
 
 class History:
@@ -89,11 +92,35 @@ class History:
         self._note_target(input, cwd, roots, opened, journal)
         snapshots = await self._take([*roots, *(Path(root) for root in record.before)], opened, record)
         fresh = {root: snapshot for root, snapshot in snapshots.items() if root not in record.before}
+        if record.before:
+            fresh |= await self._amended(record, snapshots, opened)
+            for root in fresh.keys() - record.before.keys() - {str(root) for root in roots}:
+                journal.note_missed(record, f"{root} was made meanwhile and is a repository of its own: it stays.")
         if fresh:
             await in_thread(lambda: journal.note_before(record, fresh))
         trees = {root: snapshot.tree for root, snapshot in snapshots.items()}
         await in_thread(lambda: journal.note_call(record, call_id, trees))
         self._start_pruning()
+
+    async def _amended(self, record: Submission, now: Roots, opened: _Open) -> Roots:
+        """An ignored file that is first named by a later call was no part of the first snapshot: it is added to it as
+        it is now. Else an undo would take it for a new one and remove it."""
+        amended: Roots = {}
+        for root, paths in opened.forced.items():
+            was = record.before.get(root)
+            if was is None or root not in now or now[root].tree == was.tree:
+                continue
+            shadow = await self._shadow(Path(root))
+            wanted = sorted(paths - opened.settled)
+            opened.settled |= paths
+            missing = set(wanted) - (await shadow.entries(was.tree, wanted)).keys()
+            hidden = sorted(await shadow.ignored(sorted(missing)))
+            entries = await shadow.entries(now[root].tree, hidden)
+            if entries:
+                tree = await shadow.with_entries(was.tree, entries)
+                await in_thread(lambda shadow=shadow, tree=tree: shadow.hold(self._place.session_id, tree))  # type: ignore[misc]
+                amended[root] = replace(was, tree=tree)
+        return amended
 
     async def end(self) -> None:
         """The submission is over: what changes from here on is the person's."""
@@ -106,6 +133,8 @@ class History:
     async def _end(self, opened: _Open, record: Submission) -> None:
         journal = await self._journal_read()
         after = await self._take([Path(root) for root in record.before], opened, record)
+        for root in after.keys() - record.before.keys():
+            journal.note_missed(record, f"{root} was made meanwhile and is a repository of its own: it stays.")
         after = {root: after.get(root, record.before[root]) for root in record.before}
         await in_thread(lambda: journal.note_after(record, after))
 
@@ -136,6 +165,8 @@ class History:
         changes = []
         for shadow, before, after in await self._span(whole_session):
             for path, one in sorted((await shadow.compare(before.tree, after.tree, numbers=True)).items()):
+                if before.is_foreign(path):
+                    continue
                 kind = "modified" if one.before.exists and one.after.exists else "deleted"
                 if not one.before.exists:
                     kind = "added"
@@ -178,7 +209,7 @@ class History:
             if now_wanted == now_expected:
                 continue
             shadow = await self._shadow(Path(root))
-            await undoing.folder(shadow, now_expected, now_wanted, self._place.patience)
+            await undoing.folder(shadow, now_expected, now_wanted, was, self._place.patience)
         await in_thread(lambda: journal.note_undone(target, not again))
         return undoing.report(() if again else target.missed)
 

@@ -127,13 +127,23 @@ class Journal:
 
 def _roots_to_json(roots: Mapping[str, Snapshot]) -> dict[str, Any]:
     return {
-        root: {"tree": snapshot.tree, "empty": sorted(snapshot.empty), "uncovered": dict(snapshot.uncovered)}
+        root: {
+            "tree": snapshot.tree,
+            "empty": sorted(snapshot.empty),
+            "uncovered": dict(snapshot.uncovered),
+            "nested": sorted(snapshot.nested),
+        }
         for root, snapshot in roots.items()
     }
 
 
 def _roots_from_json(data: Mapping[str, Any]) -> Roots:
     return {
-        root: Snapshot(str(one["tree"]), frozenset(one.get("empty", ())), dict(one.get("uncovered", {})))
+        root: Snapshot(
+            str(one["tree"]),
+            frozenset(one.get("empty", ())),
+            dict(one.get("uncovered", {})),
+            frozenset(one.get("nested", ())),
+        )
         for root, one in data.items()
     }

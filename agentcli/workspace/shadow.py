@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,6 +31,7 @@ _AT_ONCE = 5_000
 _MOST_PATHSPECS = 200
 _MOST_MODES = 10_000
 _BLOBS_AT_ONCE = 20
+_USUAL_SECONDS = 60.0
 _ATTRIBUTES = "* -text -ident -filter -working-tree-encoding !eol !diff !merge\n"
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tfilemode = true\n"
 
@@ -67,6 +68,8 @@ class Shadow:
         self._leave_out = leave_out
         self._last_tree: str | None = None
         self._modes: dict[str, int] = {}
+        self._named: set[str] = set()
+        """Ignored files in the index because a call named them; from then on git sees their changes by itself."""
 
     # ------------------------------------------------------------------------------------------------- snapshots
 
@@ -102,29 +105,36 @@ class Shadow:
 
     async def take(self, seconds: float, forced: Iterable[str] = ()) -> Snapshot:
         """The folder as it is now. `forced` are paths to keep even when they are ignored. Raises `SnapshotError`."""
-        async with _deadline(seconds):
-            listed = await self._listed()
-            folders = await in_thread(lambda: sort_folders(self.root, self._ours(listed.folders)))
-            new = list(listed.others)
-            if folders.filled:
-                narrow = folders.filled if len(folders.filled) <= _MOST_PATHSPECS else []
-                found = parse_listing(await self._list("--", *narrow))
-                new = sorted({*new, *found.others})
-                folders.nested += [name for name in found.folders if name not in folders.nested]
-            new = [*self._ours(new), *forced]
-            files = await in_thread(lambda: sort_files(self.root, new, listed.changed, listed.removed))
-            tracked = _entries(self._git.index)
-            if tracked + len(new) > MOST_FILES:
-                raise SnapshotError(f"the folder holds more than {MOST_FILES:,} files")
-            if files.add or files.remove or self._last_tree is None:
-                await self._update(files.add, files.remove)
-                self._last_tree = await self._written_tree()
-            if folders.filled and files.add:
-                # Only now that their siblings are known are empty folders inside new ones listed by themselves.
-                again = parse_listing(await self._list("--directory"))
-                folders.empty = (await in_thread(lambda: sort_folders(self.root, self._ours(again.folders)))).empty
-            self.nested = folders.nested
-            return Snapshot(self._last_tree, frozenset(folders.empty), files.uncovered)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._take(forced)
+        except TimeoutError as error:
+            raise SnapshotError(f"it took longer than {seconds:g} seconds") from error
+
+    async def _take(self, forced: Iterable[str]) -> Snapshot:
+        listed = await self._listed()
+        folders = await in_thread(lambda: sort_folders(self.root, self._ours(listed.folders)))
+        new = list(listed.others)
+        if folders.filled:
+            narrow = folders.filled if len(folders.filled) <= _MOST_PATHSPECS else []
+            found = parse_listing(await self._list("--", *narrow))
+            new = sorted({*new, *found.others})
+            folders.nested += [name for name in found.folders if name not in folders.nested]
+        named = [path for path in forced if path not in self._named]
+        new = [*self._ours(new), *named]
+        files = await in_thread(lambda: sort_files(self.root, new, listed.changed, listed.removed))
+        if _entries(self._git.index) + len(new) > MOST_FILES:
+            raise SnapshotError(f"the folder holds more than {MOST_FILES:,} files")
+        if files.add or files.remove or self._last_tree is None:
+            await self._update(files.add, files.remove)
+            self._last_tree = await self._written_tree()
+            self._named = (self._named | {path for path in named if path in files.add}) - set(files.remove)
+        if folders.filled and files.add:
+            # Only now that their siblings are known are empty folders inside new ones listed by themselves.
+            again = parse_listing(await self._list("--directory"))
+            folders.empty = (await in_thread(lambda: sort_folders(self.root, self._ours(again.folders)))).empty
+        self.nested = folders.nested
+        return Snapshot(self._last_tree, frozenset(folders.empty), files.uncovered, frozenset(folders.nested))
 
     async def _listed(self) -> Listed:
         listed = parse_listing(await self._list("-m", "-d", "--directory"))
@@ -238,6 +248,46 @@ class Shadow:
                 for (path, entry), content in zip(part, contents, strict=True)
             ]
 
+    async def entries(self, tree: str, paths: Sequence[str]) -> dict[str, Entry]:
+        """These paths as they are in a tree; those that are not in it are left out."""
+        if tree == EMPTY_TREE or not paths:
+            return {}
+        output = await self._run("ls-tree", "-z", "--full-tree", tree, "--", *paths)
+        found = {}
+        for row in output.split(b"\0"):
+            about, tab, name = row.partition(b"\t")
+            if tab and about.split(b" ")[1] == b"blob":
+                mode, _kind, oid = about.decode().split(" ")
+                found[os.fsdecode(name)] = Entry(mode, oid)
+        return found
+
+    async def with_entries(self, tree: str, entries: Mapping[str, Entry]) -> str:
+        """A tree that has these paths too."""
+        index = self.place / f"{self._git.index.name}.amended"
+        git = replace(self._git, folder=self._git.work_tree, index=index)
+        rows = b"".join(
+            f"{entry.mode} {entry.oid}\t".encode() + os.fsencode(path) + b"\0" for path, entry in entries.items()
+        )
+        try:
+            await git.run("read-tree", tree, seconds=_USUAL_SECONDS)
+            await git.run("update-index", "-z", "--index-info", input=rows, seconds=_USUAL_SECONDS)
+            return (await git.run("write-tree", seconds=_USUAL_SECONDS)).decode().strip()
+        finally:
+            await in_thread(lambda: index.unlink(missing_ok=True))
+
+    async def ignored(self, paths: Sequence[str]) -> set[str]:
+        """Which of these the ignore files leave out, as they are now. All of them, where git cannot tell."""
+        if not paths:
+            return set()
+        try:
+            # With the dot in front no name is taken for a pattern.
+            input = _joined(f"./{path}" for path in paths)
+            arguments = ("check-ignore", "-z", "--stdin", "--no-index")
+            output = await self._git.run(*arguments, input=input, seconds=_USUAL_SECONDS, fine=(0, 1))
+        except SnapshotError:
+            return set(paths)
+        return {os.fsdecode(name).removeprefix("./") for name in output.split(b"\0") if name}
+
     async def tidy(self, seconds: float) -> None:
         await self._git.run("gc", "--quiet", "--prune=2.days.ago", seconds=seconds)
 
@@ -245,11 +295,10 @@ class Shadow:
         self, *arguments: str, input: bytes = b"", settings: Sequence[str] = (), cut: int | None = None,
         limited: bool = True,
     ) -> bytes:  # fmt: skip
-        seconds = 60.0
         try:
             if not limited:
-                return await self._git.run(*arguments, input=input, seconds=seconds, cut=1 << 30)
-            return await self._git.run(*arguments, input=input, seconds=seconds, settings=settings, cut=cut)
+                return await self._git.run(*arguments, input=input, seconds=_USUAL_SECONDS, cut=1 << 30)
+            return await self._git.run(*arguments, input=input, seconds=_USUAL_SECONDS, settings=settings, cut=cut)
         finally:
             # A process that was killed leaves its lock; the index is ours alone.
             _unlock(self._git.index)
@@ -324,15 +373,6 @@ def _blobs(output: bytes) -> list[bytes]:
         contents.append(output[end + 1 : end + 1 + size])
         place = end + size + 2
     return contents
-
-
-@contextlib.asynccontextmanager
-async def _deadline(seconds: float) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError as error:
-        raise SnapshotError(f"it took longer than {seconds:g} seconds") from error
 
 
 async def in_thread(work: Callable[[], T]) -> T:

@@ -14,6 +14,7 @@ from agentcli.workspace.restore import Plan, Restoring, parents
 from agentcli.workspace.shadow import Entry, Shadow, in_thread
 
 _CHANGED = "it was changed since"
+_IGNORED = "it is ignored, so whether it was there before is not known"
 _NO_COPY = "it is too large or unreadable, so no copy was kept"
 
 
@@ -24,8 +25,10 @@ class Undoing:
     deleted: list[str] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
 
-    async def folder(self, shadow: Shadow, left: Snapshot, wanted: Snapshot, seconds: float) -> None:
-        """Take one folder from the state `left` to the state `wanted`. Raises `SnapshotError` before any change."""
+    async def folder(self, shadow: Shadow, left: Snapshot, wanted: Snapshot, before: Snapshot, seconds: float) -> None:
+        """Take one folder from the state `left` to the state `wanted`, one of which is `before`.
+
+        Raises `SnapshotError` before any change."""
         if not (await shadow.holds(left.tree) and await shadow.holds(wanted.tree)):
             raise SnapshotError(f"the copies of {shadow.root} are too old and were thrown away")
         now = await shadow.take(seconds)
@@ -34,6 +37,8 @@ class Undoing:
         write: dict[str, Entry] = {}
         remove: list[str] = []
         for path, one in (await shadow.compare(left.tree, wanted.tree)).items():
+            if before.is_foreign(path):
+                continue
             if path in left.uncovered or path in wanted.uncovered:
                 kept[path] = _NO_COPY
             elif path in since and (since[path].after == one.after):
@@ -48,12 +53,28 @@ class Undoing:
             if path in wanted.uncovered and wanted.uncovered[path] != stamp:
                 kept[path] = _NO_COPY
         restoring = Restoring(shadow.root)
+        unsure = await self._unsure(shadow, restoring, write, remove)
+        kept |= dict.fromkeys(unsure, _IGNORED)
+        remove = [path for path in remove if path not in unsure]
         await self._apply(shadow, restoring, left, wanted, write, remove)
         kept |= restoring.problems
         where = shadow.root
         self.restored += [str(where / path) for path in sorted(write) if path not in restoring.problems]
         self.deleted += [str(where / path) for path in sorted(remove) if path not in restoring.problems]
         self.kept += [Kept(str(where / path), reason) for path, reason in sorted(kept.items())]
+
+    async def _unsure(
+        self, shadow: Shadow, restoring: Restoring, write: dict[str, Entry], remove: list[str]
+    ) -> set[str]:
+        """Files to remove that the old ignore files leave out: no snapshot could see whether they were there before.
+
+        To find out, the old ignore files are put back first."""
+        rules = {path: entry for path, entry in write.items() if path.rpartition("/")[2] == ".gitignore"}
+        if not rules or not remove:
+            return set()
+        async for files in shadow.old_files(rules):
+            await in_thread(lambda files=files: restoring.write(files))  # type: ignore[misc]
+        return await shadow.ignored(remove)
 
     async def _apply(
         self, shadow: Shadow, restoring: Restoring, left: Snapshot, wanted: Snapshot, write: dict[str, Entry],

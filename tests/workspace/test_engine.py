@@ -101,7 +101,7 @@ async def test_a_submission_that_was_aborted_can_be_undone(project: Path) -> Non
         async for event in events:
             if isinstance(event, ev.ToolStarted) and event.name == "Bash":
                 engine.abort()
-        await engine.undo()
+        assert (await engine.undo()).done
     assert sorted(path.name for path in project.iterdir()) == ["a.txt"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -326,3 +327,70 @@ def state_of_without_pipe(folder: Path) -> object:
     found = state_of(folder)
     os.mkfifo(folder / "pipe")
     return found
+
+
+async def test_an_ignored_file_that_a_later_call_changes_is_put_back_and_not_removed(
+    project: Path, tmp_path: Path
+) -> None:
+    (project / ".gitignore").write_text(".env\nmade.env\n")
+    (project / ".env").write_text("KEY=1\n")
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "src" / "app.py").write_text("2")
+            await work.before(file_path=".env")
+            (project / ".env").write_text("KEY=2\n")
+            await work.before(file_path=".env")
+            (project / ".env").write_text("KEY=3\n")
+            await work.before(file_path="made.env")
+            (project / "made.env").write_text("new")
+        report = await work.history.undo()
+        assert report.kept == ()
+        assert (project / ".env").read_text() == "KEY=1\n"
+        assert not (project / "made.env").exists()
+        await work.history.redo()
+        assert (project / ".env").read_text() == "KEY=3\n"
+
+
+async def test_a_file_that_was_ignored_before_is_not_removed_because_the_ignore_file_changed(
+    project: Path, tmp_path: Path
+) -> None:
+    (project / ".gitignore").write_text("data/\n*.log\n")
+    (project / "data").mkdir()
+    (project / "data" / "precious").write_text("years of work")
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / ".gitignore").write_text("*.log\n")
+            (project / "new.txt").write_text("x")
+            (project / "data" / "precious").write_text("changed")
+        report = await work.history.undo()
+    assert (project / "data" / "precious").exists()
+    assert not (project / "new.txt").exists()
+    assert (project / ".gitignore").read_text() == "data/\n*.log\n"
+    assert [(Path(kept.path).name, "ignored" in kept.reason) for kept in report.kept] == [("precious", True)]
+
+
+async def test_a_repository_inside_that_loses_its_git_folder_keeps_its_files(project: Path, tmp_path: Path) -> None:
+    nested = project / "vendor"
+    nested.mkdir()
+    (nested / "a.c").write_text("1")
+    subprocess.run(["git", "init", "-q", str(nested)], check=True)
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            shutil.rmtree(nested / ".git")
+            (nested / "a.c").write_text("2")
+        changes = await work.history.changes()
+        await work.history.undo()
+    assert (nested / "a.c").read_text() == "1"
+    assert [Path(one.path).name for one in changes] == ["a.c"]
+
+
+async def test_a_repository_that_was_made_meanwhile_stays_and_is_named(project: Path, tmp_path: Path) -> None:
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "src" / "app.py").write_text("2")
+            subprocess.run(["git", "init", "-q", str(project / "clone")], check=True)
+            (project / "clone" / "x").write_text("x")
+        report = await work.history.undo()
+    assert f"{project}/clone was made meanwhile and is a repository of its own: it stays." in report.text
+    assert (project / "clone" / "x").exists()
+    assert (project / "src" / "app.py").read_text() == "print(1)\n"
