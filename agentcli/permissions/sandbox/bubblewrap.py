@@ -33,7 +33,7 @@ from agentcli.permissions.sandbox.probe import Ability
 from agentcli.permissions.sandbox.protected import Protection, protection, repositories
 from agentcli.permissions.sandbox.secrets import VARIABLES
 
-_HIDDEN = (Path("/run"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - hidden, not used
+_HIDDEN = (Path("/run"), Path("/tmp"))  # noqa: S108 - hidden, not used
 """Where programs outside keep sockets that do anything for whoever asks: session buses, tmux, container engines."""
 _NEEDED_IN_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers", "/run/systemd/resolve")
 _PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
@@ -70,7 +70,11 @@ class BubblewrapLauncher:
         return BubblewrapLauncher(replace(self._rules, working_dirs=tuple(working_dirs)), self._ability, self._places)
 
     def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch:
-        """Raises OSError when there is no place for the session's private folder."""
+        """Raises OSError when there is no place for the session's private folder.
+
+        To be started in a session of its own, without a terminal: a second one in here would cost 1.5 ms, and a
+        terminal that a command can reach is a keyboard it can type on.
+        """
         if self._is_excluded(arguments):
             return Launch(tuple(arguments), environ)
         session = self._session_folder()
@@ -121,7 +125,7 @@ class BubblewrapLauncher:
     def _namespaces(self) -> tuple[str, ...]:
         rules, ability = self._rules, self._ability
         return (
-            *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--new-session"),
+            *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent"),
             *ability.privileges,
             *(() if rules.network else ("--unshare-net",)),
             *(ability.lockdown if rules.strict else ()),
@@ -137,10 +141,7 @@ class BubblewrapLauncher:
         for folder in (*_needed_in_run(), *(path for path in shown if path.is_relative_to("/run"))):
             made += _bind(folder, writable=False)
         made += ["--remount-ro", "/run"]
-        for folder in _HIDDEN[1:]:
-            if folder.is_dir() and not folder.is_symlink():
-                made += ["--bind", str(own), str(folder)]
-        made += _bind(own, writable=True)
+        made += ["--bind", str(own), "/tmp", *_bind(own, writable=True)]  # noqa: S108 - a folder of ours in its place
         for folder in shown:
             if not folder.is_relative_to("/run"):
                 made += _bind(folder, writable=False)

@@ -63,7 +63,7 @@ class Masks:
 
 
 def find_masks(rules: SandboxRules) -> Masks:
-    wanted = [*rules.own_folders, *rules.deny_read, *map(Path, SYSTEM)]
+    wanted = [*rules.own_folders, *rules.deny_read, *(Path(name) for name in SYSTEM if os.geteuid() == 0)]
     emptied: list[Path] = []
     if rules.home is not None:
         wanted += [rules.home / name for name in UNREADABLE]

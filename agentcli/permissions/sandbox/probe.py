@@ -93,7 +93,7 @@ def _privileges() -> list[tuple[str, ...]]:
 def _attempt(program: str, arguments: tuple[str, ...]) -> str:
     """Empty if it works."""
     base = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--unshare-ipc")
-    tail = ("--unshare-uts", "--tmpfs", "/run", "--new-session", "--die-with-parent", "--", "/bin/sh", "-c", ":")
+    tail = ("--unshare-uts", "--tmpfs", "/run", "--die-with-parent", "--", "/bin/sh", "-c", ":")
     try:
         done = subprocess.run(  # noqa: S603 - our own arguments
             (program, *base, *arguments, *tail),
@@ -101,6 +101,7 @@ def _attempt(program: str, arguments: tuple[str, ...]) -> str:
             capture_output=True,
             env={"PATH": os.defpath},
             timeout=_SECONDS,
+            start_new_session=True,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -75,7 +75,7 @@ UNREADABLE: tuple[str, ...] = (
 EMPTY: tuple[str, ...] = (".netrc", ".npmrc", ".pypirc", ".yarnrc.yml", ".docker/config.json", ".config/pip/pip.conf")
 """These hold settings beside their secrets, and programs give up when they may not open them: they look empty."""
 
-SYSTEM: tuple[str, ...] = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-", "/etc/sudoers.d")
+SYSTEM: tuple[str, ...] = ("/etc/shadow", "/etc/shadow-", "/etc/ssh")
 """Readable by root only, which is who works in many containers."""
 
 VARIABLES: tuple[str, ...] = (
