@@ -67,7 +67,7 @@ class Problem:
     """For the model: what happened, then what to do."""
     summary: str
     connected: bool = True
-    """False: nothing answered there at all, so another way to it may be tried."""
+    """False: nothing answered there that could be talked to, so another way to it may be tried."""
 
 
 @frozen
@@ -115,7 +115,7 @@ class Fetcher:
             answer = await self._reach(address, environ, reaches)
             if not isinstance(answer, Moved):
                 return answer
-            target = parse_web_address(urljoin(address.text, answer.url))
+            target = _joined(address, answer.url)
             if isinstance(target, str):
                 shown = plain_line(answer.url)
                 return Problem(f"{address.text} redirects to {shown!r}, which cannot be fetched: {target}", "redirect")
@@ -207,6 +207,13 @@ def is_same_place(before: WebAddress, after: WebAddress) -> bool:
     if (before.scheme, before.port) == (after.scheme, after.port):
         return True
     return (before.scheme, before.port, after.scheme, after.port) == ("http", 80, "https", 443)
+
+
+def _joined(address: WebAddress, location: str) -> WebAddress | str:
+    try:
+        return parse_web_address(urljoin(address.text, location))
+    except ValueError:
+        return "That is not a URL."
 
 
 def proxy_for(address: WebAddress, environ: Mapping[str, str]) -> str | None:
@@ -331,7 +338,7 @@ def _problem(error: Exception, address: WebAddress, route: _Route) -> Problem:
     if any(isinstance(item, ssl.SSLError) for item in causes):
         reason = next((getattr(item, "verify_message", "") for item in causes if hasattr(item, "verify_message")), "")
         text = f"The secure connection to {host} failed: {plain_line(reason) or 'TLS error'}. It was not fetched."
-        return Problem(text, "TLS error")
+        return Problem(text, "TLS error", connected=False)
     if isinstance(error, httpx2.ProxyError | ImportError):
         return Problem(f"The proxy for {host} did not let this through: {plain_line(str(error))}.", "proxy error")
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout) or (

@@ -171,6 +171,8 @@ async def test_the_cache_is_bounded(tmp_path: Path) -> None:
         (Answer(b"x", headers={"content-encoding": "br"}), "encoding 'br'"),
         (Answer(b"not gzip", headers={"content-encoding": "gzip"}), "cannot be decompressed"),
         (redirect("ftp://example.com/x"), "cannot be fetched"),
+        (redirect("http://[bad/"), "cannot be fetched"),
+        (redirect("http://user:pass@127.0.0.1/"), "cannot be fetched"),
         (redirect("/loop"), "redirects more than 5 times"),
     ],
 )
