@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agentcli.core.abort import AbortReason
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.events import Event, PermissionRequested, Result
-from agentcli.core.messages import Json
+from agentcli.core.messages import Json, TextBlock
 from agentcli.core.permission import Answer
 from agentcli.headless.debug import DebugLog
 from agentcli.headless.input import BadLine, ControlLine, Prompt, UserLine, parse_line
@@ -58,12 +58,12 @@ class Conversation:
 
     def _work(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """The events of a prompt, or of a slash command in its place."""
-        if isinstance(prompt, str) and prompt.lstrip().startswith("/"):
-            from agentcli.commands.run import parse, run_command
+        command = _command(prompt)
+        if command is None:
+            return self._engine.submit(prompt)
+        from agentcli.commands.run import run_command
 
-            if (command := parse(prompt)) is not None:
-                return run_command(self._engine, *command)
-        return self._engine.submit(prompt)
+        return run_command(self._engine, *command)
 
     async def _show(self, event: Event) -> None:
         if self._debug is not None:
@@ -111,7 +111,8 @@ class Conversation:
             self._prompts.put_nowait(None)
 
     def _take(self, prompt: Prompt) -> None:
-        if self.submitting and self._prompts.empty() and self._engine.running:
+        # A command is not for the model: it waits for the submission's end.
+        if self.submitting and self._prompts.empty() and self._engine.running and _command(prompt) is None:
             self._engine.enqueue(prompt)
         else:
             self._prompts.put_nowait(prompt)
@@ -125,3 +126,15 @@ class Conversation:
             text = f"agentcli does not know the control request {request.subtype!r}."
             response |= {"subtype": "error", "error": text}
         return {"type": "control_response", "response": response}
+
+
+def _command(prompt: Prompt) -> tuple[str, str] | None:
+    """The slash command that a prompt is: its name and arguments."""
+    if not isinstance(prompt, str):
+        block = prompt[0] if len(prompt) == 1 else None
+        prompt = block.text if isinstance(block, TextBlock) else ""
+    if not prompt.lstrip().startswith("/"):
+        return None
+    from agentcli.commands.run import parse
+
+    return parse(prompt)

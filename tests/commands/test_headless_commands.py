@@ -1,0 +1,97 @@
+"""Slash commands in headless runs: `agentcli -p "/undo"` and commands among the lines of stream-json."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.assemble import Options
+from agentcli.core.messages import Json
+from agentcli.core.permission import PermissionMode
+from agentcli.headless.run import run
+from agentcli.headless.settings import HeadlessSettings
+from agentcli.headless.streams import Streams
+from tests.support.scripts import call, provider_on, reply, transport_for
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+def headless(project: Path, *replies: Json | str, stdin: str = "", **settings: Any) -> tuple[int, str, str]:
+    """A whole run: its exit code, standard output and standard error."""
+    options = Options(
+        cwd=project,
+        environ={"PATH": os.environ["PATH"], "HOME": str(project.parent)},
+        provider=provider_on(transport_for(*replies)),
+        permission_mode=PermissionMode.BYPASS,
+        settings='{"sandbox": {"mode": "off"}}',
+        continue_latest=settings.pop("goes_on", False),
+    )
+    names = [project.parent / name for name in ("in", "out", "err")]
+    names[0].write_text(stdin)
+    opened = [os.open(names[0], os.O_RDONLY)]
+    opened += [os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) for name in names[1:]]
+    try:
+        code = run(options, HeadlessSettings(**settings), Streams(*opened))
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return code, names[1].read_text(), names[2].read_text()
+
+
+WRITES = reply(call("Write", file_path="new.txt", content="x\n"))
+
+
+def test_a_command_prints_its_answer_and_exits_by_its_result(project: Path) -> None:
+    assert headless(project, WRITES, "Done.", prompt="write it")[0] == 0
+    code, out, err = headless(project, prompt="/diff", goes_on=True)
+    assert (code, out.splitlines()[:2], err) == (
+        0,
+        ["1 file changed by the last prompt:", "  A new.txt  +1 −0"],
+        "",
+    )
+    code, out, err = headless(project, prompt="/undo", goes_on=True)
+    assert (code, out, err) == (0, "Undid the changes of “write it”: 1 file removed.\n  D new.txt\n", "")
+    assert not (project / "new.txt").exists()
+    code, out, err = headless(project, prompt="/undo", goes_on=True)
+    assert (code, out, err) == (1, "", "agentcli: There is nothing more to undo in this session.\n")
+    assert headless(project, prompt="/redo", goes_on=True)[0] == 0
+    assert (project / "new.txt").read_text() == "x\n"
+
+
+def test_a_command_in_json_is_one_result(project: Path) -> None:
+    code, out, _err = headless(project, prompt="/help", output_format="json")
+    frame = json.loads(out)
+    assert (code, frame["type"], frame["is_error"], frame["num_turns"]) == (0, "result", False, 0)
+    assert "/undo" in frame["result"]
+    code, out, _err = headless(project, prompt="/hlep", output_format="json")
+    assert (code, json.loads(out)["errors"]) == (1, ["There is no command /hlep. Did you mean /help?"])
+
+
+def test_commands_among_the_lines_of_stream_json_wait_for_their_turn(project: Path) -> None:
+    contents: list[object] = ["write it", "/undo", [{"type": "text", "text": "/status"}]]
+    lines = "".join(json.dumps({"type": "user", "message": {"content": content}}) + "\n" for content in contents)
+    code, out, _err = headless(
+        project, WRITES, "Done.", stdin=lines, input_format="stream-json", output_format="stream-json"
+    )
+    frames = [json.loads(line) for line in out.splitlines()]
+    results = [frame["result"] for frame in frames if frame["type"] == "result"]
+    assert code == 0
+    assert results[0] == "Done."
+    assert results[1].startswith("Undid the changes of “write it”")
+    assert results[2].startswith("version")
+    assert "undo" in next(frame for frame in frames if frame.get("subtype") == "init")["slash_commands"]
+    assert not (project / "new.txt").exists()
+
+
+def test_a_prompt_that_begins_with_a_path_is_a_prompt(project: Path) -> None:
+    code, out, _err = headless(project, "It is a folder.", prompt="/etc is what?")
+    assert (code, out) == (0, "It is a folder.\n")
