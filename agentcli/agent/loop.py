@@ -22,7 +22,7 @@ from agentcli.core.abort import AbortSignal
 
 
 async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
-    """Drive one submission from its prompt (the last of `state.messages`) to its terminal."""
+    """Drive one submission from its prompt (in `state.messages`, last but for attachments) to its terminal."""
     ids = parts.turn.ids
     try:
         while True:
