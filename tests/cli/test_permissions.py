@@ -1,0 +1,88 @@
+"""`agentcli permissions`, without a key and without a model."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from agentcli.cli.main import main
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC", "AGENTCLI", "XDG", "CLAUDE"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    folder = tmp_path / "work"
+    (folder / "src").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    settings = tmp_path / "home" / ".config" / "agentcli" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps({"permissions": {"allow": ["Bash(npm test *)"], "deny": ["Bash(git push *)"]}}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "first"),
+    [
+        ("ls -la", 0, "allow: allowed because it only reads what it may"),
+        ("npm publish", 3, "ask: asked because npm publish is not known to only read"),
+        ("ls && git push", 4, "deny: denied by rule Bash(git push *) from "),
+        ("echo x > out.txt", 3, "ask: asked because of the redirection to out.txt"),
+        ("ls \x1b[2J", 4, "deny: the command contains control characters"),
+    ],
+)
+def test_the_exit_code_and_the_first_line_say_what_is_decided(
+    command: str, code: int, first: str, work: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["permissions", "test", command], os.environ) == code
+    shown = capfd.readouterr().out
+    assert shown.startswith(first)
+    assert "\x1b" not in shown
+
+
+def test_each_part_is_explained_with_the_file_of_its_rule(work: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["permissions", "test", "cd src && npm test | tail -5 && make"], os.environ) == 3
+    lines = capfd.readouterr().out.splitlines()
+    file = work.parent / "home" / ".config" / "agentcli" / "settings.json"
+    assert lines == [
+        "ask: asked because make is not known to only read",
+        "  cd src: allowed because it only reads",
+        f"  npm test: allowed because of rule Bash(npm test *) from {file}",
+        "  tail -5: allowed because it only reads",
+        "  make: asks because make is not known to only read",
+        "To allow it: Bash(make)",
+    ]
+
+
+def test_programs_get_json(work: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["permissions", "test", "--json", "--mode", "acceptEdits", "--tool", "Edit", "a.py"], os.environ) == 0
+    record = json.loads(capfd.readouterr().out)
+    assert record["behavior"] == "allow"
+    assert record["reason"] == "allowed because edits in the working directories are accepted"
+    assert (record["tool"], record["mode"], record["cwd"]) == ("Edit", "acceptEdits", str(work))
+
+
+def test_other_tools_can_be_tried(work: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["permissions", "test", "--tool", "WebFetch", "https://docs.example.com/x"], os.environ) == 3
+    assert "WebFetch(domain:docs.example.com)" in capfd.readouterr().out
+    assert main(["permissions", "test", "--tool", "mcp__server__tool", "x"], os.environ) == 3
+    assert main(["permissions", "test", "--tool", "Read", "../elsewhere.txt"], os.environ) == 3
+
+
+def test_an_unknown_mode_is_wrong_usage(work: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["permissions", "test", "--mode", "yolo", "ls"], os.environ) == 2
+    assert "acceptEdits" in capfd.readouterr().err
+
+
+def test_rules_are_listed_with_their_files(work: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["permissions", "list"], os.environ) == 0
+    shown = capfd.readouterr().out
+    assert "mode: default" in shown
+    assert "deny   Bash(git push *)  # " in shown
+    assert "settings.json" in shown
+    assert main(["permissions", "list", "--json"], os.environ) == 0
+    assert [row["behavior"] for row in json.loads(capfd.readouterr().out)["rules"]] == ["deny", "allow"]

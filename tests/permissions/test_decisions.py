@@ -1,0 +1,280 @@
+"""Decisions beyond single rules: questions, hosts, redirections, accepted edits, wrappers, reasons."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.permission import Decision, Need, PermissionMode
+from agentcli.permissions.policy import Policy
+from agentcli.permissions.rules import parse_rules
+
+HOME = Path("/home/somebody")
+
+
+def policy(mode: str = "default", allow: str = "", ask: str = "", deny: str = "") -> Policy:
+    split = lambda text, source: parse_rules([one for one in text.split("\n") if one], source)  # noqa: E731
+    return Policy(PermissionMode(mode), split(allow, "a.json"), split(ask, "b.json"), split(deny, "c.json"), home=HOME)
+
+
+def bash(policy: Policy, command: str, project: Path) -> Decision:
+    return policy.decide("Bash", {"command": command}, [Need("execute", command)], project, [project])
+
+
+def need(policy: Policy, tool: str, kind: str, target: str, project: Path) -> Decision:
+    return policy.decide(tool, {}, [Need(kind, target)], project, [project])  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------------- questions
+
+
+@pytest.mark.parametrize(
+    ("mode", "behavior"),
+    [("default", "ask"), ("acceptEdits", "ask"), ("plan", "ask"), ("bypassPermissions", "ask"), ("dontAsk", "deny")],
+)
+def test_a_question_is_asked_in_every_mode_that_asks(mode: str, behavior: str, tree: Path) -> None:
+    for rules in (policy(mode), policy(mode, allow="AskUserQuestion")):
+        assert need(rules, "AskUserQuestion", "question", "Which?", tree).behavior == behavior
+
+
+def test_a_question_can_be_denied_by_a_rule(tree: Path) -> None:
+    assert need(policy(deny="AskUserQuestion"), "AskUserQuestion", "question", "x", tree).behavior == "deny"
+
+
+# ----------------------------------------------------------------------------------------------------------- hosts
+
+
+@pytest.mark.parametrize(
+    ("rule", "url", "behavior"),
+    [
+        ("WebFetch(domain:example.com)", "https://example.com/a", "allow"),
+        ("WebFetch(domain:example.com)", "https://docs.example.com:8443/a?b", "allow"),
+        ("WebFetch(domain:example.com)", "https://EXAMPLE.com./", "allow"),
+        ("WebFetch(domain:*.example.com)", "https://docs.example.com/", "allow"),
+        ("WebFetch(domain:example.com)", "https://example.com.evil.org/", "ask"),
+        ("WebFetch(domain:example.com)", "https://notexample.com/", "ask"),
+        ("WebFetch(domain:example.com)", "https://evil.org/example.com", "ask"),
+        ("WebFetch(domain:example.com)", "https://example.com@evil.org/", "ask"),
+        ("WebFetch(domain:com)", "https://example.com/", "allow"),
+        ("WebFetch", "https://example.com/", "allow"),
+        ("WebFetch", "http://127.0.0.1:8000/", "ask"),
+        ("WebFetch", "http://localhost/", "ask"),
+        ("WebFetch", "http://169.254.169.254/latest", "ask"),
+        ("WebFetch(private:127.0.0.1)", "http://127.0.0.1:8000/", "allow"),
+        ("WebFetch(domain:localhost)", "http://localhost:3000/", "allow"),
+        ("WebSearch", "search:x", "allow"),
+    ],
+)
+def test_fetching_is_allowed_by_domain(rule: str, url: str, behavior: str, tree: Path) -> None:
+    assert need(policy(allow=rule), rule.partition("(")[0], "fetch", url, tree).behavior == behavior
+
+
+def test_a_denied_domain_is_denied_with_all_below_it(tree: Path) -> None:
+    rules = policy("bypassPermissions", deny="WebFetch(domain:example.com)")
+    assert need(rules, "WebFetch", "fetch", "https://a.b.example.com/", tree).behavior == "deny"
+    assert need(rules, "WebFetch", "fetch", "https://example.org/", tree).behavior == "allow"
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "target", "behavior"),
+    [
+        ("mcp__files", "mcp__files__read", "x", "allow"),
+        ("mcp__files__*", "mcp__files__read", "x", "allow"),
+        ("mcp__files__write", "mcp__files__read", "x", "ask"),
+        ("Task(review)", "Task", "review", "allow"),
+        ("Agent(review)", "Task", "review", "allow"),
+        ("Task(review)", "Task", "deploy", "ask"),
+        ("Skill(pdf)", "Skill", "pdf", "allow"),
+        ("Skill(pdf*)", "Skill", "pdf-forms", "allow"),
+        ("Skill(pdf)", "Skill", "pdf-forms", "ask"),
+    ],
+)
+def test_names_of_servers_agents_and_skills(rule: str, tool: str, target: str, behavior: str, tree: Path) -> None:
+    assert need(policy(allow=rule), tool, "other", target, tree).behavior == behavior
+
+
+# ---------------------------------------------------------------------------------------------------- redirections
+
+
+@pytest.mark.parametrize(
+    ("command", "mode", "behavior"),
+    [
+        ("echo x > out.txt", "default", "ask"),
+        ("echo x > out.txt", "acceptEdits", "allow"),
+        ("ls | sort >> out.txt", "acceptEdits", "allow"),
+        ("cd src && echo x > out.txt", "acceptEdits", "allow"),
+        ("cd src && echo x > ../out.txt", "acceptEdits", "allow"),
+        ("cd src; echo x > ../out.txt", "acceptEdits", "ask"),
+        ("echo x > ../out.txt", "acceptEdits", "ask"),
+        ("echo x > /tmp/out.txt", "acceptEdits", "ask"),
+        ("echo x > link", "acceptEdits", "ask"),
+        ("echo x > folder/new.txt", "acceptEdits", "ask"),
+        ("echo x > .git/hooks/pre-commit", "acceptEdits", "ask"),
+        ("echo x > .envrc", "acceptEdits", "ask"),
+        ("echo x > .vscode/tasks.json", "acceptEdits", "ask"),
+        ("npm test > out.txt", "acceptEdits", "ask"),
+        ("echo $(id) > out.txt", "acceptEdits", "ask"),
+        ("echo x > /dev/tcp/example.com/80", "acceptEdits", "ask"),
+        ("echo x > out.txt", "plan", "deny"),
+        ("echo x > out.txt", "dontAsk", "deny"),
+        ("ls > /dev/null", "plan", "allow"),
+    ],
+)
+def test_the_target_of_a_redirection_is_a_write(command: str, mode: str, behavior: str, tree: Path) -> None:
+    assert bash(policy(mode), command, tree).behavior == behavior
+
+
+def test_an_edit_rule_lets_a_redirection_pass(tree: Path) -> None:
+    rules = policy(allow="Edit(logs/**)\nBash(npm test *)")
+    assert bash(rules, "npm test > logs/out.txt 2>&1", tree).behavior == "allow"
+    assert bash(rules, "npm test > out.txt", tree).reason == "asked because of the redirection to out.txt"
+    assert bash(policy(allow="Bash(npm test *)", deny="Edit(logs/**)"), "ls > logs/x", tree).behavior == "deny"
+
+
+# --------------------------------------------------------------------------------------------------- accepted edits
+
+
+@pytest.mark.parametrize(
+    ("command", "behavior"),
+    [
+        ("mkdir build", "allow"),
+        ("mkdir -p a/b/c && touch a/b/c/x.py", "allow"),
+        ("cp a.py c.py", "allow"),
+        ("mv a.py src/", "allow"),
+        ("mv a.py b.py src", "allow"),
+        ("cd src && cp app.py copy.py", "allow"),
+        ("cp a.py c.py && cat c.py", "allow"),
+        ("rm a.py", "ask"),
+        ("rmdir src", "ask"),
+        ("cp -r src other", "ask"),
+        ("cp src other", "ask"),
+        ("cp ../outside.txt x", "ask"),
+        ("cp link x", "ask"),
+        ("cp a.py ..", "ask"),
+        ("cp a.py folder", "ask"),
+        ("cp a.py link", "ask"),
+        ("mv link x", "ask"),
+        ("mv .git x", "ask"),
+        ("mv src .vscode", "ask"),
+        ("cp a.py .git/hooks/pre-commit", "ask"),
+        ("touch .envrc", "ask"),
+        ("touch -r a.py x", "ask"),
+        ("mkdir -m 777 x", "ask"),
+        ("mv *.py src", "ask"),
+        ("cp --target-directory=/tmp a.py", "ask"),
+        ("ln -s a b", "ask"),
+        ("A=1 mkdir x", "ask"),
+        ("mkdir", "ask"),
+        ("xargs mkdir", "ask"),
+    ],
+)
+def test_plain_file_commands_are_edits_when_edits_are_accepted(command: str, behavior: str, tree: Path) -> None:
+    assert bash(policy("acceptEdits"), command, tree).behavior == behavior
+    assert bash(policy(), command, tree).behavior == "ask"
+    assert bash(policy("plan"), command, tree).behavior == "deny"
+
+
+def test_a_copy_over_a_restricted_file_is_no_accepted_edit(tree: Path) -> None:
+    (tree / "src" / "a.py").write_text("")
+    rules = policy("acceptEdits", ask="Edit(src/a.py)")
+    assert bash(rules, "cp a.py src", tree).behavior == "ask"
+    assert bash(rules, "cp b.py src", tree).behavior == "allow"
+
+
+# --------------------------------------------------------------------------------------------- wrappers and patterns
+
+
+@pytest.mark.parametrize(
+    ("command", "behavior"),
+    [
+        ("npm test", "allow"),
+        ("timeout 60 npm test unit", "allow"),
+        ("time npm test", "allow"),
+        ("nice -n 5 npm test", "allow"),
+        ("nohup npm test", "allow"),
+        ("env CI=1 npm test", "allow"),
+        ("CI=1 NODE_ENV=test npm test", "allow"),
+        ("stdbuf -oL npm test | tail -3", "allow"),
+        ("cd src && npm test", "allow"),
+        ("npm test src/*.js", "allow"),
+        ("ls | xargs npm test", "allow"),
+        ("PATH=. npm test", "ask"),
+        ("NODE_OPTIONS=x npm test", "ask"),
+        ("env NODE_OPTIONS=x npm test", "ask"),
+        ("env -i npm test", "ask"),
+        ("sudo npm test", "ask"),
+        ("npm testing", "ask"),
+        ("npm test; npm publish", "ask"),
+        ("npm test $(id)", "ask"),
+        ("npm test $X", "ask"),
+        ("cd .. && npm test", "ask"),
+    ],
+)
+def test_rules_see_through_wrappers(command: str, behavior: str, tree: Path) -> None:
+    assert bash(policy(allow="Bash(npm test *)"), command, tree).behavior == behavior
+
+
+def test_an_exact_rule_does_not_cover_arguments_from_a_pipe(tree: Path) -> None:
+    assert bash(policy(allow="Bash(npm test)"), "ls | xargs npm test", tree).behavior == "ask"
+
+
+def test_after_a_part_that_may_move_the_shell_nothing_is_proven(tree: Path) -> None:
+    rules = policy(allow="Bash(pushd *)\nBash(source *)")
+    assert bash(rules, "pushd /etc && cat passwd", tree).behavior == "ask"
+    assert bash(rules, "source env.sh && ls", tree).behavior == "ask"
+    assert bash(rules, "source env.sh", tree).behavior == "allow"
+
+
+@pytest.mark.parametrize("command", ["cat .en*", "cat ./.e?v", "head sub/.[e]nv", "cp .en* x"])
+def test_a_pattern_that_matches_a_denied_file_is_denied(command: str, tree: Path) -> None:
+    (tree / ".env").write_text("secret")
+    (tree / "sub").mkdir()
+    (tree / "sub" / ".env").write_text("secret")
+    assert bash(policy(allow="Bash", deny="Read(.env)"), command, tree).behavior == "deny"
+
+
+def test_a_path_through_a_link_is_where_the_link_leads(tree: Path) -> None:
+    """`linked/..` is not the project: the kernel follows the link first."""
+    assert bash(policy(), "cat linked/../outside.txt", tree).behavior == "ask"
+
+
+def test_what_a_path_led_to_is_decided_about_too(tree: Path) -> None:
+    outside = str(tree.parent / "outside.txt")
+    call = [Need("read", str(tree / "a.txt"), outside)]
+    assert policy().decide("Read", {}, call, tree, [tree]).behavior == "ask"
+    assert policy(deny=f"Read(/{outside})").decide("Read", {}, call, tree, [tree]).behavior == "deny"
+
+
+# ---------------------------------------------------------------------------------------------------------- reasons
+
+
+def test_every_part_has_its_line_in_the_details(tree: Path) -> None:
+    decision = bash(policy(allow="Bash(npm test *)"), "ls && npm test && sort -o x a.txt", tree)
+    assert decision.reason == "asked because `-o` of sort writes a file (in `sort -o x a.txt`)"
+    assert decision.details == (
+        "ls: allowed because it only reads",
+        "npm test: allowed because of rule Bash(npm test *) from a.json",
+        "sort -o x a.txt: asks because `-o` of sort writes a file",
+    )
+
+
+def test_an_allowed_command_names_its_rule_and_file(tree: Path) -> None:
+    decision = bash(policy(allow="Bash(npm test *)"), "cd src && npm test", tree)
+    assert (decision.reason, decision.rule, decision.source) == (
+        "allowed by rule Bash(npm test *) from a.json",
+        "Bash(npm test *)",
+        "a.json",
+    )
+
+
+def test_what_cannot_be_taken_apart_says_why(tree: Path) -> None:
+    assert bash(policy(), "echo $HOME", tree).reason == "asked because of the variable $HOME"
+    assert bash(policy(), "ls 'x", tree).reason == "asked because it cannot be parsed"
+
+
+def test_deny_is_found_in_a_command_that_is_too_complex_to_parse(tree: Path) -> None:
+    rules = policy("bypassPermissions", deny="Bash(rm *)")
+    assert bash(rules, "ls; " * 8_000 + "rm x", tree).behavior == "deny"
+    assert bash(rules, "(" * 300 + "rm x", tree).behavior == "deny"
+    assert bash(policy(), "ls; " * 8_000 + "ls", tree).behavior == "ask"
