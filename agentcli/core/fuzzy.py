@@ -20,6 +20,7 @@ _NAME_END = 4
 """Before an extension or a slash."""
 _GAP = 2
 """For a gap at all, besides one for each character of it."""
+_NEVER = 10**9
 _DELIMITERS = frozenset("/_-. ,:()[]@+")
 
 
@@ -52,54 +53,67 @@ def best_match(query: str, text: str, compared: str) -> FuzzyMatch | None:
     """As `fuzzy_match`, for callers that have the folded text at hand. `query` must not be empty.
 
     Finds the best of all alignments: for each character of the query and each place it may be at, the best score of
-    everything up to there. Only places where the character really is are looked at.
+    everything up to there. Only places where the character really is are looked at, and only as far as the rest of
+    the query still fits behind.
     """
+    limits = _last_places(query, compared)
+    if limits is None:
+        return None
     name_start = text.rfind("/", 0, len(text) - 1) + 1
     rows: list[list[tuple[int, int, int]]] = []
     """For each character of the query: place, score, and which entry of the row before it follows."""
-    lowest = 0
-    for index, char in enumerate(query):
+    before: list[tuple[int, int, int]] = []
+    for char, limit in zip(query, limits, strict=True):
         row: list[tuple[int, int, int]] = []
-        before = rows[-1] if rows else []
-        reached, best, best_entry = 0, 0, -1
-        last = index == len(query) - 1
-        place = compared.find(char, lowest)
+        place = compared.find(char, before[0][0] + 1 if rows else 0, limit + 1)
+        reached, best, best_entry, adjoining = 0, -_NEVER, -1, -1
         while place >= 0:
-            score = _MATCH + _bonus(text, place) * (1 if index else _FIRST_FACTOR)
+            score = _MATCH + _bonus(text, place) * (1 if rows else _FIRST_FACTOR)
             if place >= name_start:
                 score += _IN_NAME
-            if last and (place + 1 == len(text) or text[place + 1] in "/."):
-                score += _NAME_END
-            if index == 0:
+            if not rows:
                 row.append((place, score, -1))
             else:
-                adjoining = -1
+                # What directly adjoins this place continues a run; all before it is behind a gap.
                 while reached < len(before) and before[reached][0] < place:
-                    if before[reached][0] == place - 1:
-                        adjoining = reached
-                    elif best_entry < 0 or before[reached][1] + before[reached][0] > best:
-                        best, best_entry = before[reached][1] + before[reached][0], reached
-                    reached += 1
-                choice, entry = (best - place + 1 - _GAP, best_entry) if best_entry >= 0 else (-(10**9), -1)
-                if adjoining >= 0:
-                    if before[adjoining][1] + _RUN >= choice:
-                        choice, entry = before[adjoining][1] + _RUN, adjoining
-                    if best_entry < 0 or before[adjoining][1] + before[adjoining][0] > best:
+                    if adjoining >= 0 and before[adjoining][1] + before[adjoining][0] > best:
                         best, best_entry = before[adjoining][1] + before[adjoining][0], adjoining
-                if entry >= 0:
-                    row.append((place, score + choice, entry))
-            place = compared.find(char, place + 1)
-        if not row:
-            return None
+                    adjoining = reached
+                    reached += 1
+                place_before, score_before, _entry = before[adjoining]
+                if place_before != place - 1:
+                    if score_before + place_before > best:
+                        best, best_entry = score_before + place_before, adjoining
+                    row.append((place, score + best - place + 1 - _GAP, best_entry))
+                elif best - place + 1 - _GAP > score_before + _RUN:
+                    row.append((place, score + best - place + 1 - _GAP, best_entry))
+                else:
+                    row.append((place, score + score_before + _RUN, adjoining))
+            place = compared.find(char, place + 1, limit + 1)
         rows.append(row)
-        lowest = row[0][0] + 1
-    return _traced(rows)
+        before = row
+    return _traced([(place, score + _ending(text, place), entry) for place, score, entry in rows.pop()], rows)
 
 
-def _traced(rows: list[list[tuple[int, int, int]]]) -> FuzzyMatch:
-    entry = max(range(len(rows[-1])), key=lambda each: rows[-1][each][1])
-    score = rows[-1][entry][1]
-    positions: list[int] = []
+def _last_places(query: str, compared: str) -> list[int] | None:
+    """The last place for each character that leaves room for those behind it; None if they do not fit at all."""
+    places: list[int] = []
+    end = len(compared)
+    for char in reversed(query):
+        end = compared.rfind(char, 0, end)
+        if end < 0:
+            return None
+        places.append(end)
+    return places[::-1]
+
+
+def _ending(text: str, place: int) -> int:
+    return _NAME_END if place + 1 == len(text) or text[place + 1] in "/." else 0
+
+
+def _traced(last: list[tuple[int, int, int]], rows: list[list[tuple[int, int, int]]]) -> FuzzyMatch:
+    place, score, entry = max(last, key=lambda each: each[1])
+    positions = [place]
     for row in reversed(rows):
         place, _score, entry = row[entry]
         positions.append(place)

@@ -23,10 +23,10 @@ from agentcli.tools.ripgrep import list_files
 
 MOST_PATHS = 500_000
 _LONGEST_QUERY = 200
-_ENOUGH = 300
+_ENOUGH = 200
 """When this many paths match, the search stops and looks for better ones by other means: what a person wants is on
 the first screen or needs another letter."""
-_ENOUGH_OF_A_KIND = 100
+_ENOUGH_OF_A_KIND = 60
 _MOST_REMEMBERED = 256
 _PREPARED = "abcdefghijklmnopqrstuvwxyz0123456789._-/"
 
@@ -63,10 +63,8 @@ class _Texts:
         """The first `most` texts with all these characters in this order, of all or of those given."""
         match = re.compile("".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in query), re.DOTALL).match
         texts = self.texts
-        if among is None:
-            among = self._with_characters(query)
         found: list[int] = []
-        for index in among:
+        for index in self._with_characters(query) if among is None else among:
             if match(texts[index]):
                 found.append(index)
                 if len(found) == most:
@@ -78,12 +76,11 @@ class _Texts:
             self._selector(char)
 
     def _with_characters(self, query: str) -> Iterable[int]:
-        if self._lower is not None:
-            # More than wanted, but known already: capitals are few, and each would have to be looked for first.
-            return self._lower._with_characters(folded(query))
         both = -1
         for char in set(query):
-            both &= self._selector(char)
+            # Where case counts, what is known of lower case is more than wanted, but known already.
+            side = self if self._lower is None or char != folded(char) else self._lower
+            both &= side._selector(char)
         size = len(self.texts)
         return compress(range(size), both.to_bytes(size, "little"))
 

@@ -23,7 +23,7 @@ def naive(paths: list[str], query: str) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_in_a_small_tree_the_order_is_that_of_judging_every_path(seed: int) -> None:
-    paths = sorted(with_folders(random.Random(seed).sample(synthetic_paths(3_000), 200)))[:300]
+    paths = sorted(with_folders(random.Random(seed).sample(synthetic_paths(3_000), 150)))[:200]
     index = PathIndex(paths)
     for query in (*QUERIES, "e", "s/", "vie", "Src", "V3"):
         for end in range(1, len(query) + 1):
