@@ -84,7 +84,13 @@ def test_unknown_keywords_make_nothing_wrong() -> None:
 
 
 def test_the_built_in_schemas_stay_inside_what_is_understood() -> None:
-    known = {"type", "properties", "required", "additionalProperties", "description", "enum", "minimum", "minLength"}
+    known = {"type", "properties", "required", "additionalProperties", "description", "enum", "minimum", "maximum"}
+    known |= {"minLength", "maxLength", "items", "minItems", "maxItems"}
+
+    def inside(schema: Any) -> None:
+        assert set(schema) <= known
+        for inner in (*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])):
+            inside(inner)
+
     for tool in builtin_tools():
-        for schema in (tool.input_schema, *tool.input_schema["properties"].values()):
-            assert set(schema) <= known
+        inside(tool.input_schema)

@@ -183,7 +183,10 @@ async def test_a_search_is_a_request_of_its_own_whose_cost_is_counted(tmp_path: 
     main, side, _last = bodies
     assert side["tools"] == [{"type": VERSIONS[0], "name": "web_search", "max_uses": 5, "allowed_callers": ["direct"]}]
     assert side["model"] != main["model"]
-    assert [event.purpose for event in only(events, ev.UsageReported)] == ["turn", "tool", "turn"]
+    reported = only(events, ev.UsageReported)
+    assert [event.purpose for event in reported] == ["turn", "tool", "turn"]
+    assert [event.usage.web_search_requests for event in reported] == [0, 1, 0]
+    assert reported[1].cost_usd > 0.01, "a search has a price of its own"
 
 
 async def test_a_paused_search_goes_on_with_what_it_has(tmp_path: Path) -> None:
