@@ -73,7 +73,7 @@ def build_app() -> typer.Typer:
     sessions.callback(invoke_without_command=True)(_list_by_default)
     app.add_typer(sessions, name="sessions")
     permissions = typer.Typer(help=COMMANDS["permissions"], rich_markup_mode=None, no_args_is_help=True)
-    permissions.command("test", help=_TEST_HELP)(cli_permissions.test)
+    permissions.command("test", help=_TEST_HELP)(cli_permissions.try_rules)
     permissions.command("list", help="The rules in force, each with where it is from.")(cli_permissions.list_rules)
     app.add_typer(permissions, name="permissions")
     return app

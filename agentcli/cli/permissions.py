@@ -17,7 +17,7 @@ from agentcli.core.plaintext import plain_line, visible_text
 EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 
 
-def test(
+def try_rules(
     subject: Annotated[str, typer.Argument(metavar="COMMAND", help="The command; or a path or URL, with --tool.")],
     tool: Annotated[str, typer.Option("--tool", help="The tool: Bash, Read, Edit, WebFetch, …")] = "Bash",
     mode: Annotated[str | None, typer.Option("--mode", help="As if this permission mode were on.")] = None,

@@ -5,9 +5,10 @@ Reads the file system (links), never changes it. Everything is compared by compo
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
@@ -53,6 +54,20 @@ def is_protected(path: str, *, scripts: bool = True) -> bool:
     return scripts and _ACTIVATE.match(components[-1]) is not None and components[-2:-1] in (["bin"], ["scripts"])
 
 
+class Resolved(dict[str, str]):
+    """What paths lead to, looked up once each. For one decision: links may change after it."""
+
+    def __missing__(self, path: str) -> str:
+        self[path] = found = real_path(path)
+        return found
+
+
+@functools.lru_cache(maxsize=1_024)
+def _expression(base: str, pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
+    body = "(?:/.*)?" if pattern == "**" else f"/{glob_regex(pattern)}(?:/.*)?"
+    return re.compile(re.escape(base.rstrip("/")) + body, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+
+
 @frozen
 class PathPattern:
     """A gitignore-like pattern: `//absolute`, `~/home`, `/from-the-settings-root`, or relative to `cwd`.
@@ -65,20 +80,19 @@ class PathPattern:
     root: Path
     home: Path | None = None
 
-    def matches(self, path: str, *, strict: bool) -> bool:
-        expressions = self._expressions(ignore_case=not strict)
-        results = (any(e.fullmatch(given) for e in expressions) for given in (os.path.normpath(path), real_path(path)))
+    def matches(self, path: str, *, strict: bool, resolve: Callable[[str], str] = real_path) -> bool:
+        """`resolve` may remember what paths lead to, for as long as one decision takes."""
+        expressions = self.expressions(strict=strict, resolve=resolve)
+        results = (any(e.fullmatch(given) for e in expressions) for given in (os.path.normpath(path), resolve(path)))
         return all(results) if strict else any(results)
 
-    def _expressions(self, ignore_case: bool) -> list[re.Pattern[str]]:
+    def expressions(self, *, strict: bool, resolve: Callable[[str], str] = real_path) -> tuple[re.Pattern[str], ...]:
         base, pattern = self._anchored()
         if base is None:
-            return []
+            return ()
         # A folder that is itself reached through a link must match under both of its names.
-        bases = {os.path.normpath(base), os.path.realpath(base)}
-        flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
-        body = "(?:/.*)?" if pattern == "**" else f"/{glob_regex(pattern)}(?:/.*)?"
-        return [re.compile(re.escape(b.rstrip("/")) + body, flags) for b in bases]
+        bases = {os.path.normpath(base), resolve(str(base))}
+        return tuple(_expression(name, pattern, ignore_case=not strict) for name in bases)
 
     def _anchored(self) -> tuple[Path | None, str]:
         spec = self.spec.rstrip("/") or self.spec

@@ -8,6 +8,7 @@ nobody; whoever cannot ask treats "ask" as "deny".
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from agentcli.permissions.commands import Part, Place, analyse
 from agentcli.permissions.filecommands import file_changes
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.loose import loose_words
-from agentcli.permissions.paths import expanded_pattern, is_inside, is_protected, real_path
+from agentcli.permissions.paths import Resolved, expanded_pattern, is_inside, is_protected, real_path
 from agentcli.permissions.removal import removed_essential
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules
 from agentcli.permissions.shell import NotPlain
@@ -48,6 +49,10 @@ class _Call:
     needs: tuple[Need, ...]
     cwd: Path
     working_dirs: tuple[Path, ...]
+    resolved: Resolved = field(default_factory=Resolved)
+    patterns: dict[int, list[re.Pattern[str]]] = field(default_factory=dict)
+    """By the identity of a rule: what it matches, loosely."""
+    named: dict[str, list[str]] = field(default_factory=dict)
     judged: dict[str, list[PartVerdict]] = field(default_factory=dict)
     """One command is looked at several times on the way to a decision."""
 
@@ -177,20 +182,30 @@ class Policy:
         return False
 
     def _path_restricted(self, rule: Rule, path: str, call: _Call) -> bool:
-        return any(
-            rule.matches_path(path, base, self.home, strict=False)
-            for base in dict.fromkeys((call.cwd, *call.working_dirs))
-        )
+        resolve = call.resolved.__getitem__
+        expressions = call.patterns.get(id(rule))
+        if expressions is None:
+            bases = dict.fromkeys((call.cwd, *call.working_dirs))
+            every = (rule.pattern(base, self.home).expressions(strict=False, resolve=resolve) for base in bases)
+            expressions = call.patterns[id(rule)] = [expression for group in every for expression in group]
+        given = {os.path.normpath(path), resolve(path)}
+        return any(expression.fullmatch(name) for name in given for expression in expressions)
 
     def _names_path(self, rule: Rule, command: str, call: _Call) -> bool:
         """File rules bind the shell as far as its text shows which files it names (S7)."""
         if not (rule.covers_path(Need("read")) or rule.covers_path(Need("write"))):
             return False
-        for word in loose_words(command):
-            names = expanded_pattern(word, str(call.cwd)) or [] if any(c in word for c in "*?[") else []
-            if any(self._path_restricted(rule, self._absolute(name, call), call) for name in (word, *names)):
-                return True
-        return False
+        return any(self._path_restricted(rule, path, call) for path in self._named_paths(command, call))
+
+    def _named_paths(self, command: str, call: _Call) -> list[str]:
+        """Everything in a command that may be the name of a file, patterns also as what they match."""
+        found = call.named.get(command)
+        if found is None:
+            words = loose_words(command)
+            matches = (expanded_pattern(word, str(call.cwd)) or () for word in words if any(c in word for c in "*?["))
+            names = (*words, *(name for group in matches for name in group))
+            found = call.named[command] = list(dict.fromkeys(self._absolute(name, call) for name in names))
+        return found
 
     @staticmethod
     def _by_question(call: _Call) -> Decision | None:
@@ -358,12 +373,12 @@ class Policy:
         return found
 
     def _judge(self, command: str, call: _Call) -> list[PartVerdict]:
-        hidden = any(rule.spec is not None and rule.tool in READING_TOOLS for rule in (*self.deny, *self.ask))
+        hiding = [r for r in (*self.deny, *self.ask) if r.spec is not None and r.tool in READING_TOOLS]
 
         def hides(path: str) -> bool:
-            return self.hides(path, call.cwd, call.working_dirs)
+            return any(self._path_restricted(rule, path, call) for rule in hiding)
 
-        place = Place.of(call.cwd, call.working_dirs, self.readable, hides if hidden else None)
+        place = Place.of(call.cwd, call.working_dirs, self.readable, hides if hiding else None)
         parts = analyse(command, place)
         if isinstance(parts, NotPlain):
             return [PartVerdict(command, str(parts), allowed=False)]

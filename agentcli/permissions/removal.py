@@ -13,6 +13,7 @@ from pathlib import Path
 from agentcli.permissions.loose import loose_segments
 
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
+_TRIGGERS = _REMOVERS | {"find"}
 _FIND_FILTERS = re.compile(r"-(?:i?name|i?path|i?regex|i?wholename|empty|[acm]time|[acm]min|size|newer\w*)\Z")
 
 
@@ -21,13 +22,15 @@ def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path 
 
     `keep` are the working directories; they, `cwd`, `home` and all parents of these are essential.
     """
+    found = loose_segments(command)
+    segments = [segment.text.split(" ") for segment in found]
+    if not any(word.rpartition("/")[2] in _TRIGGERS for words in segments for word in words):
+        return None
     essential = {"/"}
     for folder in (cwd, *keep, *([home] if home else [])):
         for name in (os.path.normpath(folder), os.path.realpath(folder)):
             essential.update([name, *(str(parent) for parent in Path(name).parents)])
     bases = [str(cwd)]
-    found = loose_segments(command)
-    segments = [segment.text.split(" ") for segment in found]
     # What a `cd` in the same command leads to is where a later `rm -rf *` works.
     moves = [words[1] if len(words) > 1 else "~" for words in segments if words[0] in ("cd", "pushd")]
     bases += [str(cwd / _expanded(move, cwd, home)) for move in moves]

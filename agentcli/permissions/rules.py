@@ -54,9 +54,12 @@ class Rule:
             return self.tool in READING_TOOLS
         return need.kind == "write" and self.tool in WRITING_TOOLS
 
+    def pattern(self, cwd: Path, home: Path | None) -> PathPattern:
+        return PathPattern(self.spec or "", cwd, self.root or cwd, home)
+
     def matches_path(self, path: str, cwd: Path, home: Path | None, *, strict: bool) -> bool:
         """Symlinks are resolved: strict wants both the name and what it leads to, loose either of them."""
-        return PathPattern(self.spec or "", cwd, self.root or cwd, home).matches(path, strict=strict)
+        return self.pattern(cwd, home).matches(path, strict=strict)
 
     def matches_command(self, text: str, *, extended: bool = False) -> bool:
         """Strict: whether one plain command is what the spec allows; `extended`: whatever arguments it may get."""
