@@ -45,6 +45,8 @@ _MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~"
 _CODE = frozenset({"code", "kbd", "samp", "tt", "var"})
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source)-([\w+#.-]{1,30})")
+_PERMALINKS = ("#", "§", "¶", "🔗")
+"""What stands beside a heading so that it can be linked to."""
 _DEEPEST = 8
 MOST_SOURCE = 2_000_000
 """Characters of a page that are looked at: two seconds of work at most times, in a thread."""
@@ -396,6 +398,8 @@ def _wrapped(span: _Span, text: str) -> str:
     if not inner:
         return text
     before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+    if span.name == "a" and not span.href and inner in _PERMALINKS:
+        return before + after
     if span.name == "a":
         made = f"[{inner}]({span.href})" if span.href else inner
     elif span.name in _CODE:

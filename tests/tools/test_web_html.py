@@ -48,6 +48,7 @@ def markdown(source: str) -> str:
             "### [Card](https://example.com/c)\n\n[text](https://example.com/c)",
         ),
         ("<dl><dt>Term<dd>Meaning</dl><hr>end", "Term\n\nMeaning\n\n---\n\nend"),
+        ("<h2>Usage<a href='#usage'>¶</a></h2>", "## Usage"),
         ("", ""),
         ("<title>never closed <p>text", "never closed\n\ntext"),
     ],
