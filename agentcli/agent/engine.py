@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from agentcli.agent.account import Account
 from agentcli.agent.compaction import Compaction, CompactParts
@@ -57,6 +57,9 @@ from agentcli.tools.registry import Registry
 from agentcli.tools.shells import BackgroundTask
 from agentcli.tools.todowrite import todos_from
 from agentcli.workspace.base import FileChange, UndoReport
+
+if TYPE_CHECKING:
+    from agentcli.tools.fileindex import FileIndex
 
 
 @frozen
@@ -133,6 +136,12 @@ class Engine:
     def todos(self) -> list[Json]:
         """The task list as the model last wrote it, also in the part of the session that was resumed."""
         return list(self._todos)
+
+    def file_index(self) -> FileIndex:
+        """For finding files by name as it is typed; whoever takes one starts and closes it."""
+        from agentcli.tools.fileindex import FileIndex
+
+        return FileIndex(self._tool_context)
 
     @property
     def background_tasks(self) -> list[BackgroundTask]:

@@ -183,10 +183,12 @@ def with_folders(files: Iterable[str]) -> set[str]:
 
 
 class FileIndex:
-    """Always answers at once, from the last finished listing; empty before the first."""
+    """Always answers at once, from the last finished listing; empty before the first. `aclose` it."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
+        # Not the directory that a `cd` has led to: what is typed means the same all through a session.
+        self._root = str(context.working_dirs[0])
         self._index = PathIndex(())
         self._refreshing: asyncio.Task[None] | None = None
         self.problem = ""
@@ -205,12 +207,12 @@ class FileIndex:
 
     async def refresh(self) -> None:
         with AbortController() as controller:
-            found = await list_files(str(self._context.cwd), self._context, controller.signal, most=MOST_PATHS)
+            found = await list_files(self._root, self._context, controller.signal, most=MOST_PATHS)
         if found.error and not found.lines:
             self.problem = found.error
             return
         self.problem = f"Only the first {len(found.lines):,} files are known." if found.more or found.timed_out else ""
-        self._index = await in_thread(_built, found.lines, str(self._context.cwd), self._context.hides)
+        self._index = await in_thread(_built, found.lines, self._root, self._context.hides)
 
     async def aclose(self) -> None:
         if self._refreshing is not None:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.assemble import Options, build_engine
 from agentcli.core.fuzzy import fuzzy_match
 from agentcli.tools.fileindex import FileIndex, PathIndex, with_folders
 from tests.bench.index import QUERIES, synthetic_paths
+from tests.support.scripts import provider_for
 from tests.tools.running import context_in
 
 pytestmark = pytest.mark.anyio
@@ -95,3 +97,12 @@ async def test_the_files_of_a_folder_are_listed_without_ignored_and_hidden_ones(
     index.start()
     assert index.search("src") != []
     await index.aclose()
+
+
+async def test_a_conversation_hands_out_an_index_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").touch()
+    options = Options(cwd=tmp_path, environ={"HOME": str(tmp_path)}, provider=provider_for("hi"), persist=False)
+    async with build_engine(options) as engine:
+        index = engine.file_index()
+        await index.refresh()
+        assert [match.path for match in index.search("nmd")] == ["notes.md"]
