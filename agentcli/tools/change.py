@@ -91,23 +91,31 @@ async def change_file(intent: Intent, context: ToolContext) -> Output:
         return strayed
     async with context.read_cache.lock(target.real):
         outcome = await in_thread(_changed, intent, target, context)
-        if outcome.known is not None:
-            digest, data, whole = outcome.known
-            context.read_cache.note_digest(target.real, digest, whole, data)
+        _note(outcome, target, context)
     return outcome.output
 
 
 def preview_change(intent: Intent, context: ToolContext) -> Json | Output | None:
-    """What `change_file` would show if it ran now, or the failure it would end with. Blocking; changes nothing."""
+    """What `change_file` would show if it ran now, or the failure it would end with. Blocking; changes no file.
+
+    A failure is what the model is told, so that what it then knows of the file is noted.
+    """
     target = _target(intent.file_path, context)
     try:
         made = _planned(intent, target, context)
     except OSError as error:
         return os_failure(error, f"{target.shown} cannot be read")
     if isinstance(made, _Outcome):
+        _note(made, target, context)
         return made.output
     present, change = made
     return _display(present, change, target)
+
+
+def _note(outcome: _Outcome, target: _Target, context: ToolContext) -> None:
+    if outcome.known is not None:
+        digest, data, whole = outcome.known
+        context.read_cache.note_digest(target.real, digest, whole, data)
 
 
 def _target(file_path: str, context: ToolContext) -> _Target:

@@ -16,7 +16,7 @@ _UNENDED = "\x00"
 
 
 def diff_display(path: str, old: str, new: str) -> Json:
-    """`{"kind": "diff", "path", "diff", "added", "removed"}` as `Output.display` has it."""
+    """`{"kind": "diff", "path", "diff", "added", "removed"}` as `Output.display` has it; `truncated` if it is cut."""
     before, after = _lines(old), _lines(new)
     start = _common(before, after)
     end = _common(before[start:][::-1], after[start:][::-1])
@@ -29,9 +29,11 @@ def diff_display(path: str, old: str, new: str) -> Json:
     removed = sum(code[2] - code[1] for code in codes if code[0] in ("delete", "replace"))
     shifted = [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in codes]
     text = _format(before, after, shifted, start)
+    display = {"kind": "diff", "path": path, "diff": "", "added": added, "removed": removed}
     if len(text) > _LONGEST:
         text = text[:_LONGEST].rpartition("\n")[0] + "\n… the rest of the diff is not shown"
-    return {"kind": "diff", "path": path, "diff": clean_text(visible_text(text)), "added": added, "removed": removed}
+        display["truncated"] = True
+    return {**display, "diff": clean_text(visible_text(text))}
 
 
 def _lines(text: str) -> list[str]:

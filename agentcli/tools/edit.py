@@ -11,6 +11,7 @@ from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema, path_problem
 from agentcli.tools.change import Change, Intent, Present, change_file, preview_change, write_need
 from agentcli.tools.edit_apply import Applied, Problem, Replacement, apply
+from agentcli.tools.read_text import legible
 from agentcli.tools.write import written
 
 EDIT_FIELDS: Json = {
@@ -96,7 +97,11 @@ def encoded(present: Present, text: str) -> bytes | Output:
     if data is not None:
         return data
     name = present.decoded.unusual or "UTF-8"
-    return failure(f"{present.shown} is {name}, which lacks some characters of new_string. Write them otherwise.")
+    lacking = legible(present.decoded.lacking(text))
+    return failure(
+        f"{present.shown} is {name}, which lacks some characters of new_string: {lacking}. Write them otherwise, or "
+        "convert the file first."
+    )
 
 
 def _change(present: Present, applied: Applied) -> Change | Output:

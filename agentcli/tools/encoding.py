@@ -62,6 +62,10 @@ class Decoded:
         except UnicodeEncodeError:
             return None
 
+    def lacking(self, text: str) -> str:
+        """The first characters of the text that this encoding has no bytes for."""
+        return "".join([char for char in dict.fromkeys(text) if self.encode(char) is None][:5])
+
 
 def decode(data: bytes) -> Decoded | None:
     """None for what is not text, or not in an encoding from which the same bytes can be made again."""

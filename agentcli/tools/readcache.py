@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 import weakref
 from collections.abc import Iterator
 
@@ -32,6 +33,8 @@ class ReadCache:
         self._seen: dict[str, Seen] = {}
         self._kept: dict[str, bytes] = {}
         self._kept_size = 0
+        # Previews run in threads, and tell the model things as well.
+        self._guard = threading.Lock()
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     def note(self, path: str, data: bytes, whole: bool = True) -> None:
@@ -39,12 +42,13 @@ class ReadCache:
 
     def note_digest(self, path: str, digest: str, whole: bool = True, data: bytes | None = None) -> None:
         """`data`, if given, is what the digest is of."""
-        old = self._seen.pop(path, None)
-        # Reading a part again does not make the model forget the rest, as long as the file is the same.
-        whole = whole or (old is not None and old.whole and old.digest == digest)
-        # Re-inserting keeps the dictionary in order of last use.
-        self._seen[path] = Seen(digest, whole)
-        self._keep(path, data)
+        with self._guard:
+            old = self._seen.pop(path, None)
+            # Reading a part again does not make the model forget the rest, as long as the file is the same.
+            whole = whole or (old is not None and old.whole and old.digest == digest)
+            # Re-inserting keeps the dictionary in order of last use.
+            self._seen[path] = Seen(digest, whole)
+            self._keep(path, data)
 
     def seen(self, path: str) -> Seen | None:
         return self._seen.get(path)
@@ -54,8 +58,9 @@ class ReadCache:
         return self._kept.get(path)
 
     def forget(self, path: str) -> None:
-        self._seen.pop(path, None)
-        self._keep(path, None)
+        with self._guard:
+            self._seen.pop(path, None)
+            self._keep(path, None)
 
     def recent(self) -> Iterator[str]:
         """Paths, most recently used first."""

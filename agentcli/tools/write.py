@@ -14,7 +14,6 @@ from agentcli.tools.change import Change, Intent, Present, change_file, preview_
 from agentcli.tools.edit_apply import merged
 from agentcli.tools.encoding import Decoded
 
-
 _LARGEST_COMPARED = 1 << 20
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from agentcli.tools.edit_apply import Applied, Problem, Replacement, apply
-from agentcli.tools.encoding import Decoded
+from agentcli.tools.encoding import Decoded, decode
+
+thoroughly = settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "200")), deadline=None)
 
 
 def edited(text: str, old: str, new: str, *, every: bool = False) -> Applied:
@@ -143,6 +147,7 @@ END = st.sampled_from(["\n", "\r\n"])
 TEXT = st.lists(st.tuples(LINE, END), max_size=8).map(lambda parts: "".join(map("".join, parts)))
 
 
+@thoroughly
 @given(TEXT, LINE, st.text(st.sampled_from("xy\n"), max_size=6), st.data())
 def test_bytes_outside_an_edit_are_unchanged(text: str, last: str, new: str, data: st.DataObject) -> None:
     text += last
@@ -166,6 +171,56 @@ def test_bytes_outside_an_edit_are_unchanged(text: str, last: str, new: str, dat
         assert middle == new.replace("\n", "\r\n")
 
 
+ENCODINGS = [
+    "utf-8",
+    "utf-8-sig",
+    "utf-16",
+    "utf-16-le",
+    "utf-16-be",
+    "utf-32",
+    "latin-1",
+    "cp1252",
+    "cp932",
+    "gb18030",
+]
+
+
+@thoroughly
+@given(
+    st.lists(st.tuples(st.text(max_size=12), st.sampled_from(["\n", "\r\n", "\r"])), max_size=6),
+    st.sampled_from(ENCODINGS),
+    st.text(st.sampled_from("xyzé\n"), max_size=5),
+    st.data(),
+)
+def test_bytes_outside_an_edit_are_unchanged_in_any_encoding(
+    lines: list[tuple[str, str]], encoding: str, new: str, data: st.DataObject
+) -> None:
+    before = "".join(map("".join, lines)).encode(encoding, "ignore")
+    decoded = decode(before)
+    assume(decoded is not None)
+    assert decoded is not None
+    text = decoded.text
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    assume(text[start - 1 : start + 1] != "\r\n" and text[end - 1 : end + 1] != "\r\n")
+    old = text[start:end]
+    assume(old and old != new and old.replace("\r\n", "\n") != new)
+    applied = apply(text, Replacement(old, new), "a")
+    if isinstance(applied, Problem):
+        assert applied.summary == "ambiguous"
+        return
+    after = decoded.encode(applied.text)
+    if after is None:
+        assert decoded.encoding not in ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "gb18030")
+        return
+    head, tail = decoded.encode(text[:start]), decoded.encode(text[end:])
+    assert head is not None
+    assert tail is not None
+    assert after.startswith(head)
+    assert after.endswith(tail[len(decoded.mark) :])
+
+
+@thoroughly
 @given(TEXT, TEXT, st.data())
 def test_a_loose_match_means_what_the_caller_meant(text: str, new: str, data: st.DataObject) -> None:
     """What comes of it is the replaced text in all but the characters that were overlooked."""
@@ -178,6 +233,7 @@ def test_a_loose_match_means_what_the_caller_meant(text: str, new: str, data: st
         assert plain_text(applied.text).count("\n") == text.count("\n") - old.count("\n") + new.count("\n")
 
 
+@thoroughly
 @given(st.text(max_size=40), st.text(max_size=10), st.text(max_size=10), st.booleans())
 def test_nothing_that_is_given_makes_it_raise(text: str, old: str, new: str, every: bool) -> None:
     if old:

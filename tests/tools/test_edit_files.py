@@ -432,3 +432,82 @@ async def test_an_answer_that_changes_the_path_is_a_decision_about_that_path(
     result = await desk.runner.run(call, desk.context, AbortController().signal, emit, lambda: None)
     assert not result.block.is_error, result.block.text
     assert names_in(tmp_path) == ["b.txt"]
+
+
+async def test_a_stale_edit_is_refused_without_a_question_and_the_next_one_asked_about(
+    context: ToolContext, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.py"
+    path.write_text("a = 1\nb = 1\n")
+    await run(Read(), context, file_path="a.py")
+    path.write_text("a = 1\nb = 2\n")
+    desk = Desk(context)
+    refused = await desk.call("Edit", file_path="a.py", old_string="a = 1", new_string="a = 2")
+    assert "-b = 1\n+b = 2" in refused.block.text
+    assert desk.asked == []
+    again = await desk.call("Edit", file_path="a.py", old_string="a = 1", new_string="a = 2")
+    assert not again.block.is_error
+    assert len(desk.asked) == 1
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
+async def test_a_folder_that_takes_no_files_is_an_error(
+    code: int, context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("old\n")
+    await run(Read(), context, file_path="a.txt")
+    real = os.open
+
+    def refusing(path: Any, flags: int, *args: Any, **rest: Any) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(code, os.strerror(code))
+        return real(path, flags, *args, **rest)
+
+    monkeypatch.setattr(files_replace.os, "open", refusing)
+    for tool, more in ((Edit(), {"old_string": "old", "new_string": "new"}), (Write(), {"content": "new"})):
+        output = await run(tool, context, file_path="a.txt", **more)
+        assert f"a.txt cannot be written: {os.strerror(code).lower()}." == text_of(output)
+    assert names_in(tmp_path) == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "old\n"
+
+
+async def test_a_file_that_became_something_else_is_an_error(context: ToolContext, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old\n")
+    await run(Read(), context, file_path="a.txt")
+    path.unlink()
+    path.mkdir()
+    assert "is a directory" in text_of(await edit(context, "a.txt", "old", "new"))
+    path.rmdir()
+    os.mkfifo(path)
+    assert "is a named pipe" in text_of(await edit(context, "a.txt", "old", "new"))
+    assert "is a named pipe" in text_of(await run(Write(), context, file_path="a.txt", content="x"))
+
+
+async def test_a_failure_half_way_through_a_hard_linked_file_puts_it_back(
+    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("the original\n")
+    os.link(tmp_path / "a.txt", tmp_path / "b.txt")
+    await run(Read(), context, file_path="a.txt")
+    real, failed = files_replace._overwrite, []
+
+    def failing(place: Any, data: bytes) -> None:
+        real(place, data[: len(data) // 2] if not failed else data)
+        if not failed:
+            failed.append(True)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files_replace, "_overwrite", failing)
+    assert (await edit(context, "a.txt", "original", "replacement")).is_error
+    assert (tmp_path / "b.txt").read_text() == "the original\n"
+    assert names_in(tmp_path) == ["a.txt", "b.txt"]
+
+
+async def test_what_is_shown_of_a_change_is_defused_and_says_when_it_is_cut(
+    context: ToolContext, tmp_path: Path
+) -> None:
+    output = await run(Write(), context, file_path="a.txt", content="\x1b]0;title\x07\n" + "line\n" * 30_000)
+    assert "\x1b" not in output.display["diff"]
+    assert output.display["truncated"]
+    assert output.display["added"] == 30_001
