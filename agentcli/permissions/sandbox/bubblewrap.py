@@ -138,6 +138,9 @@ class BubblewrapLauncher:
         own = session / "tmp"
         shown = self._shown(environ)
         made = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
+        if os.geteuid() == 0:
+            # The kernel's settings in there ask for root's number, not for a capability; core_pattern runs anything.
+            made += ["--remount-ro", "/proc"]
         for folder in (*_needed_in_run(), *(path for path in shown if path.is_relative_to("/run"))):
             made += _bind(folder, writable=False)
         made += ["--remount-ro", "/run"]
