@@ -90,7 +90,8 @@ class Output:
     summary: str = ""
     """One line for people, e.g. `214 lines`, `exit 1`."""
     display: Json = field(default_factory=dict)
-    """For people: `{"kind": "diff" | "code" | "text" | "matches", ...}`; front ends ignore kinds they do not know."""
+    """For people: `{"kind": "diff" | "code" | "text" | "image" | "matches", ...}`; front ends ignore what they do not
+    know."""
     structured: Any = None
     """For programs: `tool_use_result` in stream-json."""
     new_cwd: Path | None = None
@@ -105,7 +106,12 @@ class Output:
 
 
 class Tool(Protocol):
-    """Input is a plain dictionary that has passed `input_schema`."""
+    """Input is a plain dictionary that has passed `input_schema`.
+
+    A tool may also have `preview(input, context) -> Json | Output | None`: what a call would do, in the form of
+    `Output.display`, shown with a permission question. It runs in a thread and changes nothing. An `Output` from it is
+    the failure that running would end with; the model gets it and nobody is asked.
+    """
 
     @property
     def name(self) -> str: ...

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import errno
 import os
+import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +23,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortController
 from agentcli.core.ids import SequentialIds, SystemClock
 from agentcli.core.messages import ToolUseBlock
-from agentcli.core.permission import Answer, PermissionMode
+from agentcli.core.permission import Answer, Need, PermissionMode
 from agentcli.permissions.policy import Policy
 from agentcli.tools import change, files_replace
 from agentcli.tools.base import Output, ToolContext
@@ -511,3 +513,41 @@ async def test_what_is_shown_of_a_change_is_defused_and_says_when_it_is_cut(
     assert "\x1b" not in output.display["diff"]
     assert output.display["truncated"]
     assert output.display["added"] == 30_001
+
+
+async def test_somebody_who_keeps_swapping_a_folder_for_a_link_never_gets_a_file_outside(
+    context: ToolContext, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The race itself, not a staged moment of it: whatever the timing, a write lands inside or is refused."""
+    outside = tmp_path_factory.mktemp("outside")
+    folder, parked = tmp_path / "sub", tmp_path / "parked"
+    folder.mkdir()
+    done = threading.Event()
+
+    def swap() -> None:
+        while not done.is_set():
+            # A write may make the folder anew while it is away; then this round of swapping fails half way.
+            for step in (
+                lambda: folder.rename(parked),
+                lambda: folder.symlink_to(outside),
+                lambda: folder.unlink(),
+                lambda: parked.rename(folder),
+                lambda: shutil.rmtree(parked),
+            ):
+                with contextlib.suppress(OSError):
+                    step()
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        outputs = []
+        for number in range(80):
+            call = {"file_path": f"sub/{number}.txt", "content": "x"}
+            # As the loop does: what is decided about is what was there before the tool began.
+            decided = replace(context, needs=(Need("write", str(context.cwd / f"sub/{number}.txt")),))
+            outputs.append(await run(Write(), decided, **call))
+    finally:
+        done.set()
+        swapper.join()
+    assert names_in(outside) == []
+    assert any(not output.is_error for output in outputs)
