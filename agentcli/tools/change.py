@@ -85,7 +85,11 @@ def write_need(file_path: object, context: ToolContext) -> Need:
 
 
 async def change_file(intent: Intent, context: ToolContext) -> Output:
-    target = await in_thread(_target, intent.file_path, context)
+    try:
+        target = await in_thread(_target, intent.file_path, context)
+    except OSError as error:
+        # A link that goes away while it is followed.
+        return os_failure(error, f"{visible_text(intent.file_path)} cannot be found")
     strayed = _strayed(target, context)
     if strayed is not None:
         return strayed
@@ -100,11 +104,11 @@ def preview_change(intent: Intent, context: ToolContext) -> Json | Output | None
 
     A failure is what the model is told, so that what it then knows of the file is noted.
     """
-    target = _target(intent.file_path, context)
     try:
+        target = _target(intent.file_path, context)
         made = _planned(intent, target, context)
     except OSError as error:
-        return os_failure(error, f"{target.shown} cannot be read")
+        return os_failure(error, f"{visible_text(intent.file_path)} cannot be read")
     if isinstance(made, _Outcome):
         _note(made, target, context)
         return made.output

@@ -69,7 +69,12 @@ class Read(BuiltinTool):
     ) -> AsyncGenerator[Progress | Output, None]:
         path = absolute_path(input["file_path"], context)
         shown = shown_path(path, context)
-        real = await in_thread(os.path.realpath, path)
+        try:
+            real = await in_thread(os.path.realpath, path)
+        except OSError as error:
+            # A link that goes away while it is followed.
+            yield os_failure(error, f"{shown} cannot be found")
+            return
         decided = [need.real or need.target for need in context.needs if need.kind == "read"]
         if decided and real not in decided:
             yield failure(

@@ -546,6 +546,7 @@ async def test_somebody_who_keeps_swapping_a_folder_for_a_link_never_gets_a_file
             # As the loop does: what is decided about is what was there before the tool began.
             decided = replace(context, needs=(Need("write", str(context.cwd / f"sub/{number}.txt")),))
             outputs.append(await run(Write(), decided, **call))
+            await run(Read(), decided, file_path=f"sub/{number}.txt")
     finally:
         done.set()
         swapper.join()
