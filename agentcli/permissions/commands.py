@@ -271,9 +271,11 @@ def _word_objection(word: str, folder: str, place: Place) -> str | None:
     # Joined, not normalised: `link/..` is where the link leads, not where it stands.
     path = os.path.join(folder, value)  # noqa: PTH118
     # What is not there cannot be read: a search pattern such as /api/v1 is no reason to ask.
-    if value in ("", "/dev/null") or not os.path.lexists(path) or place.may_read(path):
+    if value in ("", "/dev/null") or not os.path.lexists(path):
         return None
-    return f"{value} is outside the working directories"
+    if place.hides is not None and place.hides(path):
+        return f"a rule is about {value}"
+    return None if place.may_read(path) else f"{value} is outside the working directories"
 
 
 def _pattern_objection(pattern: str, folder: str, place: Place) -> str | None:

@@ -8,9 +8,8 @@ nobody; whoever cannot ask treats "ask" as "deny".
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
@@ -18,48 +17,16 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.core.shell import has_control_characters
 from agentcli.permissions import suggest
+from agentcli.permissions.call import Call, PartVerdict
 from agentcli.permissions.commands import Part, Place, analyse
 from agentcli.permissions.filecommands import file_changes
 from agentcli.permissions.hosts import host_of, is_private_host
-from agentcli.permissions.loose import loose_words
-from agentcli.permissions.paths import Resolved, expanded_pattern, is_inside, is_protected, real_path
+from agentcli.permissions.paths import is_inside, real_path
 from agentcli.permissions.removal import removed_essential
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules
 from agentcli.permissions.shell import NotPlain
 
 _ACCEPTED = "edits in the working directories are accepted"
-
-
-@frozen
-class PartVerdict:
-    """What was found about one part of a command. `clause` goes after `because`."""
-
-    text: str
-    clause: str
-    allowed: bool
-    rule: Rule | None = None
-    part: Part | None = None
-
-
-@frozen
-class _Call:
-    """One call and where it would run."""
-
-    tool_name: str
-    needs: tuple[Need, ...]
-    cwd: Path
-    working_dirs: tuple[Path, ...]
-    resolved: Resolved = field(default_factory=Resolved)
-    patterns: dict[int, list[re.Pattern[str]]] = field(default_factory=dict)
-    """By the identity of a rule: what it matches, loosely."""
-    named: dict[str, list[str]] = field(default_factory=dict)
-    judged: dict[str, list[PartVerdict]] = field(default_factory=dict)
-    """One command is looked at several times on the way to a decision."""
-
-    @property
-    def start(self) -> Path:
-        """Where the session started: what relative allow patterns mean, wherever `cd` has led since."""
-        return self.working_dirs[0] if self.working_dirs else self.cwd
 
 
 @frozen
@@ -84,7 +51,7 @@ class Policy:
 
     def suggestions(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> list[str]:
         """The narrowest useful allow rules that together would make the question go away; none if none can."""
-        call = _Call(tool_name, _with_real_paths(needs), cwd, tuple(working_dirs))
+        call = Call.of(tool_name, needs, cwd, working_dirs, self.home)
         rules: list[str] = []
         for need in call.needs:
             if self._rules_covering(need, call) is not None:
@@ -101,7 +68,7 @@ class Policy:
         changed = self.with_allowed(rules, "an answer").decide(tool_name, {}, needs, cwd, working_dirs)
         return rules if changed.behavior == "allow" else []
 
-    def _missing_rules(self, part: Part, call: _Call) -> list[str]:
+    def _missing_rules(self, part: Part, call: Call) -> list[str]:
         rules: list[str] = []
         if part.objection is not None and self._rule_for(part, call) is None and not self._changes_accepted(part, call):
             rules += suggest.for_part(call.tool_name, part)
@@ -117,7 +84,7 @@ class Policy:
 
     def hides(self, path: str, cwd: Path, working_dirs: Sequence[Path]) -> bool:
         """Whether a deny rule keeps this file from being read: then a search of its folder must not show it either."""
-        call = _Call("Read", (Need("read", path),), cwd, tuple(working_dirs))
+        call = Call.of("Read", (Need("read", path),), cwd, working_dirs, self.home)
         return any(rule.spec is not None and self._restricts(rule, call) for rule in self.deny)
 
     @property
@@ -132,7 +99,7 @@ class Policy:
         cwd: Path,
         working_dirs: Sequence[Path],
     ) -> Decision:
-        call = _Call(tool_name, _with_real_paths(needs), cwd, tuple(working_dirs))
+        call = Call.of(tool_name, needs, cwd, working_dirs, self.home)
         decision = (
             self._by_restriction("deny", self.deny, call)
             or self._by_question(call)
@@ -149,7 +116,7 @@ class Policy:
 
     # ------------------------------------------------------------------------------------------ in every mode
 
-    def _by_restriction(self, behavior: str, rules: tuple[Rule, ...], call: _Call) -> Decision | None:
+    def _by_restriction(self, behavior: str, rules: tuple[Rule, ...], call: Call) -> Decision | None:
         for rule in rules:
             if not self._restricts(rule, call):
                 continue
@@ -158,7 +125,7 @@ class Policy:
             return Decision("ask", f"{_origin(rule)} asks first", rule.text, rule.source)
         return None
 
-    def _restricts(self, rule: Rule, call: _Call) -> bool:
+    def _restricts(self, rule: Rule, call: Call) -> bool:
         if rule.spec is None:
             return rule.names(call.tool_name)
         for need in call.needs:
@@ -170,7 +137,7 @@ class Policy:
             elif need.kind in ("read", "write"):
                 # What may not be read may not be written either: an edit shows what it replaces.
                 about = rule.covers_path(need) or rule.tool in READING_TOOLS
-                if about and self._path_restricted(rule, need.target, call):
+                if about and call.restricted_by(rule, need.target):
                     return True
             elif need.kind == "fetch":
                 if rule.names(call.tool_name) and (rule.matches_host(host_of(need.target)) or rule.spec == need.target):
@@ -181,39 +148,19 @@ class Policy:
                 return True
         return False
 
-    def _path_restricted(self, rule: Rule, path: str, call: _Call) -> bool:
-        resolve = call.resolved.__getitem__
-        expressions = call.patterns.get(id(rule))
-        if expressions is None:
-            bases = dict.fromkeys((call.cwd, *call.working_dirs))
-            every = (rule.pattern(base, self.home).expressions(strict=False, resolve=resolve) for base in bases)
-            expressions = call.patterns[id(rule)] = [expression for group in every for expression in group]
-        given = {os.path.normpath(path), resolve(path)}
-        return any(expression.fullmatch(name) for name in given for expression in expressions)
-
-    def _names_path(self, rule: Rule, command: str, call: _Call) -> bool:
+    def _names_path(self, rule: Rule, command: str, call: Call) -> bool:
         """File rules bind the shell as far as its text shows which files it names (S7)."""
         if not (rule.covers_path(Need("read")) or rule.covers_path(Need("write"))):
             return False
-        return any(self._path_restricted(rule, path, call) for path in self._named_paths(command, call))
-
-    def _named_paths(self, command: str, call: _Call) -> list[str]:
-        """Everything in a command that may be the name of a file, patterns also as what they match."""
-        found = call.named.get(command)
-        if found is None:
-            words = loose_words(command)
-            matches = (expanded_pattern(word, str(call.cwd)) or () for word in words if any(c in word for c in "*?["))
-            names = (*words, *(name for group in matches for name in group))
-            found = call.named[command] = list(dict.fromkeys(self._absolute(name, call) for name in names))
-        return found
+        return any(call.restricted_by(rule, path) for _word, path in call.named_paths(command))
 
     @staticmethod
-    def _by_question(call: _Call) -> Decision | None:
+    def _by_question(call: Call) -> Decision | None:
         if any(need.kind == "question" for need in call.needs):
             return Decision("ask", f"asked because {call.tool_name} is itself a question to you")
         return None
 
-    def _by_always_asking(self, call: _Call) -> Decision | None:
+    def _by_always_asking(self, call: Call) -> Decision | None:
         for need in call.needs:
             if need.kind != "execute":
                 continue
@@ -228,7 +175,7 @@ class Policy:
 
     # -------------------------------------------------------------------------------------------- by mode, rules
 
-    def _by_plan_mode(self, call: _Call) -> Decision | None:
+    def _by_plan_mode(self, call: Call) -> Decision | None:
         if self.mode is not PermissionMode.PLAN:
             return None
         for need in call.needs:
@@ -237,32 +184,21 @@ class Policy:
                 return Decision("deny", reason, details=self._details(call))
         return None
 
-    def _by_protected_path(self, call: _Call) -> Decision | None:
+    def _by_protected_path(self, call: Call) -> Decision | None:
         if self.mode is PermissionMode.BYPASS:
             return None
         for need in call.needs:
-            if need.kind == "write" and self._is_protected(need.target, call):
+            if need.kind == "write" and call.is_protected(need.target):
                 return Decision("ask", f"{need.target} is a protected path: other programs run or obey what is in it")
             if need.kind == "execute" and not self._reads_only(need.target, call):
-                for word in sorted(loose_words(need.target)):
-                    if is_protected(word, scripts=False):
+                # A command in such a folder names nothing but file names.
+                for word, path in (*sorted(call.named_paths(need.target)), (str(call.cwd), str(call.cwd))):
+                    if call.is_protected(path, scripts=False):
                         reason = f"the command names {word}, a protected path: other programs run or obey it"
                         return Decision("ask", reason, details=self._details(call))
         return None
 
-    @staticmethod
-    def _is_protected(path: str, call: _Call) -> bool:
-        """By the name and by what it leads to; what stands above a working directory does not count."""
-        for given in (path, real_path(path)):
-            relative = given
-            for folder in call.working_dirs:
-                for base in (str(folder), os.path.realpath(folder)):
-                    relative = min(relative, given.removeprefix(base.rstrip("/") + "/"), key=len)
-            if is_protected(relative):
-                return True
-        return False
-
-    def _by_allow_rules(self, call: _Call) -> Decision | None:
+    def _by_allow_rules(self, call: Call) -> Decision | None:
         private = any(need.kind == "fetch" and is_private_host(host_of(need.target)) for need in call.needs)
         for rule in self.allow:
             # An address in one's own network has to be named.
@@ -276,7 +212,7 @@ class Policy:
             deciding += rules
         return replace(self._allowed_by(deciding[0]), details=self._details(call)) if deciding else None
 
-    def _rules_covering(self, need: Need, call: _Call) -> list[Rule] | None:
+    def _rules_covering(self, need: Need, call: Call) -> list[Rule] | None:
         """The rules that together allow a need: empty if it is harmless without any, None if it is not allowed."""
         if self._harmless(need, call):
             return []
@@ -288,7 +224,7 @@ class Policy:
         rule = self._path_rule(need, call) if need.kind in ("read", "write") else self._value_rule(need, call)
         return None if rule is None else [rule]
 
-    def _path_rule(self, need: Need, call: _Call) -> Rule | None:
+    def _path_rule(self, need: Need, call: Call) -> Rule | None:
         for rule in self.allow:
             # Who may edit a file may read it.
             about = rule.covers_path(need) or (need.kind == "read" and rule.covers_path(Need("write")))
@@ -296,7 +232,7 @@ class Policy:
                 return rule
         return None
 
-    def _value_rule(self, need: Need, call: _Call) -> Rule | None:
+    def _value_rule(self, need: Need, call: Call) -> Rule | None:
         for rule in self.allow:
             if not rule.names(call.tool_name):
                 continue
@@ -314,7 +250,7 @@ class Policy:
     def _allowed_by(rule: Rule) -> Decision:
         return Decision("allow", f"allowed by {_origin(rule)}", rule.text, rule.source)
 
-    def _by_mode(self, call: _Call) -> Decision:
+    def _by_mode(self, call: Call) -> Decision:
         if self.mode is PermissionMode.BYPASS:
             return Decision("allow", "allowed because permissions are bypassed")
         for need in call.needs:
@@ -322,61 +258,58 @@ class Policy:
                 continue
             if need.kind == "execute":
                 return self._asked_about(need.target, call)
-            return Decision("ask", _question(need, inside=self._inside(need.target, call)))
+            return Decision("ask", _question(need, inside=call.is_inside(need.target)))
         if all(self._harmless(need, call) for need in call.needs):
             return Decision("allow", "allowed because it only reads what it may", details=self._details(call))
         return Decision("allow", f"allowed because {_ACCEPTED}", details=self._details(call))
 
-    def _accepted(self, need: Need, call: _Call) -> bool:
+    def _accepted(self, need: Need, call: Call) -> bool:
         """Whether it is an edit that the mode lets pass: of a file, or by a plain command (see `filecommands`)."""
         if self.mode is not PermissionMode.ACCEPT_EDITS:
             return False
         if need.kind == "write":
-            return self._inside(need.target, call)
+            return call.is_inside(need.target)
         return need.kind == "execute" and all(verdict.allowed for verdict in self.verdicts(need.target, call))
 
-    def _asked_about(self, command: str, call: _Call) -> Decision:
+    def _asked_about(self, command: str, call: Call) -> Decision:
         verdicts = self.verdicts(command, call)
         first = next(verdict for verdict in verdicts if not verdict.allowed)
         where = f" (in `{first.text}`)" if len(verdicts) > 1 and first.text not in first.clause else ""
         return Decision("ask", f"asked because {first.clause}{where}", details=self._details(call))
 
-    def _details(self, call: _Call) -> tuple[str, ...]:
+    def _details(self, call: Call) -> tuple[str, ...]:
         lines: list[str] = []
         for need in call.needs:
             if need.kind == "execute":
-                lines += map(_line, self.verdicts(need.target, call))
+                lines += (verdict.line for verdict in self.verdicts(need.target, call))
         return tuple(lines)
 
     # --------------------------------------------------------------------------------------------- what is harmless
 
-    def _harmless(self, need: Need, call: _Call) -> bool:
+    def _harmless(self, need: Need, call: Call) -> bool:
         if need.kind == "none":
             return True
         if need.kind == "read":
-            return self._inside(need.target, call) or is_inside(real_path(need.target), self.readable)
+            return call.is_inside(need.target) or is_inside(real_path(need.target), self.readable)
         return need.kind == "execute" and self._reads_only(need.target, call)
 
-    def _inside(self, path: str, call: _Call) -> bool:
-        return bool(path) and is_inside(real_path(path), call.working_dirs)
-
-    def _reads_only(self, command: str, call: _Call) -> bool:
+    def _reads_only(self, command: str, call: Call) -> bool:
         """Read-only by its words, and every file it names is one that could be read without asking."""
         parts = [verdict.part for verdict in self.verdicts(command, call)]
         return bool(parts) and all(part is not None and part.only_reads for part in parts)
 
-    def verdicts(self, command: str, call: _Call) -> list[PartVerdict]:
+    def verdicts(self, command: str, call: Call) -> list[PartVerdict]:
         """Each part of a command on its own; one that cannot be taken apart is one part that asks."""
         found = call.judged.get(command)
         if found is None:
             found = call.judged[command] = self._judge(command, call)
         return found
 
-    def _judge(self, command: str, call: _Call) -> list[PartVerdict]:
+    def _judge(self, command: str, call: Call) -> list[PartVerdict]:
         hiding = [r for r in (*self.deny, *self.ask) if r.spec is not None and r.tool in READING_TOOLS]
 
         def hides(path: str) -> bool:
-            return any(self._path_restricted(rule, path, call) for rule in hiding)
+            return any(call.restricted_by(rule, path) for rule in hiding)
 
         place = Place.of(call.cwd, call.working_dirs, self.readable, hides if hiding else None)
         parts = analyse(command, place)
@@ -384,7 +317,7 @@ class Policy:
             return [PartVerdict(command, str(parts), allowed=False)]
         return [self._judge_part(part, call) for part in parts]
 
-    def _judge_part(self, part: Part, call: _Call) -> PartVerdict:
+    def _judge_part(self, part: Part, call: Call) -> PartVerdict:
         text, rule, clause = part.command.text, None, "it only reads"
         if part.objection is not None:
             rule = self._rule_for(part, call)
@@ -405,7 +338,7 @@ class Policy:
                 clause = f"{clause} and {f'of {_origin(writing)}' if writing else _ACCEPTED}"
         return PartVerdict(text, clause, allowed=True, rule=rule, part=part)
 
-    def _rule_for(self, part: Part, call: _Call) -> Rule | None:
+    def _rule_for(self, part: Part, call: Call) -> Rule | None:
         """The allow rule for a part as it stands, or for what its wrappers run. Assignments are never covered."""
         if part.objection is not None and part.objection.startswith("of the assignment"):
             return None
@@ -416,7 +349,7 @@ class Policy:
                 return rule
         return None
 
-    def _changes_accepted(self, part: Part, call: _Call) -> bool:
+    def _changes_accepted(self, part: Part, call: Call) -> bool:
         if self.mode is not PermissionMode.ACCEPT_EDITS or not part.folders or part.command.globs or part.extended:
             return False
         if part.command.assignments:
@@ -425,50 +358,33 @@ class Policy:
             changes = file_changes(part.inner, folder)
             if changes is None or not all(self._may_write(path, call) for path in changes.writes):
                 return False
-            if not all(self._inside(path, call) and not self._path_needs_asking(path, call) for path in changes.reads):
+            if not all(call.is_inside(path) and not self._path_needs_asking(path, call) for path in changes.reads):
                 return False
         return True
 
-    def _may_write(self, path: str, call: _Call) -> bool:
-        return (
-            self._inside(path, call) and not self._is_protected(path, call) and not self._path_needs_asking(path, call)
-        )
+    def _may_write(self, path: str, call: Call) -> bool:
+        return call.is_inside(path) and not call.is_protected(path) and not self._path_needs_asking(path, call)
 
-    def _path_needs_asking(self, path: str, call: _Call) -> bool:
+    def _path_needs_asking(self, path: str, call: Call) -> bool:
         rules = (
             rule
             for rule in (*self.deny, *self.ask)
             if rule.covers_path(Need("read")) or rule.covers_path(Need("write"))
         )
-        return any(self._path_restricted(rule, path, call) for rule in rules)
+        return any(call.restricted_by(rule, path) for rule in rules)
 
-    def _redirection_rule(self, target: str, part: Part, call: _Call) -> Rule | str | None:
+    def _redirection_rule(self, target: str, part: Part, call: Call) -> Rule | str | None:
         """The rule that lets the target be written, None if the mode does, a clause if nothing does."""
         clause = f"of the redirection to {target}"
         rule: Rule | None = None
         for folder in part.folders or (None,):
             path = os.path.join(folder, target) if folder is not None else ""  # noqa: PTH118
-            if not path or self._is_protected(path, call) or self._path_needs_asking(path, call):
+            if not path or call.is_protected(path) or self._path_needs_asking(path, call):
                 return clause
             rule = self._path_rule(Need("write", path), call)
-            if rule is None and not (self.mode is PermissionMode.ACCEPT_EDITS and self._inside(path, call)):
+            if rule is None and not (self.mode is PermissionMode.ACCEPT_EDITS and call.is_inside(path)):
                 return clause
         return rule
-
-    def _absolute(self, word: str, call: _Call) -> str:
-        if self.home is not None and (word == "~" or word.startswith("~/")):
-            word = str(self.home) + word[1:]
-        return os.path.normpath(call.cwd / word)
-
-
-def _with_real_paths(needs: Sequence[Need]) -> tuple[Need, ...]:
-    """Where a path leads through links is a need of its own: a rule must hold for both, a restriction for either."""
-    real = (Need(need.kind, need.real) for need in needs if need.real)
-    return (*needs, *real)
-
-
-def _line(verdict: PartVerdict) -> str:
-    return f"{verdict.text}: {'allowed' if verdict.allowed else 'asks'} because {verdict.clause}"
 
 
 def _origin(rule: Rule) -> str:

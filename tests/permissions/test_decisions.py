@@ -278,3 +278,35 @@ def test_deny_is_found_in_a_command_that_is_too_complex_to_parse(tree: Path) -> 
     assert bash(rules, "ls; " * 8_000 + "rm x", tree).behavior == "deny"
     assert bash(rules, "(" * 300 + "rm x", tree).behavior == "deny"
     assert bash(policy(), "ls; " * 8_000 + "ls", tree).behavior == "ask"
+
+
+# ------------------------------------------------------------------------------------------------- paths in commands
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cat src/keys/x", "cd src && cat keys/x", "cd src; cat keys/x", "git -C src show keys/x", "cd src && cat key*/x"],
+)
+def test_a_deny_rule_follows_a_cd(command: str, tree: Path) -> None:
+    (tree / "src" / "keys").mkdir()
+    (tree / "src" / "keys" / "x").write_text("secret")
+    assert bash(policy(allow="Bash", deny="Read(src/keys/**)"), command, tree).behavior == "deny"
+
+
+def test_a_protected_path_is_seen_through_links_and_from_inside(tree: Path) -> None:
+    (tree / ".git" / "hooks").mkdir()
+    (tree / "innocent").symlink_to(tree / ".git")
+    rules = policy(allow="Bash(cp *)")
+    assert bash(rules, "cp a.py c.py", tree).behavior == "allow"
+    assert bash(rules, "cp a.py innocent/config", tree).behavior == "ask"
+    assert bash(rules, "cd .git/hooks && cp ../../a.py pre-commit", tree).behavior == "ask"
+    inside = rules.decide("Bash", {}, [Need("execute", "cp x pre-commit")], tree / ".git" / "hooks", [tree])
+    assert inside.behavior == "ask"
+
+
+def test_a_worktree_below_a_protected_name_may_be_named_in_full(tmp_path: Path) -> None:
+    project = tmp_path / ".claude" / "worktrees" / "one"
+    project.mkdir(parents=True)
+    rules = policy(allow="Bash(cp *)")
+    assert bash(rules, f"cp a.py {project}/b.py", project).behavior == "allow"
+    assert bash(rules, f"cp a.py {tmp_path}/.claude/settings.json", project).behavior == "ask"

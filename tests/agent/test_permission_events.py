@@ -1,0 +1,57 @@
+"""What a person and a program are told about a decision: the events carry reason, parts and rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentcli.agent.questions import Audience
+from agentcli.core import events as ev
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.permissions.commands import runs_beside_others
+from agentcli.tools.bash import Bash
+from tests.support.fakes import bench, only
+from tests.support.scripts import call, reply
+
+pytestmark = pytest.mark.anyio
+
+
+async def run(command: str, answer: Answer, audience: Audience = Audience.SOMEBODY) -> list[ev.Event]:
+    b = bench(
+        reply(call("Bash", command=command)),
+        "Done.",
+        tools=[Bash(runs_beside_others)],
+        mode=PermissionMode.DEFAULT,
+        audience=audience,
+    )
+    events: list[ev.Event] = []
+    async with b.engine:
+        async for event in b.engine.submit("go"):
+            events.append(event)
+            if isinstance(event, ev.PermissionRequested):
+                b.engine.answer(event.request_id, answer)
+    return events
+
+
+async def test_a_question_says_why_part_by_part_and_what_would_be_saved() -> None:
+    events = await run("echo a && mkdir b && npm test", Answer("deny", "no"))
+    (asked,) = only(events, ev.PermissionRequested)
+    assert asked.reason == "asked because mkdir is not known to only read (in `mkdir b`)"
+    assert asked.details == [
+        "echo a: allowed because it only reads",
+        "mkdir b: asks because mkdir is not known to only read",
+        "npm test: asks because npm test is not known to only read",
+    ]
+    assert asked.suggestions == ["Bash(mkdir b)", "Bash(npm test *)"]
+
+
+async def test_every_call_has_a_decision_that_says_what_decided() -> None:
+    events = await run("echo a | wc -c", Answer("deny"))
+    (decided,) = only(events, ev.PermissionDecided)
+    assert (decided.behavior, decided.reason) == ("allow", "allowed because it only reads what it may")
+    assert len(decided.details) == 2
+
+
+async def test_with_nobody_to_ask_all_rules_that_are_needed_are_named() -> None:
+    events = await run("mkdir b && npm test", Answer("deny"), Audience.NOBODY)
+    (denied,) = only(events, ev.PermissionDenied)
+    assert "--allowedTools 'Bash(mkdir b),Bash(npm test *)'" in denied.reason
