@@ -218,8 +218,17 @@ class Engine:
         shells = self._tool_context.shells
         return shells is not None and shells.detach(tool_use_id)
 
+    async def background_changes(self) -> list[ev.BackgroundChanged]:
+        """Wait until background commands have begun or ended. For between submissions: while one runs, its events tell.
+        Without background commands this never returns; cancel it."""
+        if self._tool_context.shells is None:
+            await asyncio.Event().wait()
+        else:
+            await self._tool_context.shells.wait_for_change()
+        return self._background_changes()
+
     async def stop_background(self, task_id: str) -> bool:
-        """End a background command; false if there is none. `BackgroundChanged` comes with the next submission."""
+        """End a background command; false if there is none."""
         shells = self._tool_context.shells
         shell = shells.get(task_id) if shells is not None else None
         if shells is None or shell is None:

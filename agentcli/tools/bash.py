@@ -51,7 +51,8 @@ class Bash(BuiltinTool):
         self._read_only = read_only
 
     def title(self, input: Json) -> str:
-        return plain_line(f"Bash {input.get('command', '')}")
+        where = " (in the background)" if input.get("run_in_background") else ""
+        return plain_line(f"Bash {input.get('command', '')}{where}")
 
     def is_safe(self, input: Json) -> bool:
         # A reply that is thrown away must not leave a command behind that nobody knows of.
@@ -169,7 +170,7 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
             new_cwd, note = _taken_over(command.folder, context)
             notes += [note] if note else []
     if command.left_running:
-        notes.append("What the command left running in the background was ended with it.")
+        notes.append("What it left running was ended with it; start what shall go on with run_in_background.")
     if not text and ending is Ending.EXITED:
         notes.insert(0, "(no output)" if command.code else "(no output, exit code 0)")
     return Output(

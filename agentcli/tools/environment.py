@@ -17,6 +17,10 @@ _SET = {
     "GIT_PAGER": "cat",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
+    # An editor without a terminal waits for ever or fails in its own way; so the prepared text is taken as it is.
+    "GIT_EDITOR": "true",
+    "GIT_SEQUENCE_EDITOR": "true",
+    "SSH_ASKPASS_REQUIRE": "never",
 }
 
 

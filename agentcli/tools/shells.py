@@ -34,6 +34,8 @@ class BackgroundTask:
     status: Status
     summary: str
     """How it ended; empty while it runs."""
+    seconds: float = 0.0
+    """How long it has run."""
 
 
 @dataclass(slots=True)
@@ -42,7 +44,9 @@ class Shell:
 
     id: str
     command: ShellCommand
+    began: float
     status: Status = "running"
+    over: float | None = None
     told: bool = False
     """The model knows that it has ended."""
     stopping: bool = False
@@ -56,7 +60,8 @@ class Shell:
 
     @property
     def task(self) -> BackgroundTask:
-        return BackgroundTask(self.id, plain_line(self.command.text), self.status, self.ended)
+        seconds = (asyncio.get_running_loop().time() if self.over is None else self.over) - self.began
+        return BackgroundTask(self.id, plain_line(self.command.text), self.status, self.ended, seconds)
 
 
 class Shells:
@@ -68,6 +73,7 @@ class Shells:
         self._shells: dict[str, Shell] = {}
         self._count = 0
         self._changes: list[BackgroundTask] = []
+        self._changed = asyncio.Event()
         self._in_front: dict[str, asyncio.Event] = {}
         self._watch = Watch()
         self._watching = False
@@ -106,12 +112,12 @@ class Shells:
     def add(self, command: ShellCommand) -> Shell:
         """Take over a running command; whoever started it has nothing to do with it any more."""
         self._count += 1
-        shell = Shell(f"bash_{self._count}", command)
+        shell = Shell(f"bash_{self._count}", command, asyncio.get_running_loop().time())
         self._shells[shell.id] = shell
         over = [each for each in self._shells.values() if each.status != "running"]
         for old in over[: max(0, len(self._shells) - _MOST_KEPT)]:
             del self._shells[old.id]
-        self._changes.append(shell.task)
+        self._note(shell)
         command.on_over(lambda: self._over(shell))
         return shell
 
@@ -125,7 +131,12 @@ class Shells:
     def take_changes(self) -> list[BackgroundTask]:
         """What has begun or ended since this was last asked."""
         changes, self._changes = self._changes, []
+        self._changed.clear()
         return changes
+
+    async def wait_for_change(self) -> None:
+        """Return when `take_changes` has something to give."""
+        await self._changed.wait()
 
     async def stop(self, shell: Shell) -> None:
         shell.stopping = True
@@ -148,4 +159,9 @@ class Shells:
             shell.status = "killed"
         else:
             shell.status = "completed" if shell.command.code == 0 else "failed"
+        shell.over = asyncio.get_running_loop().time()
+        self._note(shell)
+
+    def _note(self, shell: Shell) -> None:
         self._changes.append(shell.task)
+        self._changed.set()

@@ -69,9 +69,23 @@ async def test_what_ends_between_two_prompts_is_told_with_the_next(tmp_path: Pat
         async with asyncio.timeout(10):
             while engine.background_tasks[0].status == "running":
                 await asyncio.sleep(0.005)
+        assert engine.background_tasks[0].seconds > 0
         second = await submit(engine)
         assert "exit code 4; no further output" in attached(second)[0]
         assert changes(second) == [("bash_1", "failed")]
+
+
+async def test_between_submissions_a_front_end_can_wait_for_changes(tmp_path: Path) -> None:
+    command = "while ! [ -e go ]; do sleep 0.01; done"
+    engine = engine_in(tmp_path, reply(call("Bash", command=command, run_in_background=True)), "Started.")
+    async with engine:
+        await submit(engine)
+        waiting = asyncio.ensure_future(engine.background_changes())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        (tmp_path / "go").touch()
+        async with asyncio.timeout(10):
+            assert [(event.task_id, event.status) for event in await waiting] == [("bash_1", "completed")]
 
 
 async def test_what_the_model_has_found_out_itself_is_not_told(tmp_path: Path) -> None:

@@ -76,6 +76,13 @@ async def test_standard_input_is_empty_and_there_is_no_terminal(tmp_path: Path) 
     assert text_of(output) == "not a tty\ndumb"
 
 
+async def test_nothing_can_ask_on_the_terminal_behind_our_back(tmp_path: Path) -> None:
+    output = await run(Bash(), context_in(tmp_path), command="(echo asking > /dev/tty) 2>&1 | grep -c .")
+    assert text_of(output) == "1"
+    git = "git init -q . && git -c user.name=a -c user.email=a@example.com commit --allow-empty 2>&1"
+    assert "empty commit message" in text_of(await run(Bash(), context_in(tmp_path), command=git, timeout=10_000))
+
+
 async def test_keys_and_loader_variables_are_not_inherited(tmp_path: Path) -> None:
     environ = {
         **os.environ,
