@@ -142,6 +142,14 @@ def rights_for(options: Options) -> Rights:
     return _Assembly(options).rights()
 
 
+def sandbox_for(options: Options) -> tuple[Launcher, str]:
+    """How commands of an engine with these options would be started, and what there is to say about it; for `agentcli
+    doctor`. Raises `UsageError` as `build_engine` does."""
+    assembly = _Assembly(options)
+    launcher = assembly.launcher(assembly.policy(assembly.registry()), None)
+    return launcher, " ".join(notice.text for notice in assembly.notices if notice.code == "sandbox")
+
+
 class _Assembly:
     """The steps of `build_engine`, sharing what each finds out."""
 

@@ -66,6 +66,7 @@ def build_app() -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_root_with_flags())
     app.command("config", help=COMMANDS["config"])(config)
+    app.command("doctor", help=COMMANDS["doctor"])(doctor)
     app.command("trust", help=COMMANDS["trust"])(trust)
     app.command("completion", help=COMMANDS["completion"])(completion)
     sessions = typer.Typer(help=COMMANDS["sessions"], rich_markup_mode=None)
@@ -137,6 +138,16 @@ def _completer(choices: tuple[str, ...]) -> Any:
         return [choice for choice in choices if choice.startswith(incomplete)]
 
     return complete
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    online: Annotated[bool, typer.Option("--online", help="Also try to reach the server.")] = False,
+    sandbox: Annotated[str | None, typer.Option("--sandbox", help="off, on or strict; else as set.")] = None,
+) -> None:
+    from agentcli.cli.doctor import diagnose
+
+    diagnose(as_json=as_json, online=online, sandbox=sandbox)
 
 
 def trust(

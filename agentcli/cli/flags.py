@@ -314,6 +314,7 @@ COMMANDS = {
     "config": "Show each setting with where it came from.",
     "sessions": "List the stored sessions.",
     "permissions": "Say what the permission rules decide about a command, and why.",
+    "doctor": "Check this installation, and prove what the sandbox holds.",
     "trust": "Look at what a folder's own settings would do, and trust them.",
     "completion": "Print the completion script for a shell.",
 }
