@@ -145,9 +145,7 @@ def rights_for(options: Options) -> Rights:
 def sandbox_for(options: Options) -> tuple[Launcher, str]:
     """How commands of an engine with these options would be started, and what there is to say about it; for `agentcli
     doctor`. Raises `UsageError` as `build_engine` does."""
-    assembly = _Assembly(options)
-    launcher = assembly.launcher(assembly.policy(assembly.registry()), None)
-    return launcher, " ".join(notice.text for notice in assembly.notices if notice.code == "sandbox")
+    return _Assembly(options).sandbox()
 
 
 class _Assembly:
@@ -244,6 +242,10 @@ class _Assembly:
         policy = self._policy(registry)
         context = ToolContext(cwd=self.cwd, working_dirs=self.working_dirs, environ=child_environment(self.environ))
         return Rights(policy, registry, context, tuple(notice.text for notice in self.notices))
+
+    def sandbox(self) -> tuple[Launcher, str]:
+        launcher = self._launcher(self._policy(self._registry()), None)
+        return launcher, " ".join(notice.text for notice in self.notices if notice.code == "sandbox")
 
     # ------------------------------------------------------------------------------------------ tools and permission
 
