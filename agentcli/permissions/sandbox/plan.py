@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
@@ -42,6 +43,17 @@ class SandboxRules:
     """Beginnings of commands that run outside of the sandbox."""
     cache_dir: Path | None = None
     """For caches of package tools, since the person's own are read-only; None: none."""
+
+    def retargeted(self, working_dirs: tuple[Path, ...], secrets: tuple[Path, ...]) -> SandboxRules:
+        return replace(
+            self,
+            working_dirs=working_dirs,
+            allow_write=(),
+            excluded_commands=(),
+            deny_read=(*self.deny_read, *secrets),
+            readable=(),
+            denied_files=_nothing,
+        )
 
     @property
     def level(self) -> str:

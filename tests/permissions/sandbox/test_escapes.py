@@ -235,16 +235,11 @@ async def test_the_parent_cannot_be_traced(box: Box) -> None:
     script = (
         "import ctypes, os\n"
         "libc = ctypes.CDLL(None, use_errno=True)\n"
-        f"for pid in ({os.getpid()}, os.getppid(), 1):\n"
-        "    print(pid, libc.ptrace(16, pid, 0, 0))\n"
-        "    try:\n"
-        "        open(f'/proc/{pid}/mem', 'r+b').read(1)\n"
-        "    except OSError as error:\n"
-        "        print('refused', error.errno)\n"
+        f"print({os.getpid()}, libc.ptrace(16, {os.getpid()}, 0, 0), os.path.exists('/proc/{os.getpid()}/mem'))\n"
     )
     (box.project / "trace.py").write_text(script)
     text = await box.text(f"{sys.executable} trace.py; true")
-    assert f"{os.getpid()} -1" in text
+    assert f"{os.getpid()} -1 False" in text
 
 
 async def test_terminals_cannot_be_typed_into(box: Box) -> None:
