@@ -196,9 +196,8 @@ def _present(intent: Intent, target: _Target, context: ToolContext) -> Present |
             return Present(shown, None)
         if not found.missing:
             return _Outcome(failure(found.text))
-        near = near_names(target.real)
-        names = " or ".join(visible_text(name) for name in near)
-        hint = f"Did you mean {names}?" if near else "Create it with Write."
+        near = near_names(target.real, context.hides)
+        hint = f"Did you mean {' or '.join(near)}?" if near else "Create it with Write."
         return _Outcome(failure(f"{found.text} {hint}", summary="not found"))
     if found.st_size > LARGEST_LOADED:
         text = f"{shown} is too large to be changed this way ({found.st_size:,} bytes). Use a command instead."

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import stat
+import unicodedata
+from collections.abc import Callable
 
 from agentcli.core.frozen import frozen
+from agentcli.core.messages import clean_text
+from agentcli.core.plaintext import visible_text
 
 LARGEST_LOADED = 32 * 1024 * 1024
 """Larger files are streamed when read, and cannot be edited."""
 
+Hides = Callable[[str], bool] | None
+_MOST_NAMES = 5_000
 _KERNEL_FOLDERS = ("/proc/", "/sys/", "/dev/")
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _KINDS = {
@@ -32,6 +39,7 @@ class Refusal:
 
     text: str
     missing: bool = False
+    is_folder: bool = False
 
 
 def inspect(path: str, shown: str) -> os.stat_result | Refusal:
@@ -43,7 +51,7 @@ def inspect(path: str, shown: str) -> os.stat_result | Refusal:
     except OSError as error:
         return Refusal(f"{shown} cannot be looked at: {(error.strerror or '').lower()}.")
     if stat.S_ISDIR(found.st_mode):
-        return Refusal(f"{shown} is a directory. List it with Glob or ls, or name a file in it.")
+        return Refusal(f"{shown} is a directory. List it with Glob or ls, or name a file in it.", is_folder=True)
     if stat.S_ISLNK(found.st_mode):
         return Refusal(f"{shown} is a symbolic link that leads nowhere or in a circle.")
     if not stat.S_ISREG(found.st_mode):
@@ -118,18 +126,34 @@ def load_now(path: str) -> bytes:
         return file.read(LARGEST_LOADED + 1)
 
 
-def near_names(path: str) -> list[str]:
-    """Names in the same folder that may have been meant. Blocking; never raises."""
+def folder_names(folder: str, hides: Hides) -> list[str]:
+    """What is in a folder, folders with a slash; not what a rule hides. Blocking; never raises."""
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry for entry, _index in zip(entries, range(_MOST_NAMES), strict=False)]
+    except OSError:
+        return []
+    return sorted(
+        f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
+        for entry in found
+        if hides is None or not hides(entry.path)
+    )
+
+
+def name_in_words(name: str) -> str:
+    """A name that can be told apart and written again: what only looks like a plain space or letter is escaped."""
+    odd = any((char.isspace() and char != " ") or unicodedata.combining(char) for char in name)
+    return json.dumps(name) if odd else clean_text(visible_text(name))
+
+
+def near_names(path: str, hides: Hides) -> list[str]:
+    """Names in the same folder that may have been meant, as words. Blocking; never raises."""
     import difflib
 
     folder, name = os.path.split(path)
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry, _index in zip(entries, range(5_000), strict=False)]
-    except OSError:
-        return []
+    names = [known.rstrip("/") for known in folder_names(folder, hides)]
     stem = name.rpartition(".")[0] or name
     folded = [known for known in names if known.lower() == name.lower()]
     alike = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     same_stem = [known for known in sorted(names) if known.rpartition(".")[0] == stem]
-    return list(dict.fromkeys(folded + alike + same_stem))[:3]
+    return [name_in_words(known) for known in dict.fromkeys(folded + alike + same_stem)][:3]

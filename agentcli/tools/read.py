@@ -15,14 +15,23 @@ from pathlib import Path
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import ImageBlock, Json, TextBlock
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import visible_text
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, object_schema, os_failure, shown_path
 from agentcli.tools.encoding import decode, looks_binary
-from agentcli.tools.files import LARGEST_LOADED, Refusal, inspect, load, near_names
+from agentcli.tools.files import (
+    LARGEST_LOADED,
+    Refusal,
+    folder_names,
+    inspect,
+    load,
+    name_in_words,
+    near_names,
+)
 from agentcli.tools.read_magic import binary_name, image_kind, is_pdf
 from agentcli.tools.read_text import MOST_LINES, Page, Wanted, read_large, shown_page, text_page
 from agentcli.tools.readcache import Seen, digest_of
+
+_MOST_NAMES = 50
 
 
 class Read(BuiltinTool):
@@ -126,14 +135,24 @@ async def _pdf(data: bytes, wanted: Wanted, pages: str | None, signal: AbortSign
 
 
 def _refused(refusal: Refusal, path: str, context: ToolContext) -> Output:
+    if refusal.is_folder:
+        return failure(f"{refusal.text}{_listed(path, context)}", summary="directory")
     if not refusal.missing:
         return failure(refusal.text)
-    near = near_names(path)
-    hint = f" Did you mean {' or '.join(visible_text(name) for name in near)}?" if near else ""
+    near = near_names(path, context.hides)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
     folder = Path(path).parent
     if not hint and not folder.is_dir():
         hint = f" Neither does its folder, {shown_path(str(folder), context)}."
     return failure(f"{refusal.text}{hint} The working directory is {context.cwd}.", summary="not found")
+
+
+def _listed(folder: str, context: ToolContext) -> str:
+    names = [name_in_words(name) for name in folder_names(folder, context.hides)]
+    if not names:
+        return " It is empty."
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return f" In it: {', '.join(names[:_MOST_NAMES])}{more}."
 
 
 def _present(data: bytes, wanted: Wanted) -> tuple[Output, Seen | None]:

@@ -352,6 +352,26 @@ async def test_a_file_that_becomes_a_pipe_after_the_look_is_not_waited_for(
     assert "not a regular file any more" in text_of(await run(Read(), context, file_path="a"))
 
 
+async def test_a_folder_says_what_is_in_it_but_for_what_is_hidden(tmp_path: Path) -> None:
+    context = context_in(tmp_path, hides=lambda path: path.endswith("secret.txt"))
+    (tmp_path / "sub/deeper").mkdir(parents=True)
+    for name in ("b.txt", "a.txt", "secret.txt"):
+        (tmp_path / "sub" / name).touch()
+    output = await run(Read(), context, file_path="sub")
+    assert text_of(output).endswith("In it: a.txt, b.txt, deeper/.")
+    assert "Did you mean" not in text_of(await run(Read(), context, file_path="sub/secret.tx"))
+    (tmp_path / "sub/deeper/x\x1b[31m").touch()
+    assert "\x1b" not in text_of(await run(Read(), context, file_path="sub/deeper"))
+
+
+async def test_a_name_with_a_space_that_is_none_is_spelled_out(context: ToolContext, tmp_path: Path) -> None:
+    name = "Screenshot 10.12\u202fAM.png"
+    (tmp_path / name).write_bytes(picture())
+    text = text_of(await run(Read(), context, file_path="Screenshot 10.12 AM.png"))
+    assert 'Did you mean "Screenshot 10.12\\u202fAM.png"?' in text
+    assert not (await run(Read(), context, file_path=name)).is_error
+
+
 async def test_a_missing_folder_is_said_to_be_missing(context: ToolContext) -> None:
     text = text_of(await run(Read(), context, file_path="no/such/file.txt"))
     assert "does not exist. Neither does its folder, no/such." in text
