@@ -287,7 +287,11 @@ class _Assembly:
         if not self.options.persist or self.paths.state_dir is None:
             return NoWorkspace("Nothing can be undone: nothing of this session is kept, copies of files neither.")
         state_dir = Path(os.path.realpath(self.paths.state_dir))
-        return LateHistory(state_dir, session_id, self.environ.get("PATH"))
+
+        def may_warm() -> bool:
+            return self.options.trust or self.trust.state(self.cwd).trusted
+
+        return LateHistory(state_dir, session_id, self.environ.get("PATH"), may_warm)
 
     def _rule_keeper(self) -> RuleKeeper:
         folder = project_folder(self.cwd)

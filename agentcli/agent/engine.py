@@ -275,8 +275,9 @@ class Engine:
         return report
 
     async def warm(self) -> None:
-        """Do ahead of time what makes the first request slow."""
+        """Do ahead of time what makes the first request and the first change slow."""
         await self._parts.provider.warm()
+        await self._parts.seams.workspace.warm(self._tool_context.working_dirs)
 
     # ---------------------------------------------------------------------------------------------------- the work
 

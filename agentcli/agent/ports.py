@@ -115,6 +115,10 @@ class Permissions(Protocol):
 class Workspace(Protocol):
     """Keeps what files were like before a call that may change them, so that it can be put back."""
 
+    async def warm(self, working_dirs: Sequence[Path]) -> None:
+        """Do ahead of time what makes the first snapshot slow, where that may be done."""
+        ...
+
     def begin(self, prompt_id: str) -> None:
         """A submission begins."""
         ...
@@ -145,6 +149,9 @@ class Workspace(Protocol):
 class NoWorkspace:
     def __init__(self, reason: str = "No copies of files are kept here, so nothing can be undone.") -> None:
         self._reason = reason
+
+    async def warm(self, working_dirs: Sequence[Path]) -> None:
+        return None
 
     def begin(self, prompt_id: str) -> None:
         return None

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
@@ -28,7 +31,10 @@ from agentcli.workspace.undo import Undoing
 T = TypeVar("T")
 PATIENCE_SECONDS = 10.0
 DIFF_LIMIT = 200_000
+_WARMING_SECONDS = 120.0
 _MOST_NESTED = 16
+_MOST_FAILURES = 3
+"""After so many submissions in which a folder failed it is not tried again in this process."""
 _PATH_FIELDS = ("file_path", "notebook_path")
 
 
@@ -58,6 +64,8 @@ class _Open:
     """By folder, the files that calls have named: they are kept even when they are ignored."""
     settled: set[str] = field(default_factory=set)
     """Those of them that the first snapshot is known to have if it can."""
+    given_up: set[str] = field(default_factory=set)
+    """Folders that failed: one long wait in a submission is enough."""
 
 
 class History:
@@ -69,6 +77,8 @@ class History:
         self._open: _Open | None = None
         self._notices: list[str] = []
         self._told: set[str] = set()
+        self._failures: Counter[str] = Counter()
+        self._warming: asyncio.Task[None] | None = None
         self._pruning: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------------------------------------------ the loop's side
@@ -77,7 +87,31 @@ class History:
         """A submission begins. Nothing is looked at before something may change (S1)."""
         self._open = _Open(prompt_id)
 
+    async def warm(self, working_dirs: Sequence[Path]) -> None:
+        """Look through the folders ahead of time: only the first look at one takes long. May be cancelled.
+
+        Runs git in the folder, if one that obeys nothing of it: only for a folder that is trusted (S1)."""
+        if self._warming is None:
+            work = self._looked_through(_distinct(working_dirs))
+            self._warming = asyncio.get_running_loop().create_task(work, name="look through the folders")
+        try:
+            await asyncio.shield(self._warming)
+        except asyncio.CancelledError:
+            await cancel_and_wait([self._warming])
+            raise
+
+    async def _looked_through(self, roots: Sequence[Path]) -> None:
+        async with self._lock:
+            for root in roots:
+                # What goes wrong here is told when it matters.
+                with suppress(SnapshotError, OSError):
+                    await (await self._shadow(root)).take(_WARMING_SECONDS)
+
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
+        if self._warming is not None and not self._warming.done():
+            # What it has taken in so far need not be done again.
+            await asyncio.wait({self._warming}, timeout=self._place.patience)
+            await cancel_and_wait([self._warming])
         async with self._lock:
             await self._quietly(self._before_change(call_id, input, cwd, working_dirs))
 
@@ -118,7 +152,7 @@ class History:
             entries = await shadow.entries(now[root].tree, hidden)
             if entries:
                 tree = await shadow.with_entries(was.tree, entries)
-                await in_thread(lambda shadow=shadow, tree=tree: shadow.hold(self._place.session_id, tree))  # type: ignore[misc]
+                await in_thread(partial(shadow.hold, self._place.session_id, tree))
                 amended[root] = replace(was, tree=tree)
         return amended
 
@@ -135,15 +169,16 @@ class History:
         after = await self._take([Path(root) for root in record.before], opened, record)
         for root in after.keys() - record.before.keys():
             journal.note_missed(record, f"{root} was made meanwhile and is a repository of its own: it stays.")
-        after = {root: after.get(root, record.before[root]) for root in record.before}
-        await in_thread(lambda: journal.note_after(record, after))
+        if record.before.keys() <= after.keys():
+            # Else it stays open, and what is there at the next chance counts as its end.
+            whole = {root: after[root] for root in record.before}
+            await in_thread(lambda: journal.note_after(record, whole))
 
     def take_notice(self) -> str | None:
         return self._notices.pop(0) if self._notices else None
 
     async def aclose(self) -> None:
-        if self._pruning is not None:
-            await cancel_and_wait([self._pruning])
+        await cancel_and_wait([task for task in (self._pruning, self._warming) if task is not None])
         async with self._lock:
             shadows, self._shadows = list(self._shadows.values()), {}
 
@@ -228,13 +263,15 @@ class History:
     async def _take(self, roots: Iterable[Path], opened: _Open, record: Submission) -> Roots:
         """Snapshots of these folders and of the repositories inside them. Folders that fail are left out."""
         taken: Roots = {}
-        waiting = list(dict.fromkeys(roots))
+        waiting = [root for root in dict.fromkeys(roots) if not self._is_hopeless(root, opened)]
         deadline = asyncio.get_running_loop().time() + self._place.patience
         while waiting:
             results = await asyncio.gather(*(self._take_one(root, opened, deadline) for root in waiting))
             found: list[Path] = []
             for root, result in zip(waiting, results, strict=True):
                 if isinstance(result, str):
+                    opened.given_up.add(str(root))
+                    self._failures[str(root)] += 1
                     await self._missed(record, root, result)
                     continue
                 taken[str(root)] = result
@@ -242,6 +279,9 @@ class History:
             room = max(0, _MOST_NESTED - len(taken))
             waiting = [root for root in found if str(root) not in taken][:room]
         return taken
+
+    def _is_hopeless(self, root: Path, opened: _Open) -> bool:
+        return str(root) in opened.given_up or self._failures[str(root)] >= _MOST_FAILURES
 
     async def _take_one(self, root: Path, opened: _Open, deadline: float) -> Snapshot | str:
         left = deadline - asyncio.get_running_loop().time()
@@ -286,7 +326,7 @@ class History:
                 continue
             after = await self._take([Path(root) for root in one.before], _Open(""), one)
             whole = {root: after.get(root, one.before[root]) for root in one.before}
-            await in_thread(lambda one=one, whole=whole: journal.note_after(one, whole))  # type: ignore[misc]
+            await in_thread(partial(journal.note_after, one, whole))
 
     async def _span(self, whole_session: bool) -> list[tuple[Shadow, Snapshot, Snapshot]]:
         journal = await self._journal_read()

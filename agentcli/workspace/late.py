@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,17 @@ if TYPE_CHECKING:
 class LateHistory:
     """Does what `History` does. Nothing is imported, read or started before a call may write or somebody asks."""
 
-    def __init__(self, state_dir: Path, session_id: str, search_path: str | None) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        session_id: str,
+        search_path: str | None,
+        may_warm: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._state_dir = state_dir
         self._session_id = session_id
         self._search_path = search_path
+        self._may_warm = may_warm
         self._prompt_id: str | None = None
         self._history: History | None = None
 
@@ -36,6 +43,10 @@ class LateHistory:
         self._prompt_id = prompt_id
         if self._history is not None:
             self._history.begin(prompt_id)
+
+    async def warm(self, working_dirs: Sequence[Path]) -> None:
+        if self._may_warm():
+            await self._made().warm(working_dirs)
 
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         await self._made().before_change(call_id, input, cwd, working_dirs)

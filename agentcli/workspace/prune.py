@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from agentcli.workspace.base import SnapshotError
@@ -38,7 +39,7 @@ class Pruning:
             kept = {shadow.place for shadow in shadows}
             await in_thread(lambda: self._drop_old(kept, time.time()))
             for shadow in shadows:
-                if await in_thread(lambda shadow=shadow: shrink(shadow.place, time.time())):  # type: ignore[misc]
+                if await in_thread(partial(shrink, shadow.place, time.time())):
                     await shadow.tidy(_TIDY_SECONDS)
         except (OSError, SnapshotError):
             # Old copies take room and do no harm; the next day brings another chance.

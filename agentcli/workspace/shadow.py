@@ -111,7 +111,16 @@ class Shadow:
         except TimeoutError as error:
             raise SnapshotError(f"it took longer than {seconds:g} seconds") from error
 
+    def make_root(self) -> None:
+        """A repository inside that is gone altogether is made anew, where no link leads elsewhere. Raises OSError."""
+        if not self.root.exists() and os.path.realpath(self.root) == str(self.root):
+            self.root.mkdir(parents=True)
+
     async def _take(self, forced: Iterable[str]) -> Snapshot:
+        if not await in_thread(self.root.is_dir):
+            self._last_tree = None
+            self.nested = []
+            return Snapshot(EMPTY_TREE)
         listed = await self._listed()
         folders = await in_thread(lambda: sort_folders(self.root, self._ours(listed.folders)))
         new = list(listed.others)

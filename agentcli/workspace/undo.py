@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from agentcli.workspace.base import Kept, Snapshot, SnapshotError, UndoReport
 from agentcli.workspace.restore import Plan, Restoring, parents
@@ -29,6 +30,7 @@ class Undoing:
         """Take one folder from the state `left` to the state `wanted`, one of which is `before`.
 
         Raises `SnapshotError` before any change."""
+        await in_thread(shadow.make_root)
         if not (await shadow.holds(left.tree) and await shadow.holds(wanted.tree)):
             raise SnapshotError(f"the copies of {shadow.root} are too old and were thrown away")
         now = await shadow.take(seconds)
@@ -73,7 +75,7 @@ class Undoing:
         if not rules or not remove:
             return set()
         async for files in shadow.old_files(rules):
-            await in_thread(lambda files=files: restoring.write(files))  # type: ignore[misc]
+            await in_thread(partial(restoring.write, files))
         return await shadow.ignored(remove)
 
     async def _apply(
@@ -90,7 +92,7 @@ class Undoing:
         )
         await in_thread(lambda: restoring.clear(plan))
         async for files in shadow.old_files(write):
-            await in_thread(lambda files=files: restoring.write(files))  # type: ignore[misc]
+            await in_thread(partial(restoring.write, files))
         await in_thread(lambda: restoring.make_folders(plan.empty_back))
 
     def report(self, missed: Sequence[str]) -> UndoReport:

@@ -58,7 +58,7 @@ def hostile(folder: Path, trap: Path) -> Path:
         (hooks / name).chmod(0o755)
     with (folder / ".git" / "config").open("a") as config:
         config.write(
-            f"[core]\n\tfsmonitor = {trap}\n\tpager = {trap}\n\tattributesFile = /dev/zero\n"
+            f"[core]\n\tfsmonitor = {trap}\n\tpager = {trap}\n\tattributesFile = /nowhere\n"
             f"\teditor = {trap}\n\tsshCommand = {trap}\n\talternateRefsCommand = {trap}\n\tautocrlf = true\n"
             f'[filter "evil"]\n\tclean = {trap}\n\tsmudge = {trap}\n\tprocess = {trap}\n\trequired = true\n'
             f'[diff "evil"]\n\ttextconv = {trap}\n\tcommand = {trap}\n'
@@ -118,6 +118,10 @@ async def test_nothing_of_a_repository_runs_and_its_git_folder_stays_byte_for_by
         assert (project / "a.txt").read_bytes() == b"crlf\r\nlf\n\0" * 2
     assert not (tmp_path / "sprung").exists()
     assert (fingerprint(project / ".git"), fingerprint(nested / ".git")) == own
+    for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"):
+        monkeypatch.delenv(name)
+    subprocess.run(["git", "status"], cwd=project, check=False, capture_output=True)
+    assert (tmp_path / "sprung").exists(), "the traps are real: git by itself runs into them"
 
 
 @pytest.mark.usefixtures("armed")

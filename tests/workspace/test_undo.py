@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -394,3 +395,81 @@ async def test_a_repository_that_was_made_meanwhile_stays_and_is_named(project: 
     assert f"{project}/clone was made meanwhile and is a repository of its own: it stays." in report.text
     assert (project / "clone" / "x").exists()
     assert (project / "src" / "app.py").read_text() == "print(1)\n"
+
+
+async def test_a_repository_inside_that_was_removed_gets_its_files_back(project: Path, tmp_path: Path) -> None:
+    nested = project / "vendor" / "library"
+    nested.mkdir(parents=True)
+    (nested / "a.c").write_text("1")
+    subprocess.run(["git", "init", "-q", str(nested)], check=True)
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            shutil.rmtree(project / "vendor")
+        await work.history.undo()
+        assert (nested / "a.c").read_text() == "1"
+        await work.history.redo()
+        assert not (nested / "a.c").exists()
+
+
+async def test_a_slow_folder_is_waited_for_once_in_a_submission_and_given_up_after_some(
+    project: Path, tmp_path: Path
+) -> None:
+    slow = tmp_path / "bin"
+    slow.mkdir()
+    (slow / "git").write_text(f"#!/bin/sh\necho x >> {tmp_path}/started\nexec sleep 60\n")
+    (slow / "git").chmod(0o755)
+    async with working(tmp_path / "state", project, search_path_override=str(slow), patience=0.2) as work:
+        for _number in range(5):
+            async with work.submission():
+                await work.before()
+                await work.before()
+    assert (tmp_path / "started").read_text().count("x") == 3
+
+
+async def test_two_sessions_in_one_folder_undo_their_own(project: Path, tmp_path: Path) -> None:
+    async with (
+        working(tmp_path / "state", project, session="one") as first,
+        working(tmp_path / "state", project, session="two") as second,
+    ):
+        async with first.submission():
+            (project / "first.txt").write_text("1")
+        async with second.submission():
+            (project / "second.txt").write_text("2")
+        async with asyncio.TaskGroup() as both:
+            reports = [both.create_task(work.history.undo()) for work in (first, second)]
+        assert [report.result().deleted for report in reports] == [
+            (str(project / "first.txt"),),
+            (str(project / "second.txt"),),
+        ]
+
+
+async def test_a_call_that_is_cancelled_leaves_no_process_and_the_next_one_works(project: Path, tmp_path: Path) -> None:
+    for number in range(300):
+        (project / f"{number}.txt").write_text(str(number) * 100)
+    async with working(tmp_path / "state", project) as work:
+        work.history.begin("prompt")
+        for turns in range(0, 60, 3):
+            task = asyncio.create_task(work.before())
+            for _turn in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait({task})
+        async with work.submission():
+            (project / "a.txt").write_text("a")
+        assert (await work.history.undo()).deleted == (str(project / "a.txt"),)
+
+
+async def test_looking_ahead_makes_the_first_snapshot_quick_and_a_call_may_cut_it_short(
+    project: Path, tmp_path: Path
+) -> None:
+    async with working(tmp_path / "state", project) as work:
+        looking = asyncio.create_task(work.history.warm([project]))
+        await asyncio.sleep(0)
+        async with work.submission():
+            (project / "a.txt").write_text("a")
+        await looking
+        assert (await work.history.undo()).deleted == (str(project / "a.txt"),)
+        again = asyncio.create_task(work.history.warm([project]))
+        await asyncio.sleep(0)
+        again.cancel()
+        await asyncio.wait({again})

@@ -1,0 +1,106 @@
+"""Old copies are thrown away, new ones never."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from agentcli.workspace import prune
+from agentcli.workspace.prune import KEEP_SECONDS, Pruning, shrink
+from tests.workspace.folders import working
+
+pytestmark = pytest.mark.anyio
+
+
+def aged(path: Path, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+
+
+async def changed(state: Path, project: Path, session: str) -> None:
+    async with working(state, project, session=session) as work, work.submission():
+        (project / f"{session}.txt").write_text(session * 100)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.txt").write_text("a")
+    return folder
+
+
+async def test_sessions_of_more_than_thirty_days_go_and_the_others_can_still_be_undone(
+    project: Path, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    await changed(state, project, "old")
+    await changed(state, project, "new")
+    snapshots = state / "snapshots"
+    (place,) = (snapshots / "folders").iterdir()
+    aged(place / "refs" / "snapshots" / "old", KEEP_SECONDS + 60)
+    aged(snapshots / "sessions" / "old.jsonl", KEEP_SECONDS + 60)
+    aged(snapshots / "pruned", 2 * 86_400)
+    async with working(state, project, session="new") as work:
+        async with work.submission():
+            (project / "b.txt").write_text("b")
+        assert work.history._pruning is not None
+        await work.history._pruning
+        assert [path.name for path in (place / "refs" / "snapshots").iterdir()] == ["new"]
+        assert [path.name for path in (snapshots / "sessions").iterdir()] == ["new.jsonl"]
+        assert (await work.history.undo()).deleted == (str(project / "b.txt"),)
+        assert (await work.history.undo()).deleted == (str(project / "new.txt"),)
+    async with working(state, project, session="old") as work:
+        assert not (await work.history.undo()).done
+
+
+async def test_a_folder_that_nobody_has_worked_in_for_long_goes_altogether(project: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    await changed(state, project, "old")
+    (place,) = (state / "snapshots" / "folders").iterdir()
+    for path in (place / "index", place / "refs" / "snapshots" / "old"):
+        aged(path, KEEP_SECONDS + 60)
+    (state / "snapshots" / "pruned").unlink()
+    await Pruning(state / "snapshots", 86_400).run([])
+    assert not place.exists()
+
+
+async def test_it_is_done_once_a_day_at_most(project: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    await changed(state, project, "old")
+    (place,) = (state / "snapshots" / "folders").iterdir()
+    for path in (place / "index", place / "refs" / "snapshots" / "old"):
+        aged(path, KEEP_SECONDS + 60)
+    await Pruning(state / "snapshots", 86_400).run([])
+    assert place.exists()
+
+
+async def test_a_shadow_that_has_grown_too_large_keeps_the_last_days_only(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    await changed(state, project, "older")
+    await changed(state, project, "newer")
+    (place,) = (state / "snapshots" / "folders").iterdir()
+    aged(place / "refs" / "snapshots" / "older", 5 * 86_400)
+    assert not shrink(place, time.time())
+    monkeypatch.setattr(prune, "LARGEST_SHADOW", 10)
+    assert shrink(place, time.time())
+    assert [path.name for path in (place / "refs" / "snapshots").iterdir()] == ["newer"]
+
+
+async def test_copies_that_are_gone_make_an_undo_that_says_so(project: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    await changed(state, project, "old")
+    (place,) = (state / "snapshots" / "folders").iterdir()
+    for path in (place / "objects").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    async with working(state, project, session="old") as work:
+        report = await work.history.undo()
+    assert not report.done
+    assert "thrown away" in report.text
+    assert (project / "old.txt").exists()
