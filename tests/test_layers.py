@@ -48,6 +48,8 @@ ONLY_IN = {
     "tree_sitter_bash": ("permissions/shelltree.py",),
     "httpx2": ("providers/", "tools/net.py"),
     "mcp": ("mcp/",),
+    "PIL": ("tools/image.py",),
+    "pypdf": ("tools/pdf_worker.py",),
 }
 
 
@@ -136,6 +138,8 @@ HEAVY = {
     "watchfiles",
     "tree_sitter",
     "tree_sitter_bash",
+    "PIL",
+    "pypdf",
 }
 
 
