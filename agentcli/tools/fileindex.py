@@ -211,7 +211,8 @@ class FileIndex:
         if found.error and not found.lines:
             self.problem = found.error
             return
-        self.problem = f"Only the first {len(found.lines):,} files are known." if found.more or found.timed_out else ""
+        cut = f"Only the first {len(found.lines):,} files are known." if found.more or found.timed_out else ""
+        self.problem = cut or found.notice
         self._index = await in_thread(_built, found.lines, self._root, self._context.hides)
 
     async def aclose(self) -> None:

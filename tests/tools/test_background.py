@@ -14,6 +14,7 @@ import pytest
 
 from agentcli.core.abort import AbortController
 from agentcli.tools import output as output_module
+from agentcli.tools import ripgrep
 from agentcli.tools import shells as shells_module
 from agentcli.tools.base import ToolContext
 from agentcli.tools.bash import Bash
@@ -166,6 +167,14 @@ async def test_new_output_can_be_filtered(tmp_path: Path) -> None:
         wrong = await run(BashOutput(), context, bash_id="bash_2", filter="(")
         assert wrong.is_error
         assert "unclosed group" in text_of(wrong)
+
+
+async def test_a_filter_works_without_ripgrep_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda _environ: None)
+    async with session(tmp_path) as context:
+        await run(Bash(), context, command="echo apple; echo pear", run_in_background=True)
+        await over(context)
+        assert text_of(await run(BashOutput(), context, bash_id="bash_1", filter="^a")).startswith("apple\n\n")
 
 
 async def test_a_filter_cannot_be_made_to_take_for_ever(tmp_path: Path) -> None:
