@@ -21,6 +21,7 @@ from agentcli.tools.encoding import Decoded, decode
 from agentcli.tools.files import LARGEST_LOADED, Refusal, inspect, load_now, near_names
 from agentcli.tools.files_language import language_of
 from agentcli.tools.files_replace import ChangedMeanwhile, replace_file
+from agentcli.tools.read_magic import binary_name
 from agentcli.tools.readcache import digest_of
 
 _LONGEST_DIFFERENCE = 4_000
@@ -150,7 +151,8 @@ def _changed(intent: Intent, target: _Target, context: ToolContext) -> _Outcome:
         digest = digest_of(change.data)
         if digest == present.digest:
             return _Outcome(Output(f"{target.shown} is like that already; nothing was changed.", summary="unchanged"))
-        name = f".{target.real.rpartition('/')[2][:60]}.{os.urandom(6).hex()}.tmp"
+        # A name has at most 255 bytes, and a character up to four.
+        name = f".{target.real.rpartition('/')[2][:50]}.{os.urandom(6).hex()}.tmp"
         replace_file(target.real, change.data, name, present.digest)
     except ChangedMeanwhile:
         text = f"{target.shown} was changed by somebody or something else in this very moment. Read it, then try again."
@@ -206,13 +208,13 @@ def _present(intent: Intent, target: _Target, context: ToolContext) -> Present |
     if not data and intent.create:
         # Nothing can be lost that the model does not know.
         return Present(shown, Decoded(""), digest_of(data))
+    decoded = decode(data)
+    if decoded is None:
+        text = f"{shown} is {binary_name(data)} or in an unknown encoding; changing it as text would damage it."
+        return _Outcome(failure(f"{text} To put a text in its place, remove it with a command first."))
     problem = _unknown(data, intent, target, context)
     if problem is not None:
         return problem
-    decoded = decode(data)
-    if decoded is None:
-        text = f"{shown} is binary or in an unknown encoding; changing it as text would damage it."
-        return _Outcome(failure(text))
     return Present(shown, decoded, digest_of(data))
 
 

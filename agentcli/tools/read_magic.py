@@ -92,4 +92,5 @@ def image_kind(data: bytes) -> str | None:
 
 
 def is_pdf(data: bytes) -> bool:
-    return b"%PDF-" in data[:1024]
+    # Some writers put blanks or a byte order mark before it; a text that only mentions it is no PDF.
+    return data[:64].lstrip(b"\xef\xbb\xbf\x00 \t\r\n").startswith(b"%PDF-")

@@ -224,6 +224,22 @@ async def test_hard_links_stay_together_through_an_edit(context: ToolContext, tm
     assert names_in(tmp_path) == ["a.txt", "b.txt"]
 
 
+async def test_a_binary_is_not_replaced_by_text_and_it_is_said_how_it_could(
+    context: ToolContext, tmp_path: Path
+) -> None:
+    (tmp_path / "a.bin").write_bytes(b"\x1f\x8b" + bytes(100))
+    output = await run(Write(), context, file_path="a.bin", content="text")
+    assert "is a gzip archive" in text_of(output)
+    assert "remove it with a command first" in text_of(output)
+
+
+async def test_a_name_as_long_as_names_may_be_can_be_written(context: ToolContext, tmp_path: Path) -> None:
+    name = "\N{GRINNING FACE}" * 63
+    output = await run(Write(), context, file_path=name, content="x")
+    assert not output.is_error, text_of(output)
+    assert names_in(tmp_path) == [name]
+
+
 async def test_several_edits_are_made_in_order(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("a = 1\nb = 2\n")
     await run(Read(), context, file_path="a.py")

@@ -224,6 +224,13 @@ async def test_an_abort_ends_the_reading_of_a_pdf(context: ToolContext, tmp_path
     assert output.summary == "interrupted"
 
 
+async def test_a_text_about_pdfs_is_a_text(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text('MAGIC = b"%PDF-"\n')
+    assert text_of(await run(Read(), context, file_path="a.py")) == '1\tMAGIC = b"%PDF-"'
+    (tmp_path / "a.pdf").write_bytes(b"\r\n" + pdf_of("After a blank line, some text"))
+    assert "After a blank line" in text_of(await run(Read(), context, file_path="a.pdf"))
+
+
 def test_ranges_of_pages() -> None:
     good = {"3": (3, 3), "1-5": (1, 5), " 2 – 4 ": (2, 4), "7-": (7, 26), "1-20": (1, 20)}
     assert {given: page_range(given) for given in good} == {given: PageRange(*pages) for given, pages in good.items()}
