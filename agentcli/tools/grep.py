@@ -80,7 +80,7 @@ class Grep(BuiltinTool):
         found = await search(_arguments(input, path), context, signal, most=_MOST_LINES, enough=enough)
         if signal.aborted:
             yield failure("The search was stopped.", summary="stopped")
-        elif found.error and not found.lines:
+        elif found.error and not found.lines and not _unreadable(found):
             yield failure(_explained(found.error))
         else:
             yield await in_thread(_shown, found, page, input, context)
@@ -262,9 +262,18 @@ def _notes(more: int, following: int, found: Found, mode: str) -> list[str]:
         notes.append(f"[{count}. Continue with offset {following}, or narrow the search.]")
     if found.timed_out:
         notes.append(f"[The search was ended after {TIME_LIMIT:g} s; this is what it had found. Narrow it.]")
+    if problems := _unreadable(found):
+        others = f" and {len(problems) - 1:,} other{'s' * (len(problems) > 2)}" if len(problems) > 1 else ""
+        notes.append(f"[Could not be read: {visible_text(problems[0])}{others}.]")
     if found.notice:
         notes.append(f"[{found.notice}]")
     return notes
+
+
+def _unreadable(found: Found) -> list[str]:
+    """What ripgrep says of files that it could not open, one line each."""
+    lines = found.error.splitlines()
+    return [line.removeprefix("rg: ").removesuffix(".") for line in lines if "(os error" in line]
 
 
 def _summary(lines: list[_Line], mode: str, plus: str) -> str:

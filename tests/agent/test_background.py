@@ -113,6 +113,24 @@ async def test_a_command_in_front_goes_to_the_background_on_request(tmp_path: Pa
         assert engine.background_tasks[0].status == "killed"
 
 
+async def test_killing_one_ends_what_will_not_end_and_what_ran_away(tmp_path: Path) -> None:
+    """In the sandbox, where there is one."""
+    stubborn = "trap '' TERM; sleep 1234.25 & wait; sleep 1234.25"
+    command = f'setsid bash -c "{stubborn}" & touch started; {stubborn}'
+    started = call("Bash", command="while ! [ -e started ]; do sleep 0.01; done")
+    engine = engine_in(
+        tmp_path,
+        reply(call("Bash", command=command, run_in_background=True), started),
+        reply(call("KillShell", bash_id="bash_1")),
+        "Done.",
+    )
+    async with engine:
+        events = await submit(engine)
+        assert changes(events) == [("bash_1", "running"), ("bash_1", "killed")]
+        assert _sleeping("1234.25") == []
+        assert attached(events) == []
+
+
 async def test_closing_the_engine_ends_the_background(tmp_path: Path) -> None:
     command = "setsid sleep 1234.5 & sleep 1234.5"
     engine = engine_in(tmp_path, reply(call("Bash", command=command, run_in_background=True)), "Started.")

@@ -270,6 +270,23 @@ async def test_a_wrong_expression_is_explained_in_a_few_lines(pattern: str, cont
     assert len(text.splitlines()) <= 6
 
 
+@pytest.mark.parametrize("hit", ["", "/x/a.py\\0001:hit\\n"])
+async def test_files_that_cannot_be_read_are_a_note_and_no_error(
+    hit: str, context: ToolContext, tmp_path: Path
+) -> None:
+    fake = tmp_path / "bin"
+    fake.mkdir()
+    problem = "rg: /x/b.py: Permission denied (os error 13)"
+    (fake / "rg").write_text(f"#!/bin/sh\nprintf '{hit}'\necho '{problem}' >&2\necho '{problem}' >&2\nexit 2\n")
+    (fake / "rg").chmod(0o755)
+    partly = context_in(tmp_path, environ={"PATH": f"{fake}:{os.environ['PATH']}"})
+    output = await run(Grep(), partly, pattern="hit", output_mode="content")
+    assert not output.is_error
+    first = "/x/a.py:1:hit" if hit else "No matches."
+    note = "[Could not be read: /x/b.py: Permission denied (os error 13) and 1 other.]"
+    assert text_of(output) == f"{first}\n\n{note}"
+
+
 async def test_look_ahead_works(context: ToolContext) -> None:
     assert text_of(await run(Grep(), context, pattern="needle(?= src/new)")) == "src/new.py"
 
