@@ -1,57 +1,33 @@
 """The history of the working directories: a snapshot before every call that may write, and the way back.
 
-Implements the `Workspace` port of the loop. Owns the shadows of all folders and the session's journal; serialises all
-work on them. Nothing here raises for what happens in the world: a snapshot that fails costs the undo, never the work,
-and is told once. What counts as the agent's is everything that changed between the first such call of a submission
-and the submission's end; what changed after that is the person's and is never overwritten.
+Implements the `Workspace` port of the loop. Owns the session's folders and journal, and serialises all work on them.
+Nothing here raises for what happens in the world: a snapshot that fails costs the undo, never the work, and is told
+once. What counts as the agent's is everything that changed between the first such call of a submission and the
+submission's end; what changed after that is the person's and is never overwritten.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json
 from agentcli.workspace.base import FileChange, Snapshot, SnapshotError, UndoReport
-from agentcli.workspace.git import find_git
-from agentcli.workspace.journal import Journal, Roots, Submission
+from agentcli.workspace.folders import Folders, Place, Roots, distinct, home_of, make_private
+from agentcli.workspace.journal import Journal, Submission
 from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
 from agentcli.workspace.shadow import Shadow, in_thread
 from agentcli.workspace.undo import Undoing
 
 T = TypeVar("T")
-PATIENCE_SECONDS = 10.0
 DIFF_LIMIT = 200_000
-_WARMING_SECONDS = 120.0
-_MOST_NESTED = 16
-_MOST_FAILURES = 3
-"""After so many submissions in which a folder failed it is not tried again in this process."""
 _PATH_FIELDS = ("file_path", "notebook_path")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where snapshots are kept, and for whom."""
-
-    state_dir: Path
-    session_id: str
-    search_path: str | None = None
-    """Where git is looked for (PATH)."""
-    patience: float = PATIENCE_SECONDS
-    """Seconds that a call waits for its snapshot at most."""
-
-    @property
-    def folder(self) -> Path:
-        return self.state_dir / "snapshots"
 
 
 @dataclass(slots=True)
@@ -72,12 +48,11 @@ class History:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._lock = asyncio.Lock()
-        self._shadows: dict[str, Shadow] = {}
+        self._folders = Folders(place)
         self._journal: Journal | None = None
         self._open: _Open | None = None
         self._notices: list[str] = []
         self._told: set[str] = set()
-        self._failures: Counter[str] = Counter()
         self._warming: asyncio.Task[None] | None = None
         self._pruning: asyncio.Task[None] | None = None
 
@@ -92,7 +67,7 @@ class History:
 
         Runs git in the folder, if one that obeys nothing of it: only for a folder that is trusted (S1)."""
         if self._warming is None:
-            work = self._looked_through(_distinct(working_dirs))
+            work = self._looked_through(distinct(working_dirs))
             self._warming = asyncio.get_running_loop().create_task(work, name="look through the folders")
         try:
             await asyncio.shield(self._warming)
@@ -102,10 +77,7 @@ class History:
 
     async def _looked_through(self, roots: Sequence[Path]) -> None:
         async with self._lock:
-            for root in roots:
-                # What goes wrong here is told when it matters.
-                with suppress(SnapshotError, OSError):
-                    await (await self._shadow(root)).take(_WARMING_SECONDS)
+            await self._folders.look_through(roots)
 
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         if self._warming is not None and not self._warming.done():
@@ -122,7 +94,7 @@ class History:
             await self._settle(journal)
             opened.record = journal.begin(opened.prompt_id)
         record = opened.record
-        roots = _distinct(working_dirs)
+        roots = distinct(working_dirs)
         self._note_target(input, cwd, roots, opened, journal)
         snapshots = await self._take([*roots, *(Path(root) for root in record.before)], opened, record)
         fresh = {root: snapshot for root, snapshot in snapshots.items() if root not in record.before}
@@ -144,7 +116,7 @@ class History:
             was = record.before.get(root)
             if was is None or root not in now or now[root].tree == was.tree:
                 continue
-            shadow = await self._shadow(Path(root))
+            shadow = await self._folders.shadow(Path(root))
             wanted = sorted(paths - opened.settled)
             opened.settled |= paths
             missing = set(wanted) - (await shadow.entries(was.tree, wanted)).keys()
@@ -152,7 +124,7 @@ class History:
             entries = await shadow.entries(now[root].tree, hidden)
             if entries:
                 tree = await shadow.with_entries(was.tree, entries)
-                await in_thread(partial(shadow.hold, self._place.session_id, tree))
+                await self._folders.hold(shadow, tree)
                 amended[root] = replace(was, tree=tree)
         return amended
 
@@ -180,13 +152,7 @@ class History:
     async def aclose(self) -> None:
         await cancel_and_wait([task for task in (self._pruning, self._warming) if task is not None])
         async with self._lock:
-            shadows, self._shadows = list(self._shadows.values()), {}
-
-            def closed() -> None:
-                for shadow in shadows:
-                    shadow.close()
-
-            await in_thread(closed)
+            await self._folders.aclose()
 
     # ------------------------------------------------------------------------------------------------ the person's side
 
@@ -243,7 +209,7 @@ class History:
             now_wanted, now_expected = (target.after[root], was) if again else (was, target.after[root])
             if now_wanted == now_expected:
                 continue
-            shadow = await self._shadow(Path(root))
+            shadow = await self._folders.shadow(Path(root))
             await undoing.folder(shadow, now_expected, now_wanted, was, self._place.patience)
         await in_thread(lambda: journal.note_undone(target, not again))
         return undoing.report(() if again else target.missed)
@@ -261,44 +227,17 @@ class History:
     # ------------------------------------------------------------------------------------------------------ snapshots
 
     async def _take(self, roots: Iterable[Path], opened: _Open, record: Submission) -> Roots:
-        """Snapshots of these folders and of the repositories inside them. Folders that fail are left out."""
-        taken: Roots = {}
-        waiting = [root for root in dict.fromkeys(roots) if not self._is_hopeless(root, opened)]
-        deadline = asyncio.get_running_loop().time() + self._place.patience
-        while waiting:
-            results = await asyncio.gather(*(self._take_one(root, opened, deadline) for root in waiting))
-            found: list[Path] = []
-            for root, result in zip(waiting, results, strict=True):
-                if isinstance(result, str):
-                    opened.given_up.add(str(root))
-                    self._failures[str(root)] += 1
-                    await self._missed(record, root, result)
-                    continue
-                taken[str(root)] = result
-                found += [root / name for name in self._shadows[str(root)].nested]
-            room = max(0, _MOST_NESTED - len(taken))
-            waiting = [root for root in found if str(root) not in taken][:room]
-        return taken
-
-    def _is_hopeless(self, root: Path, opened: _Open) -> bool:
-        return str(root) in opened.given_up or self._failures[str(root)] >= _MOST_FAILURES
-
-    async def _take_one(self, root: Path, opened: _Open, deadline: float) -> Snapshot | str:
-        left = deadline - asyncio.get_running_loop().time()
-        try:
-            shadow = await self._shadow(root)
-            snapshot = await shadow.take(max(left, 0.1), opened.forced.get(str(root), ()))
-            await in_thread(lambda: shadow.hold(self._place.session_id, snapshot.tree))
-        except SnapshotError as error:
-            return str(error)
-        except OSError as error:
-            return (error.strerror or str(error)).lower()
-        return snapshot
-
-    async def _missed(self, record: Submission, root: Path, reason: str) -> None:
-        text = f"Changes in {root} cannot be undone: {reason}."
+        """Snapshots of these folders. Those that fail are left out, noted, and told once."""
+        taken = await self._folders.take(roots, opened.forced, opened.given_up)
+        opened.given_up |= taken.failed.keys()
         journal = await self._journal_read()
-        await in_thread(lambda: journal.note_missed(record, text))
+        for root, reason in taken.failed.items():
+            text = f"Changes in {root} cannot be undone: {reason}."
+            await in_thread(partial(journal.note_missed, record, text))
+            self._tell(text)
+        return taken.snapshots
+
+    def _tell(self, text: str) -> None:
         if text not in self._told:
             self._told.add(text)
             self._notices.append(text)
@@ -312,10 +251,10 @@ class History:
             return
         path = Path(os.path.normpath(cwd / given))
         real = Path(os.path.realpath(path.parent)) / path.name
-        for root in sorted(roots, key=lambda root: len(root.parts), reverse=True):
-            if real.is_relative_to(root) and real != root:
-                opened.forced.setdefault(str(root), set()).add(real.relative_to(root).as_posix())
-                return
+        root = home_of(real, roots)
+        if root is not None:
+            opened.forced.setdefault(str(root), set()).add(real.relative_to(root).as_posix())
+            return
         if opened.record is not None:
             journal.note_missed(opened.record, f"{real} is outside the working directories and stays as it is.")
 
@@ -344,7 +283,7 @@ class History:
         else:
             after = last.after or {} if last is not None else {}
         return [
-            (await self._shadow(Path(root)), before, after[root])
+            (await self._folders.shadow(Path(root)), before, after[root])
             for root, before in first.items()
             if root in after and after[root] != before
         ]
@@ -357,37 +296,17 @@ class History:
             journal = Journal(folder / f"{self._place.session_id}.jsonl")
 
             def opened() -> None:
-                _private(folder)
+                make_private(folder)
                 journal.load()
 
             await in_thread(opened)
             self._journal = journal
         return self._journal
 
-    async def _shadow(self, root: Path) -> Shadow:
-        shadow = self._shadows.get(str(root))
-        if shadow is None:
-            program = find_git(self._place.search_path, [Path(name) for name in self._shadows] + [root])
-            if program is None:
-                raise SnapshotError("git was not found; install it to be able to undo")
-            place = self._place.folder / "folders" / _key(root)
-            shadow = Shadow(
-                program, root, place, f"index.{self._place.session_id}.{os.getpid()}", self._place.state_dir
-            )
-
-            def opened(shadow: Shadow = shadow) -> None:
-                _private(place)
-                shadow.open()
-
-            await in_thread(opened)
-            self._shadows[str(root)] = shadow
-        return shadow
-
     async def _quietly(self, work: Awaitable[None]) -> None:
         result = await self._asked(work)
-        if isinstance(result, str) and result not in self._told:
-            self._told.add(result)
-            self._notices.append(result)
+        if isinstance(result, str):
+            self._tell(result)
 
     async def _asked(self, work: Awaitable[T]) -> T | str:
         """What comes of it, or a sentence about what went wrong."""
@@ -402,29 +321,6 @@ class History:
         """Once a process, beside the work, and seldom: it may take a while."""
         if self._pruning is None:
             pruning = Pruning(self._place.folder, PRUNE_EVERY_SECONDS)
-            shadows = list(self._shadows.values())
-            self._pruning = asyncio.get_running_loop().create_task(pruning.run(shadows), name="prune snapshots")
-
-
-def _distinct(folders: Sequence[Path]) -> list[Path]:
-    """Without folders that lie in another one."""
-    return [
-        one
-        for one in dict.fromkeys(folders)
-        if not any(one != other and one.is_relative_to(other) for other in folders)
-    ]
-
-
-def _key(root: Path) -> str:
-    name = "".join(ch if ch.isalnum() and ch.isascii() else "-" for ch in root.name)[:40]
-    return f"{name}-{sha256(os.fsencode(root)).hexdigest()[:16]}"
-
-
-def _private(folder: Path) -> None:
-    missing = []
-    current = folder
-    while not current.exists():
-        missing.append(current)
-        current = current.parent
-    for one in reversed(missing):
-        one.mkdir(mode=0o700, exist_ok=True)
+            self._pruning = asyncio.get_running_loop().create_task(
+                pruning.run(self._folders.shadows), name="prune snapshots"
+            )

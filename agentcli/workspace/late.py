@@ -32,7 +32,8 @@ class LateHistory:
 
     def _made(self) -> History:
         if self._history is None:
-            from agentcli.workspace.history import History, Place
+            from agentcli.workspace.folders import Place
+            from agentcli.workspace.history import History
 
             self._history = History(Place(self._state_dir, self._session_id, self._search_path))
             if self._prompt_id is not None:

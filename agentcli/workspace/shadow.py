@@ -2,7 +2,7 @@
 
 Owns everything below its own folder in the state directory, and never writes into the folder it watches. The index is
 a process's own (two agents may work in one folder); objects are shared. Files of repositories inside the folder are
-not part of its snapshots: `nested` names those repositories, and each gets a shadow of its own.
+not part of its snapshots: these name those repositories (`nested`), and each gets a shadow of its own.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ class Shadow:
     def __init__(self, program: str, root: Path, place: Path, index_name: str, leave_out: Path | None = None) -> None:
         self.root = root
         self.place = place
-        self.nested: list[str] = []
         top = _work_tree(root)
         self._prefix = "" if top == root else f"{root.relative_to(top).as_posix()}/"
         self._git = Git(program, place, top, root, place / index_name)
@@ -119,7 +118,6 @@ class Shadow:
     async def _take(self, forced: Iterable[str]) -> Snapshot:
         if not await in_thread(self.root.is_dir):
             self._last_tree = None
-            self.nested = []
             return Snapshot(EMPTY_TREE)
         listed = await self._listed()
         folders = await in_thread(lambda: sort_folders(self.root, self._ours(listed.folders)))
@@ -142,7 +140,6 @@ class Shadow:
             # Only now that their siblings are known are empty folders inside new ones listed by themselves.
             again = parse_listing(await self._list("--directory"))
             folders.empty = (await in_thread(lambda: sort_folders(self.root, self._ours(again.folders)))).empty
-        self.nested = folders.nested
         return Snapshot(self._last_tree, frozenset(folders.empty), files.uncovered, frozenset(folders.nested))
 
     async def _listed(self) -> Listed:

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agentcli.workspace.history import History, Place
+from agentcli.workspace.folders import Place
+from agentcli.workspace.history import History
 from tests.bench.measure import Measure, Report
 
 PER_FOLDER = 50

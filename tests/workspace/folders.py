@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from agentcli.workspace.history import History, Place
+from agentcli.workspace.folders import Place
+from agentcli.workspace.history import History
 
 SESSION = "11111111-1111-4111-8111-111111111111"
 

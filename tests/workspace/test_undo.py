@@ -473,3 +473,27 @@ async def test_looking_ahead_makes_the_first_snapshot_quick_and_a_call_may_cut_i
         await asyncio.sleep(0)
         again.cancel()
         await asyncio.wait({again})
+
+
+async def test_an_ignored_file_of_a_repository_inside_is_put_back_when_a_call_named_it(
+    project: Path, tmp_path: Path
+) -> None:
+    nested = project / "vendor"
+    nested.mkdir()
+    subprocess.run(["git", "init", "-q", str(nested)], check=True)
+    (nested / ".gitignore").write_text("*.env\n")
+    (nested / "a.env").write_text("1")
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission(file_path=str(nested / "a.env")):
+            (nested / "a.env").write_text("2")
+        assert (await work.history.undo()).restored == (str(nested / "a.env"),)
+    assert (nested / "a.env").read_text() == "1"
+
+
+async def test_a_file_outside_the_working_directories_is_named_as_one_that_stays(project: Path, tmp_path: Path) -> None:
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission(file_path=str(tmp_path / "elsewhere.txt")):
+            (project / "a.txt").write_text("a")
+            await work.before(file_path=str(tmp_path / "elsewhere.txt"))
+        report = await work.history.undo()
+    assert report.text == f"{tmp_path}/elsewhere.txt is outside the working directories and stays as it is."

@@ -1,0 +1,173 @@
+"""The folders of a session and their shadows: takes snapshots of all of them together, and knows which ones failed.
+
+Repositories inside a folder are found on the way and treated as folders of their own. Knows nothing of submissions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from agentcli.workspace.base import Snapshot, SnapshotError
+from agentcli.workspace.git import find_git
+from agentcli.workspace.shadow import Shadow, in_thread
+
+Roots = dict[str, Snapshot]
+PATIENCE_SECONDS = 10.0
+_WARMING_SECONDS = 120.0
+_MOST_NESTED = 16
+_MOST_FAILURES = 3
+"""After so many submissions in which a folder failed it is not tried again in this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where snapshots are kept, and for whom."""
+
+    state_dir: Path
+    session_id: str
+    search_path: str | None = None
+    """Where git is looked for (PATH)."""
+    patience: float = PATIENCE_SECONDS
+    """Seconds that a call waits for its snapshot at most."""
+
+    @property
+    def folder(self) -> Path:
+        return self.state_dir / "snapshots"
+
+
+@dataclass(slots=True)
+class Taken:
+    snapshots: Roots = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Folders without a snapshot, and why."""
+
+
+class Folders:
+    """Not for use by two tasks at once, but for what `take` itself does side by side."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._shadows: dict[str, Shadow] = {}
+        self._failures: Counter[str] = Counter()
+        self._known: set[Path] = set()
+
+    @property
+    def shadows(self) -> list[Shadow]:
+        return list(self._shadows.values())
+
+    async def take(self, roots: Iterable[Path], forced: Mapping[str, Iterable[str]], without: Iterable[str]) -> Taken:
+        """Snapshots of these folders, but for those in `without`, and of the repositories inside them."""
+        taken = Taken()
+        wanted = list(dict.fromkeys(roots))
+        self._known.update(wanted)
+        left_out = {*without, *(root for root, times in self._failures.items() if times >= _MOST_FAILURES)}
+        waiting = [root for root in wanted if str(root) not in left_out]
+        deadline = asyncio.get_running_loop().time() + self._place.patience
+        while waiting:
+            work = (self._take_one(root, forced.get(str(root), ()), deadline) for root in waiting)
+            results = await asyncio.gather(*work)
+            found: list[Path] = []
+            for root, result in zip(waiting, results, strict=True):
+                if isinstance(result, str):
+                    self._failures[str(root)] += 1
+                    taken.failed[str(root)] = result
+                    continue
+                taken.snapshots[str(root)] = result
+                found += [root / name for name in sorted(result.nested)]
+            seen = taken.snapshots.keys() | taken.failed.keys() | left_out
+            room = max(0, _MOST_NESTED - len(taken.snapshots))
+            waiting = [root for root in found if str(root) not in seen][:room]
+        return taken
+
+    async def _take_one(self, root: Path, forced: Iterable[str], deadline: float) -> Snapshot | str:
+        left = deadline - asyncio.get_running_loop().time()
+        try:
+            shadow = await self.shadow(root)
+            snapshot = await shadow.take(max(left, 0.1), forced)
+            await self.hold(shadow, snapshot.tree)
+        except SnapshotError as error:
+            return str(error)
+        except OSError as error:
+            return (error.strerror or str(error)).lower()
+        return snapshot
+
+    async def look_through(self, roots: Sequence[Path]) -> None:
+        """Take in what is there without keeping it, so that the next snapshot is quick."""
+        self._known.update(roots)
+        for root in roots:
+            # What goes wrong here is told when it matters.
+            with suppress(SnapshotError, OSError):
+                await (await self.shadow(root)).take(_WARMING_SECONDS)
+
+    async def hold(self, shadow: Shadow, tree: str) -> None:
+        await in_thread(lambda: shadow.hold(self._place.session_id, tree))
+
+    async def shadow(self, root: Path) -> Shadow:
+        """Raises `SnapshotError` and OSError."""
+        shadow = self._shadows.get(str(root))
+        if shadow is None:
+            program = find_git(self._place.search_path, [*self._known, root])
+            if program is None:
+                raise SnapshotError("git was not found; install it to be able to undo")
+            place = self._place.folder / "folders" / _key(root)
+            index = f"index.{self._place.session_id}.{os.getpid()}"
+            made = Shadow(program, root, place, index, self._place.state_dir)
+
+            def opened() -> None:
+                make_private(place)
+                made.open()
+
+            await in_thread(opened)
+            shadow = self._shadows[str(root)] = made
+        return shadow
+
+    async def aclose(self) -> None:
+        def closed() -> None:
+            for shadow in self._shadows.values():
+                shadow.close()
+
+        await in_thread(closed)
+        self._shadows.clear()
+
+
+def distinct(folders: Sequence[Path]) -> list[Path]:
+    """Without folders that lie in another one."""
+    return [
+        one
+        for one in dict.fromkeys(folders)
+        if not any(one != other and one.is_relative_to(other) for other in folders)
+    ]
+
+
+def home_of(path: Path, roots: Sequence[Path]) -> Path | None:
+    """The folder that a path belongs to: the repository inside a root where there is one. None: outside of all."""
+    root = next((root for root in roots if path != root and path.is_relative_to(root)), None)
+    if root is None:
+        return None
+    for parent in path.parents:
+        if parent == root or os.path.lexists(parent / ".git"):
+            return parent
+    return root
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for this user only. Raises OSError."""
+    missing = []
+    current = folder
+    while not current.exists():
+        missing.append(current)
+        current = current.parent
+    for one in reversed(missing):
+        one.mkdir(mode=0o700, exist_ok=True)
+
+
+def _key(root: Path) -> str:
+    name = "".join(ch if ch.isalnum() and ch.isascii() else "-" for ch in root.name)[:40]
+    return f"{name}-{sha256(os.fsencode(root)).hexdigest()[:16]}"
