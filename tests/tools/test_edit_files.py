@@ -568,3 +568,8 @@ async def test_somebody_who_keeps_swapping_a_folder_for_a_link_never_gets_a_file
         swapper.join()
     assert names_in(outside) == []
     assert any(not output.is_error for output in outputs)
+
+
+async def test_letters_that_hide_or_turn_others_are_seen_in_the_diff(context: ToolContext) -> None:
+    output = await run(Write(), context, file_path="a.py", content="if x: # \u202e } \u2066 begin\u200b\n")
+    assert "+if x: # <U+202E> } <U+2066> begin<U+200B>" in output.display["diff"]
