@@ -203,7 +203,7 @@ class _Assembly:
         tasks = TaskListReminder(options.ids)
         seams = replace(seams, attachments=Composite(reports, plan_mode, tasks, seams.attachments))
         if isinstance(seams.workspace, NoWorkspace):
-            seams = replace(seams, workspace=self._workspace(session.store.session_id))
+            seams = replace(seams, workspace=self._workspace(session))
         return Engine(
             Conversation(
                 provider=provider,
@@ -280,7 +280,7 @@ class _Assembly:
             policy = policy.with_rules(ask=parse_rules(registry.names, source))
         return policy
 
-    def _workspace(self, session_id: str) -> Workspace:
+    def _workspace(self, session: _Session) -> Workspace:
         """What keeps copies of files for an undo: in the state folder, like everything else of a session."""
         if not self.settings.boolean("undo"):
             return NoWorkspace("Nothing can be undone: copies of files are switched off in the settings (undo).")
@@ -291,7 +291,8 @@ class _Assembly:
         def may_warm() -> bool:
             return self.options.trust or self.trust.state(self.cwd).trusted
 
-        return LateHistory(state_dir, session_id, self.environ.get("PATH"), may_warm)
+        whose = (session.store.session_id, session.forked_from)
+        return LateHistory(state_dir, whose, self.environ.get("PATH"), may_warm)
 
     def _rule_keeper(self) -> RuleKeeper:
         folder = project_folder(self.cwd)
@@ -508,7 +509,8 @@ class _Assembly:
         view = View()
         for redaction in loaded.redactions:
             view.repair(redaction.repair, redaction.through)
-        return _Session(store, loaded.messages, view, loaded.system_context)
+        forked_from = path.stem if options.persist and options.fork_session else ""
+        return _Session(store, loaded.messages, view, loaded.system_context, forked_from)
 
     def _found_session(self, state_dir: Path) -> Path:
         from agentcli.session.find import find, latest
@@ -546,6 +548,7 @@ class _Session:
     log: Sequence[Message] = ()
     view: View = field(default_factory=View)
     system_context: str | None = None
+    forked_from: str = ""
 
 
 def _flag_values(options: Options) -> dict[str, tuple[str, Any]]:

@@ -36,6 +36,8 @@ class Place:
     """Where git is looked for (PATH)."""
     patience: float = PATIENCE_SECONDS
     """Seconds that a call waits for its snapshot at most."""
+    forked_from: str = ""
+    """The session whose past this one shares."""
 
     @property
     def folder(self) -> Path:

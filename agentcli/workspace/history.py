@@ -297,6 +297,8 @@ class History:
 
             def opened() -> None:
                 make_private(folder)
+                if self._place.forked_from:
+                    journal.inherit(folder / f"{self._place.forked_from}.jsonl")
                 journal.load()
 
             await in_thread(opened)

@@ -44,6 +44,12 @@ class Journal:
         self._path = path
         self.submissions: list[Submission] = []
 
+    def inherit(self, other: Path) -> None:
+        """Begin with what another session has noted, unless there are notes already."""
+        with contextlib.suppress(OSError), self._path.open("xb") as stream:
+            self._path.chmod(0o600)
+            stream.write(other.read_bytes())
+
     def load(self) -> None:
         try:
             lines = self._path.read_bytes().splitlines()

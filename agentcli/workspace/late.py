@@ -14,17 +14,18 @@ if TYPE_CHECKING:
 
 
 class LateHistory:
-    """Does what `History` does. Nothing is imported, read or started before a call may write or somebody asks."""
+    """Does what `History` does. `session` is its id and that of the session it was forked from, if any.
+    Nothing is imported, read or started before a call may write or somebody asks."""
 
     def __init__(
         self,
         state_dir: Path,
-        session_id: str,
+        session: tuple[str, str],
         search_path: str | None,
         may_warm: Callable[[], bool] = lambda: False,
     ) -> None:
         self._state_dir = state_dir
-        self._session_id = session_id
+        self._session = session
         self._search_path = search_path
         self._may_warm = may_warm
         self._prompt_id: str | None = None
@@ -35,7 +36,8 @@ class LateHistory:
             from agentcli.workspace.folders import Place
             from agentcli.workspace.history import History
 
-            self._history = History(Place(self._state_dir, self._session_id, self._search_path))
+            session_id, forked_from = self._session
+            self._history = History(Place(self._state_dir, session_id, self._search_path, forked_from=forked_from))
             if self._prompt_id is not None:
                 self._history.begin(self._prompt_id)
         return self._history

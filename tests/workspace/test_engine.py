@@ -95,6 +95,18 @@ async def test_a_resumed_session_can_undo_what_an_earlier_process_did(project: P
     assert not (project / "new.txt").exists()
 
 
+async def test_a_fork_can_undo_what_came_before_it_and_leaves_the_other_session_as_it_was(project: Path) -> None:
+    async with engine_on(project, writes("x"), "Done.") as engine:
+        await collect(engine.submit("go"))
+        session = engine.session_id
+    async with engine_on(project, resume=session, fork_session=True) as engine:
+        assert engine.session_id != session
+        assert (await engine.undo()).deleted == (str(project / "new.txt"),)
+        assert (await engine.redo()).done
+    async with engine_on(project, resume=session) as engine:
+        assert (await engine.undo()).deleted == (str(project / "new.txt"),)
+
+
 async def test_a_submission_that_was_aborted_can_be_undone(project: Path) -> None:
     async with engine_on(project, writes("x"), reply(call("Bash", command="echo y > y.txt; sleep 60"))) as engine:
         events = engine.submit("go")
