@@ -52,7 +52,7 @@ WORDS = [
     "billing",
     "order",
 ]
-ENDINGS = (".py", ".ts", ".tsx", ".go", ".md", ".json")
+ENDINGS = (".py", ".ts", ".tsx", ".go", ".md", ".json", ".README.md")
 QUERIES = ("engine", "agtool", "src/engine.py", "srvcsesn", "wdgtscrn", "xyzzy", "billing/order/v", "tstun", "README")
 
 
