@@ -109,7 +109,8 @@ def _shown(result: dict[str, Any], wanted: Wanted) -> Output:
     structured = {"type": "pdf", "path": wanted.path, "first_page": first, "last_page": last, "total_pages": total}
     shown = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))[:10_000]
     display = {"kind": "text", "path": wanted.shown, "text": shown}
-    return Output(_joined(blocks), summary=f"{count}{partly} {'page' if total == 1 else 'pages'}", display=display, structured=structured)
+    summary = f"{count}{partly} {'page' if total == 1 else 'pages'}"
+    return Output(_joined(blocks), summary=summary, display=display, structured=structured)
 
 
 def _page_text(text: str) -> str:
