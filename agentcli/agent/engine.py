@@ -329,7 +329,8 @@ class Engine:
         finally:
             self._settle()
             try:
-                await self._parts.seams.workspace.end()
+                hurry = controller.signal.reason is AbortReason.SHUTDOWN
+                await self._parts.seams.workspace.end(hurry)
             finally:
                 self._controller = None
         result = account.result(self._totals, self._parts.catalog, self.session_id, self._parts.ids.new())

@@ -127,8 +127,9 @@ class Workspace(Protocol):
         """Called right before a call that is not safe begins to work. Must be quick and must not raise."""
         ...
 
-    async def end(self) -> None:
-        """The submission is over, in whichever way; what changes from here on is the person's."""
+    async def end(self, hurry: bool = False) -> None:
+        """The submission is over, in whichever way; what changes from here on is the person's. `hurry`: within a
+        second, because the program is to end."""
         ...
 
     def take_notice(self) -> str | None:
@@ -159,7 +160,7 @@ class NoWorkspace:
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         return None
 
-    async def end(self) -> None:
+    async def end(self, hurry: bool = False) -> None:
         return None
 
     def take_notice(self) -> str | None:

@@ -64,14 +64,21 @@ class Folders:
     def shadows(self) -> list[Shadow]:
         return list(self._shadows.values())
 
-    async def take(self, roots: Iterable[Path], forced: Mapping[str, Iterable[str]], without: Iterable[str]) -> Taken:
+    async def take(
+        self,
+        roots: Iterable[Path],
+        forced: Mapping[str, Iterable[str]],
+        without: Iterable[str],
+        seconds: float | None = None,
+    ) -> Taken:
         """Snapshots of these folders, but for those in `without`, and of the repositories inside them."""
         taken = Taken()
         wanted = list(dict.fromkeys(roots))
         self._known.update(wanted)
         left_out = {*without, *(root for root, times in self._failures.items() if times >= _MOST_FAILURES)}
         waiting = [root for root in wanted if str(root) not in left_out]
-        deadline = asyncio.get_running_loop().time() + self._place.patience
+        patience = self._place.patience if seconds is None else min(seconds, self._place.patience)
+        deadline = asyncio.get_running_loop().time() + patience
         while waiting:
             work = (self._take_one(root, forced.get(str(root), ()), deadline) for root in waiting)
             results = await asyncio.gather(*work)

@@ -27,6 +27,7 @@ from agentcli.workspace.undo import Undoing
 
 T = TypeVar("T")
 DIFF_LIMIT = 200_000
+_HURRY_SECONDS = 1.0
 _PATH_FIELDS = ("file_path", "notebook_path")
 
 
@@ -128,17 +129,17 @@ class History:
                 amended[root] = replace(was, tree=tree)
         return amended
 
-    async def end(self) -> None:
+    async def end(self, hurry: bool = False) -> None:
         """The submission is over: what changes from here on is the person's."""
         opened, self._open = self._open, None
         if opened is None or opened.record is None or not opened.record.before:
             return
         async with self._lock:
-            await self._quietly(self._end(opened, opened.record))
+            await self._quietly(self._end(opened, opened.record, hurry))
 
-    async def _end(self, opened: _Open, record: Submission) -> None:
+    async def _end(self, opened: _Open, record: Submission, hurry: bool) -> None:
         journal = await self._journal_read()
-        after = await self._take([Path(root) for root in record.before], opened, record)
+        after = await self._take([Path(root) for root in record.before], opened, record, hurry)
         for root in after.keys() - record.before.keys():
             journal.note_missed(record, f"{root} was made meanwhile and is a repository of its own: it stays.")
         if record.before.keys() <= after.keys():
@@ -226,9 +227,9 @@ class History:
 
     # ------------------------------------------------------------------------------------------------------ snapshots
 
-    async def _take(self, roots: Iterable[Path], opened: _Open, record: Submission) -> Roots:
+    async def _take(self, roots: Iterable[Path], opened: _Open, record: Submission, hurry: bool = False) -> Roots:
         """Snapshots of these folders. Those that fail are left out, noted, and told once."""
-        taken = await self._folders.take(roots, opened.forced, opened.given_up)
+        taken = await self._folders.take(roots, opened.forced, opened.given_up, _HURRY_SECONDS if hurry else None)
         opened.given_up |= taken.failed.keys()
         journal = await self._journal_read()
         for root, reason in taken.failed.items():

@@ -54,10 +54,10 @@ class LateHistory:
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         await self._made().before_change(call_id, input, cwd, working_dirs)
 
-    async def end(self) -> None:
+    async def end(self, hurry: bool = False) -> None:
         self._prompt_id = None
         if self._history is not None:
-            await self._history.end()
+            await self._history.end(hurry)
 
     def take_notice(self) -> str | None:
         return self._history.take_notice() if self._history is not None else None

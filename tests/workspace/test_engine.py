@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -115,6 +116,22 @@ async def test_a_submission_that_was_aborted_can_be_undone(project: Path) -> Non
                 engine.abort()
         assert (await engine.undo()).done
     assert sorted(path.name for path in project.iterdir()) == ["a.txt"]
+
+
+async def test_an_abort_does_not_wait_for_a_slow_snapshot(project: Path, tmp_path: Path) -> None:
+    slow = tmp_path / "bin"
+    slow.mkdir()
+    os.mkfifo(tmp_path / "begun")
+    (slow / "git").write_text(f"#!/bin/sh\necho x > {tmp_path}/begun\nexec sleep 60\n")
+    (slow / "git").chmod(0o755)
+    environ = {"PATH": f"{slow}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    async with engine_on(project, writes("x"), environ=environ) as engine:
+        work = asyncio.create_task(collect(engine.submit("go")))
+        await asyncio.to_thread((tmp_path / "begun").read_text)
+        engine.abort()
+        async with asyncio.timeout(5):
+            assert result_of(await work).terminal == "aborted_tools"
+    assert not (project / "new.txt").exists()
 
 
 async def test_a_consumer_that_leaves_in_the_middle_loses_no_undo(project: Path) -> None:
