@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
+import re
 from pathlib import Path
 
 from agentcli.core.plaintext import ControlStripper
@@ -21,6 +22,9 @@ _HALF = SHOWN // 2
 _FRESH = 4_000
 _FLUSH = 512 * 1024
 _SAMPLE = 4_096
+_LONGEST_LINE = 8_192
+"""A longer line is no progress bar, and is not waited for."""
+_OVERWRITTEN = re.compile(r"^[^\n]*\r(?![\r\n]|\Z)", re.MULTILINE)
 
 
 class HeadAndTail:
@@ -62,6 +66,9 @@ class CollectedOutput:
         self._path = folder / name if folder is not None else None
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._stripper = ControlStripper()
+        self._line = ""
+        """The last line, as long as it may still be overwritten."""
+        self._screen = ControlStripper()
         self._whole = HeadAndTail()
         self._unread = HeadAndTail()
         self._fresh = ""
@@ -77,17 +84,21 @@ class CollectedOutput:
         self.bytes += len(data)
         if len(self._sample) < _SAMPLE:
             self._sample += data[: _SAMPLE - len(self._sample)]
-        self._take(self._stripper.feed(self._decoder.decode(data)))
+        text = self._decoder.decode(data)
+        self._fresh = (self._fresh + self._screen.feed(text)[-_FRESH:])[-_FRESH:]
+        self._take(self._stripper.feed(self._settled(text)))
         if self._pending_size >= _FLUSH:
             await self._flush()
 
     async def finish(self) -> None:
-        self._take(self._stripper.feed(self._decoder.decode(b"", final=True)) + self._stripper.finish())
+        rest = self._settled(self._decoder.decode(b"", final=True)) + self._line
+        self._line = ""
+        self._take(self._stripper.feed(rest) + self._stripper.finish())
         if self._whole.overflowed:
             await self._flush()
 
     def fresh(self) -> str:
-        """The newest text since the last call, at most a screenful."""
+        """The newest text since the last call, at most a screenful; also what is overwritten later."""
         text, self._fresh = self._fresh, ""
         return "" if looks_binary(self._sample) else text
 
@@ -98,7 +109,7 @@ class CollectedOutput:
     @property
     def unread(self) -> int:
         """Characters that `take_unread` has not given out yet."""
-        return self._unread.characters
+        return self._unread.characters + len(self._line)
 
     def text(self) -> str:
         """For the model. Call after `finish`."""
@@ -106,6 +117,8 @@ class CollectedOutput:
 
     async def take_unread(self) -> str:
         """What has come since this was last asked, head and tail of it; the file has all of it then."""
+        line, self._line = self._line, ""
+        self._take(self._stripper.feed(line))
         unread, self._unread = self._unread, HeadAndTail()
         if unread.overflowed:
             await self._flush()
@@ -129,12 +142,22 @@ class CollectedOutput:
             return f"; see {self._path}, which has the first {size}"
         return f"; all of it is in {self._path} ({size})"
 
+    def _settled(self, text: str) -> str:
+        """What nothing can overwrite any more. Of a line that is written again and again, the last state is left."""
+        text = self._line + text
+        if "\r" in text:
+            text = _OVERWRITTEN.sub("", text)
+        end = text.rfind("\n") + 1
+        if len(text) - end > _LONGEST_LINE:
+            end = len(text)
+        self._line = text[end:]
+        return text[:end]
+
     def _take(self, text: str) -> None:
         if not text:
             return
         self._whole.add(text)
         self._unread.add(text)
-        self._fresh = (self._fresh + text[-_FRESH:])[-_FRESH:]
         # Everything is kept for the file until it is known whether there will be one.
         if self._path is not None and not self._file_failed and self._written < FILE_LIMIT:
             self._pending.append(text)

@@ -156,6 +156,21 @@ async def test_without_a_session_there_is_no_background(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------ reading and ending
 
 
+async def test_a_line_that_has_not_ended_is_shown_too(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    async with session(tmp_path) as context:
+        await run(Bash(), context, command=f"printf 'Go on? '; cat {gate}; echo yes", run_in_background=True)
+        assert context.shells is not None
+        shell = context.shells.get("bash_1")
+        assert shell is not None
+        await until(lambda: shell.command.output.unread > 0)
+        assert text_of(await run(BashOutput(), context, bash_id="bash_1")).startswith("Go on? \n\n")
+        await asyncio.to_thread(gate.write_text, "")
+        await over(context)
+        assert text_of(await run(BashOutput(), context, bash_id="bash_1")).startswith("yes\n\n")
+
+
 async def test_new_output_can_be_filtered(tmp_path: Path) -> None:
     async with session(tmp_path) as context:
         await run(Bash(), context, command="echo apple; echo pear; echo 'a b'", run_in_background=True)

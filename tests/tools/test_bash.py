@@ -66,6 +66,16 @@ async def test_control_sequences_do_not_reach_anybody(tmp_path: Path) -> None:
     assert text_of(output) == "red \ufffd"
 
 
+async def test_of_a_progress_bar_only_the_last_state_is_left(tmp_path: Path) -> None:
+    command = r"for n in 1 2 3; do printf '\r%s0%%' $n; sleep 0.05; done; printf '\r\033[Kdone\nnext\r\nlast'"
+    output = await run(Bash(), context_in(tmp_path), command=command)
+    assert text_of(output) == "done\nnext\nlast"
+    trailing = await run(
+        Bash(), context_in(tmp_path), command=r"printf '10%%\r20%%\r30%%\r'; printf '\n'; printf 'x\r'"
+    )
+    assert text_of(trailing) == "30%\nx"
+
+
 async def test_binary_output_is_only_counted(tmp_path: Path) -> None:
     output = await run(Bash(), context_in(tmp_path), command="head -c 5000 /dev/urandom; head -c 100 /dev/zero")
     assert text_of(output) == "[binary output, 5,100 bytes]"
