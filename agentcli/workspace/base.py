@@ -69,3 +69,7 @@ class Snapshot:
 
 class SnapshotError(Exception):
     """A snapshot could not be taken or read; the text is a sentence for people."""
+
+
+class TooManyFiles(SnapshotError):
+    """A folder that is too much for snapshots."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait
-from agentcli.workspace.base import SnapshotError
+from agentcli.workspace.base import SnapshotError, TooManyFiles
 
 OUTPUT_LIMIT = 64 * 1024 * 1024
 _CHUNK = 1 << 16
@@ -176,7 +176,7 @@ async def _read(
         size += len(data)
         if size > limit:
             if not may_cut:
-                raise SnapshotError("the folder holds too many files")
+                raise TooManyFiles("the folder holds too many files")
             _kill(process)
             break
     return b"".join(parts)[:limit]

@@ -206,12 +206,16 @@ class History:
             return UndoReport(False, self._nothing(journal, again))
         assert target.after is not None
         undoing = Undoing(target.prompt_id)
+        concerned = []
         for root, was in target.before.items():
-            now_wanted, now_expected = (target.after[root], was) if again else (was, target.after[root])
-            if now_wanted == now_expected:
-                continue
-            shadow = await self._folders.shadow(Path(root))
-            await undoing.folder(shadow, now_expected, now_wanted, was, self._place.patience)
+            became = target.after.get(root, was)
+            if became != was:
+                shadow = await self._folders.shadow(Path(root))
+                await undoing.check(shadow, was, became)
+                concerned.append((shadow, was, became))
+        for shadow, was, became in concerned:
+            left, wanted = (was, became) if again else (became, was)
+            await undoing.folder(shadow, left, wanted, was, self._place.patience)
         await in_thread(lambda: journal.note_undone(target, not again))
         return undoing.report(() if again else target.missed)
 

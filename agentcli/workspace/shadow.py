@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from agentcli.workspace.base import Snapshot, SnapshotError
+from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import EMPTY_TREE, Git
 from agentcli.workspace.listing import Listed, folders_among, parse_listing, sort_files, sort_folders
 from agentcli.workspace.restore import OldFile, unusual_modes
@@ -66,6 +66,7 @@ class Shadow:
         self._git = Git(program, place, top, root, place / index_name)
         self._leave_out = leave_out
         self._last_tree: str | None = None
+        self._begun_anew = False
         self._modes: dict[str, int] = {}
         self._named: set[str] = set()
         """Ignored files in the index because a call named them; from then on git sees their changes by itself."""
@@ -106,9 +107,24 @@ class Shadow:
         """The folder as it is now. `forced` are paths to keep even when they are ignored. Raises `SnapshotError`."""
         try:
             async with asyncio.timeout(seconds):
-                return await self._take(forced)
+                return await self._repaired(forced)
         except TimeoutError as error:
             raise SnapshotError(f"it took longer than {seconds:g} seconds") from error
+
+    async def _repaired(self, forced: Iterable[str]) -> Snapshot:
+        """An index or objects that a crash has left broken would fail for ever: once, it is begun anew."""
+        try:
+            return await self._take(forced)
+        except TooManyFiles:
+            raise
+        except SnapshotError:
+            if self._begun_anew:
+                raise
+            self._begun_anew = True
+        self._last_tree = None
+        self._named.clear()
+        await in_thread(lambda: self._git.index.unlink(missing_ok=True))
+        return await self._take(forced)
 
     def make_root(self) -> None:
         """A repository inside that is gone altogether is made anew, where no link leads elsewhere. Raises OSError."""
@@ -131,7 +147,7 @@ class Shadow:
         new = [*self._ours(new), *named]
         files = await in_thread(lambda: sort_files(self.root, new, listed.changed, listed.removed))
         if _entries(self._git.index) + len(new) > MOST_FILES:
-            raise SnapshotError(f"the folder holds more than {MOST_FILES:,} files")
+            raise TooManyFiles(f"the folder holds more than {MOST_FILES:,} files")
         if files.add or files.remove or self._last_tree is None:
             await self._update(files.add, files.remove)
             self._last_tree = await self._written_tree()
@@ -295,7 +311,8 @@ class Shadow:
         return {os.fsdecode(name).removeprefix("./") for name in output.split(b"\0") if name}
 
     async def tidy(self, seconds: float) -> None:
-        await self._git.run("gc", "--quiet", "--prune=2.days.ago", seconds=seconds)
+        # References stay files of their own: their folders' times say how old a session is.
+        await self._git.run("gc", "--quiet", "--prune=2.days.ago", seconds=seconds, settings=("gc.packRefs=false",))
 
     async def _run(
         self, *arguments: str, input: bytes = b"", settings: Sequence[str] = (), cut: int | None = None,

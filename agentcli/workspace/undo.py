@@ -26,13 +26,17 @@ class Undoing:
     deleted: list[str] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
 
+    async def check(self, shadow: Shadow, *snapshots: Snapshot) -> None:
+        """Raises `SnapshotError` where something that is needed is not there any more."""
+        await in_thread(shadow.make_root)
+        for snapshot in snapshots:
+            if not await shadow.holds(snapshot.tree):
+                raise SnapshotError(f"the copies of {shadow.root} are too old and were thrown away")
+
     async def folder(self, shadow: Shadow, left: Snapshot, wanted: Snapshot, before: Snapshot, seconds: float) -> None:
         """Take one folder from the state `left` to the state `wanted`, one of which is `before`.
 
-        Raises `SnapshotError` before any change."""
-        await in_thread(shadow.make_root)
-        if not (await shadow.holds(left.tree) and await shadow.holds(wanted.tree)):
-            raise SnapshotError(f"the copies of {shadow.root} are too old and were thrown away")
+        Raises `SnapshotError` before any change; `check` all folders first."""
         now = await shadow.take(seconds)
         since = await shadow.compare(left.tree, now.tree)
         kept: dict[str, str] = {}

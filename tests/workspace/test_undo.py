@@ -497,3 +497,25 @@ async def test_a_file_outside_the_working_directories_is_named_as_one_that_stays
             await work.before(file_path=str(tmp_path / "elsewhere.txt"))
         report = await work.history.undo()
     assert report.text == f"{tmp_path}/elsewhere.txt is outside the working directories and stays as it is."
+
+
+@pytest.mark.parametrize("broken", ["index", "objects", "config", "lock"])
+async def test_what_a_crash_left_broken_is_begun_anew(project: Path, tmp_path: Path, broken: str) -> None:
+    async with working(tmp_path / "state", project, session="first") as work, work.submission():
+        (project / "a.txt").write_text("a")
+    (place,) = (tmp_path / "state" / "snapshots" / "folders").iterdir()
+    if broken == "index":
+        (place / "index").write_bytes(b"DIRC" + bytes(5))
+    elif broken == "objects":
+        shutil.rmtree(place / "objects")
+    elif broken == "config":
+        (place / "config").write_text("[core\n")
+    else:
+        (place / "index.lock").touch()
+        (place / f"index.{SESSION}.{os.getpid()}.lock").touch()
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "src" / "app.py").write_text("2")
+        assert work.history.take_notice() is None
+        assert (await work.history.undo()).restored == (str(project / "src" / "app.py"),)
+    assert (project / "src" / "app.py").read_text() == "print(1)\n"
