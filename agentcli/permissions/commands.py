@@ -43,6 +43,9 @@ _CHANGES_FOLDER = frozenset(
 )
 """After one of these (which only a rule can allow) nothing is known about the parts that follow."""
 
+_IN_THE_SHELL = frozenset({"command", "builtin", "time", "-p"})
+"""Wrappers that start no process: behind any other a `cd` moves nobody."""
+
 _ANY_FILES = frozenset(
     {
         "ls",
@@ -81,9 +84,12 @@ _ANY_FILES = frozenset(
 """Programs to which any number of further file names can do no harm, so that a pattern may stand among them."""
 _ANY_FILES_GIT = frozenset({"diff", "log", "status", "ls-files", "show", "blame"})
 
-_NO_CONTENT = frozenset({"wc", "ls", "basename", "dirname", "echo", "stat", "du", "md5sum", "sha1sum", "sha256sum"})
-_HARMLESS_WITH_ANY_FLAGS = _NO_CONTENT | {"cat", "grep", "head"}
-"""No flag of theirs writes or runs anything. Those of the first set show nothing of what is in a file."""
+_SHOWS_NO_CONTENT = frozenset({"ls", "basename", "dirname", "echo", "stat", "md5sum", "sha1sum", "sha256sum"})
+"""Whatever names and flags they are given, they write nothing, run nothing and show nothing of what is in a file."""
+_SHOWS_CONTENT = frozenset({"cat", "grep", "head"})
+"""The same, but what is in a file comes out."""
+_READS_LISTS = frozenset({"wc", "du"})
+"""The same, but for a flag that names a file with names in it, of which an error message would show something."""
 
 
 @frozen
@@ -191,7 +197,7 @@ class _Course:
         inner = command.words[start:]
         reason = self._assignment_objection(command)
         if inner[0] == "cd":
-            reason = self._move(command, inner) or reason
+            reason = self._move(command, inner, of_the_shell=set(command.words[:start]) <= _IN_THE_SHELL) or reason
         elif inner[0] in _CHANGES_FOLDER:
             self._certain = self._seen = ()
             reason = reason or objection(inner)
@@ -209,17 +215,11 @@ class _Course:
                 return f"of the assignment {name}={value}"
         return None
 
-    def _move(self, command: SimpleCommand, words: tuple[str, ...]) -> str | None:
+    def _move(self, command: SimpleCommand, words: tuple[str, ...], *, of_the_shell: bool) -> str | None:
         moved: list[str] = []
         reason = None
-        if (
-            len(words) != 2
-            or words[1].startswith("-")
-            or not words[1]
-            or command.globs
-            or command.piped
-            or command.feeds
-        ):
+        plain = len(words) == 2 and bool(words[1]) and not words[1].startswith("-") and not command.globs
+        if not plain or not of_the_shell or command.piped or command.feeds:
             reason = f"it is not known where `{' '.join(words)}` leads"
         for folder in self._certain if reason is None else ():
             target = os.path.normpath(os.path.join(folder, words[1]))  # noqa: PTH118 - pathlib would fold `..` late
@@ -318,14 +318,18 @@ def _xargs_objection(words: tuple[str, ...], producer: Part | None, null_separat
     program, names = words[0], f"xargs gives {words[0]} names that are not known beforehand"
     if producer is None or producer.objection is not None or producer.inner[0] not in ("find", "rg", "git", "ls", "fd"):
         return names
-    if program in _NO_CONTENT:
+    if program in _SHOWS_NO_CONTENT:
         return None
+    if not null_separated or place.hides is not None:
+        return names
     made = producer.inner
-    plain_files = made[0] == "find" and "-print0" in made and _follows(made, "-type", "f")
-    found_by_rg = made[0] == "rg" and any(word in made for word in ("--null", "-0", "-l0", "-0l"))
-    if program in _HARMLESS_WITH_ANY_FLAGS and place.hides is None and null_separated and (plain_files or found_by_rg):
+    # The names of find begin with a folder that it was given, so none of them is a flag.
+    by_find = made[0] == "find" and "-print0" in made
+    if by_find and program in _READS_LISTS:
         return None
-    return names
+    by_rg = made[0] == "rg" and any(word in made for word in ("--null", "-0", "-l0", "-0l"))
+    plain_files = by_rg or (by_find and _follows(made, "-type", "f"))
+    return None if plain_files and program in _SHOWS_CONTENT else names
 
 
 def _follows(words: tuple[str, ...], first: str, second: str) -> bool:

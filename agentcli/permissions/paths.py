@@ -142,7 +142,8 @@ def expanded_pattern(pattern: str, folder: str) -> list[str] | None:
             names = _names(os.path.join(folder, prefix))  # noqa: PTH118
             if names is None:
                 return None
-            fitting = (name for name in names if expression.fullmatch(name))
+            # Not in the list of a folder, but before version 5.2 bash finds these two with a pattern such as .*
+            fitting = (name for name in (*names, ".", "..") if expression.fullmatch(name))
             matches += [os.path.join(prefix, n) for n in fitting if component[0] == "." or n[0] != "."]  # noqa: PTH118
             if len(matches) > _MOST_MATCHES:
                 return None

@@ -222,7 +222,19 @@ def _test(arguments: Words) -> str | None:
 
 
 def _printf(arguments: Words) -> str | None:
-    return _flag_objection("printf", arguments[0]) if arguments and arguments[0].startswith("-") else None
+    if arguments and arguments[0].startswith("-"):
+        return _flag_objection("printf", arguments[0])
+    # %n sets a variable.
+    unsafe = arguments and re.search(r"%[-+ #0'*.\d]*[hlqjztL]*n", arguments[0].replace("%%", ""))
+    return "%n of printf sets a variable" if unsafe else None
+
+
+def _xxd(arguments: Words) -> str | None:
+    # It looks at the first letter of a flag only, and a second name is where it writes to.
+    rest = re.sub(r"(?<!\S)(?:-[abeiup]|-[clsg] ?\d+)(?!\S)", "", " ".join(arguments)).split()
+    if len(rest) > 1 or any(word.startswith("-") for word in rest) or any(" " in word for word in arguments):
+        return f"xxd with {rest[-1] if rest else 'these words'} is not known to only read"
+    return None
 
 
 def _tar(arguments: Words) -> str | None:
@@ -259,6 +271,7 @@ _SPECIAL: Mapping[str, Callable[[Words], str | None]] = {
     "printf": _printf,
     "test": _test,
     "[": _test,
+    "xxd": _xxd,
     "tar": _tar,
     "unzip": _unzip,
     "command": _command,

@@ -72,4 +72,4 @@ def awk_only_prints(program: str) -> bool:
 
 def jq_only_computes(program: str) -> bool:
     """Nothing of the environment, no modules, no further input files."""
-    return re.search(r"\benv\b|\$ENV|\bimport\b|\binclude\b|\binput_filename\b", program) is None
+    return re.search(r"\benv\b|\$ENV|\bimport\b|\binclude\b|\binput_filename\b|\bmodulemeta\b", program) is None

@@ -387,7 +387,7 @@ def read_word(source: str) -> tuple[str, bool]:
     if source in ("!", "!="):
         return source, False
     out: list[str] = []
-    glob = False
+    glob = quoted_star = False
     position = 0
     while position < len(source):
         found = _PIECE.match(source, position)
@@ -406,10 +406,15 @@ def read_word(source: str) -> tuple[str, bool]:
             piece = re.sub(r'\\([\\"$`])', r"\1", piece)
         elif kind == "letter" and unicodedata.category(piece)[0] not in _LETTERS:
             raise _Refused(f"of the character U+{ord(piece):04X}")
+        if kind in ("single", "double", "escaped"):
+            quoted_star = quoted_star or re.search(r"[*?\[\]\\]", piece) is not None
         if kind in ("single", "double") and not piece.isascii():
             _check_visible(piece)
         out.append(piece)
         position = found.end()
+    if glob and quoted_star:
+        # Without the quotes nobody could tell any more which of its characters stand for themselves.
+        raise _Refused("of the pattern, a part of which is quoted")
     return "".join(out), glob
 
 

@@ -100,8 +100,6 @@ PROGRAMS: Mapping[str, Flags] = {
     "bc": _flags("lqs", long="mathlib quiet"),
     "base64": _flags("di", "w", "decode ignore-garbage wrap="),
     "od": _flags("abcdfiloshxv", "AjNtw", "address-radix= skip-bytes= read-bytes= format= width= output-duplicates"),
-    # A second name is where it writes to.
-    "xxd": _flags("abeEiupC", next="clsgo", most=1),
     "hexdump": _flags("bcCdovx", next="ns"),
     "strings": _flags("a", next="ne", long="all bytes="),
     "getconf": _flags("a", most=2),

@@ -37,6 +37,9 @@ true
 false || true
 printf '%s' x
 printf '%s\n' a b
+printf '%s: %d\n' name 5
+printf 'no newline'
+printf '100%%\n'
 whoami
 id -u
 id
@@ -90,6 +93,8 @@ od -c a.txt
 od -An -tx1 a.txt
 xxd a.txt
 xxd -l 16 a.txt
+xxd -l16 -s 4 -p a.txt
+command cd src && ls
 hexdump -C a.txt
 hexdump -n 16 -C a.txt
 strings -n 8 a.png
@@ -161,12 +166,15 @@ find . ! -name '*.pyc' -type f
 find . -type f -printf '%s %p\n'
 find . -size +1M -ls
 find . -name '*.py' | wc -l
-find . -name '*.py' | xargs wc -l
+find . -name '*.py' -print0 | xargs -0 wc -l
+find . -name '*.py' | xargs ls -l
+ls .g*
+ls src/.*
 find . -name '*.py' | sort | head -20
 find . -type f -print0 | xargs -0 grep -l foo
 find . -type f -name '*.txt' -print0 | xargs -0 cat
 rg -l0 foo | xargs -0 head -5
-git ls-files | xargs wc -l
+git ls-files | xargs ls
 ls | xargs -n 1 echo
 ls | xargs -I{} basename {}
 fd -e py
@@ -515,6 +523,9 @@ cd $X && ls
 cd src .. && ls
 cd -P src
 pushd src
+env cd src && ls
+timeout 5 cd src && cat ../a.txt
+nice cd src
 popd
 xargs ls
 xargs rm
@@ -523,6 +534,13 @@ ls | xargs sh -c 'echo'
 ls | xargs cat
 find . | xargs cat
 cat list | xargs wc -l
+git ls-files | xargs wc -l
+find . | xargs wc -l
+rg -l0 x | xargs -0 wc -l
+git ls-files -z | xargs -0 cat
+find . -print0 | xargs -0 cat
+find . -type f -o -name x -print0 | xargs -0 cat
+find . -type f | xargs -0 cat
 echo /etc/passwd | xargs cat
 ls | xargs -a x ls
 find . -print0 | xargs -0 rm
@@ -661,6 +679,7 @@ jq -f x.jq a
 jq -L . 'import "x" as x; .' a
 jq --slurpfile a /etc/passwd . a
 jq --rawfile a x . b
+jq '"x" | modulemeta' a
 vi a
 vim a
 nano a
@@ -688,6 +707,10 @@ uniq a b
 uniq -c a b
 xxd a b
 xxd -r a
+xxd -ac a b
+xxd -l 16 a b
+xxd -c8 a b
+xxd 'a b' c
 xxd -r -p a b
 date 010203
 date -s now
@@ -764,6 +787,9 @@ exit foo
 sleep infinity
 sleep 99999
 printf -v x a
+printf 'abc%n' PATH
+printf '%5n' x
+printf '%%%ln' x
 printf -- x
 git
 git commit -m x
@@ -934,6 +960,10 @@ sed *
 awk * a
 grep --include=*.py x
 ls -*
+ls .*
+ls '[a]'?
+ls \[a\]*
+ls 'a*'*
 find *
 echo **
 cd dash && ls *
