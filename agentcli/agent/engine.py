@@ -175,6 +175,11 @@ class Engine:
         return self._tool_context.working_dirs
 
     @property
+    def interactive(self) -> bool:
+        """Whether somebody is there to answer questions; else prompts may come from a program, or from anybody."""
+        return self._questions.audience is Audience.SOMEBODY
+
+    @property
     def sandbox(self) -> str:
         """What holds the commands that tools run."""
         return self._tool_context.launcher.level

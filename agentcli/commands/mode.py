@@ -27,6 +27,10 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     if wanted is None:
         yield fail(f"There is no mode {arguments!r}. There are: {', '.join(mode.value for mode in PermissionMode)}.")
         return
+    if wanted not in (engine.permission_mode, PermissionMode.PLAN) and not engine.interactive:
+        # A program passes on prompts of others; what it allows them must not be theirs to widen.
+        yield fail("The mode of a run without a person is set where it is started: --permission-mode.")
+        return
     engine.set_mode(wanted)
     yield ModeChanged(mode=wanted.value, reason="the user chose it")
     yield say(f"The mode is {wanted.value}: {_MEANS[wanted]}.")

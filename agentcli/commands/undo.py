@@ -12,4 +12,8 @@ from agentcli.core.events import Event
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
     report = await engine.undo()
-    yield say(undo_text(engine, report, "Undid")) if report.done else fail(report.text)
+    if report.done:
+        yield say(undo_text(engine, report, "Undid"))
+        return
+    hint = "" if engine.messages else " This is a new session; --continue goes on with the last one in this folder."
+    yield fail(f"{report.text}{hint}")
