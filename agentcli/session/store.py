@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -188,6 +189,10 @@ class SessionStore:
         return self._journal.take_notice()
 
     def close(self) -> None:
+        folder = self._journal.path.with_suffix("")
+        with suppress(OSError):  # Not empty: there are results to keep.
+            (folder / "tool-results").rmdir()
+            folder.rmdir()
         self._journal.close(self._after_loss)
 
     # ---------------------------------------------------------------------------------------------- event by event

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, nullcontext
 from pathlib import Path
 
-from agentcli.core.abort import AbortSignal
+from agentcli.core.abort import AbortReason, AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
@@ -20,7 +20,7 @@ from agentcli.core.shell import has_control_characters
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema, os_failure
 from agentcli.tools.output import CollectedOutput
-from agentcli.tools.process import exit_text
+from agentcli.tools.process import GRACE, SHUTDOWN_GRACE, exit_text
 from agentcli.tools.shellcommand import Ending, ShellCommand
 from agentcli.tools.shells import MOST_RUNNING, Shell, Shells
 
@@ -121,7 +121,7 @@ async def _in_front(
             text = await command.output.take_unread()
             yield _moved(shell, text, f"The command {why}; it goes on in the background as {{id}}.")
             return
-        await command.stop()
+        await command.stop(SHUTDOWN_GRACE if signal.reason is AbortReason.SHUTDOWN else GRACE)
         await command.wait(0)
         yield await in_thread(_result, ending, command, context, seconds)
     finally:

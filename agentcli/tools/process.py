@@ -20,6 +20,8 @@ from agentcli.core.aio import cancel_and_wait
 CHUNK = 65_536
 GRACE = 2.0
 """From SIGTERM to SIGKILL for the process itself."""
+SHUTDOWN_GRACE = 0.5
+"""The same when agentcli itself was told to end: whoever did that does not wait long."""
 REST_GRACE = 0.2
 """For the rest of its group once it has ended."""
 _POLL = 0.01

@@ -17,7 +17,7 @@ from agentcli.core.launch import Launch
 from agentcli.tools.base import ToolContext
 from agentcli.tools.environment import child_environment
 from agentcli.tools.output import CollectedOutput
-from agentcli.tools.process import Child, Pipe
+from agentcli.tools.process import GRACE, Child, Pipe
 from agentcli.tools.strays import CALL_VARIABLE, SESSION_VARIABLE, end_marked, kill_marked, marked, new_mark
 
 _DRAIN = 0.2
@@ -106,10 +106,10 @@ class ShellCommand:
         """Ask it to end. Synchronous, for use in abort callbacks."""
         self._child.signal_group(signals.SIGTERM)
 
-    async def stop(self) -> None:
-        """End it: politely, then by force. It has its output and its exit code after."""
+    async def stop(self, grace: float = GRACE) -> None:
+        """End it: politely, then after `grace` by force. It has its output and its exit code after."""
         if not self.done:
-            await self._child.end()
+            await self._child.end(grace)
             await asyncio.wait({self._work})
 
     async def aclose(self) -> None:

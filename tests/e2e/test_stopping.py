@@ -72,6 +72,7 @@ async def test_termination_is_over_in_two_seconds_whatever_a_child_does(program:
         running.signal(signal.SIGTERM)
         ended = await running.finish()
     assert ended.code == 143
+    assert ended.kinds()[-1] == "error_during_execution", "the result is still printed"
     assert await until_gone(program.work) == ()
 
 
