@@ -313,15 +313,24 @@ def test_files_are_for_the_user_alone_whatever_the_umask(tmp_path: Path, umask: 
         store.record(prompt("p"))
         lock_mode = file_of(store).with_suffix(".lock").stat().st_mode
         results = store.results_dir()
+        assert results is not None
+        (results / "kept.txt").write_text("x")
         store.close()
     finally:
         os.umask(old)
     path = file_of(store)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(lock_mode) & 0o077 == 0
-    assert results is not None
     for folder in (path.parent, path.parent.parent, tmp_path / "state", results, results.parent):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_results_folder_that_nothing_was_put_into_does_not_stay(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    results = store.results_dir()
+    store.close()
+    assert results is not None
+    assert not results.parent.exists()
 
 
 def test_a_folder_that_others_could_look_into_is_closed(tmp_path: Path) -> None:
