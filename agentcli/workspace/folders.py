@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from agentcli.workspace.base import Snapshot, SnapshotError
+from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import find_git
 from agentcli.workspace.shadow import Shadow, in_thread
 
@@ -120,6 +120,8 @@ class Folders:
 
     async def shadow(self, root: Path) -> Shadow:
         """Raises `SnapshotError` and OSError."""
+        if root == root.parent:
+            raise TooManyFiles("it is the root of the file system")
         shadow = self._shadows.get(str(root))
         if shadow is None:
             program = find_git(self._place.search_path, [*self._known, root])

@@ -1,8 +1,10 @@
 """One folder's shadow repository: takes snapshots of it, compares them and reads old content back.
 
-Owns everything below its own folder in the state directory, and never writes into the folder it watches. The index is
-a process's own (two agents may work in one folder); objects are shared. Files of repositories inside the folder are
-not part of its snapshots: these name those repositories (`nested`), and each gets a shadow of its own.
+Owns everything below its own folder in the state directory, and never writes into the folder it watches. What it keeps
+is content, links and the executable bit of files that git would not ignore, and empty folders; permission bits beyond
+that come back with a file that was deleted. Not kept: what is ignored and no call has named, files over the size limit,
+`.git` itself. The index is a process's own (two agents may work in one folder); objects are shared. Files of
+repositories inside the folder are not part of its snapshots: these name them (`nested`), and each gets its own shadow.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import json
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,6 +23,7 @@ from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import EMPTY_TREE, Git
 from agentcli.workspace.listing import Listed, folders_among, parse_listing, sort_files, sort_folders
 from agentcli.workspace.restore import OldFile, unusual_modes
+from agentcli.workspace.trees import Difference, Entry, blobs, differences, tree_entries
 
 T = TypeVar("T")
 MOST_FILES = 50_000
@@ -34,27 +37,6 @@ _BLOBS_AT_ONCE = 20
 _USUAL_SECONDS = 60.0
 _ATTRIBUTES = "* -text -ident -filter -working-tree-encoding !eol !diff !merge\n"
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tfilemode = true\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A path in one of two snapshots; `mode` is "000000" where it is not there."""
-
-    mode: str
-    oid: str
-
-    @property
-    def exists(self) -> bool:
-        return self.mode != "000000"
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    path: str
-    before: Entry
-    after: Entry
-    added: int | None = None
-    removed: int | None = None
 
 
 class Shadow:
@@ -230,7 +212,7 @@ class Shadow:
         arguments = ["diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index"]
         if numbers:
             arguments += ["--numstat", "--no-textconv", "--no-ext-diff"]
-        return _differences(await self._run(*arguments, before, after))
+        return differences(await self._run(*arguments, before, after))
 
     async def patch(self, before: str, after: str, limit: int) -> str:
         output = await self._run(
@@ -262,7 +244,7 @@ class Shadow:
         for start in range(0, len(wanted), _BLOBS_AT_ONCE):
             part = wanted[start : start + _BLOBS_AT_ONCE]
             input = "".join(f"{entry.oid}\n" for _path, entry in part).encode()
-            contents = _blobs(await self._run("cat-file", "--batch", input=input, limited=False))
+            contents = blobs(await self._run("cat-file", "--batch", input=input, limited=False))
             if len(contents) != len(part):
                 raise SnapshotError("the stored content is not complete")
             yield [
@@ -275,13 +257,7 @@ class Shadow:
         if tree == EMPTY_TREE or not paths:
             return {}
         output = await self._run("ls-tree", "-z", "--full-tree", tree, "--", *paths)
-        found = {}
-        for row in output.split(b"\0"):
-            about, tab, name = row.partition(b"\t")
-            if tab and about.split(b" ")[1] == b"blob":
-                mode, _kind, oid = about.decode().split(" ")
-                found[os.fsdecode(name)] = Entry(mode, oid)
-        return found
+        return tree_entries(output)
 
     async def with_entries(self, tree: str, entries: Mapping[str, Entry]) -> str:
         """A tree that has these paths too."""
@@ -358,44 +334,6 @@ def _write(path: Path, text: str) -> None:
 
 def _joined(paths: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
-
-
-def _differences(output: bytes) -> dict[str, Difference]:
-    fields = output.split(b"\0")
-    found: dict[str, Difference] = {}
-    place = 0
-    while place < len(fields):
-        field = fields[place]
-        if field.startswith(b":") and place + 1 < len(fields):
-            old_mode, new_mode, old, new, _status = field[1:].decode().split(" ")
-            path = os.fsdecode(fields[place + 1])
-            found[path] = Difference(path, Entry(old_mode, old), Entry(new_mode, new))
-            place += 2
-            continue
-        counts = field.split(b"\t", 2)
-        if len(counts) == 3 and (path := os.fsdecode(counts[2])) in found:
-            whole = found[path]
-            found[path] = Difference(path, whole.before, whole.after, _count(counts[0]), _count(counts[1]))
-        place += 1
-    return found
-
-
-def _count(text: bytes) -> int | None:
-    return int(text) if text.isdigit() else None
-
-
-def _blobs(output: bytes) -> list[bytes]:
-    """The contents in what `cat-file --batch` says; stops at the first thing that is not one."""
-    contents: list[bytes] = []
-    place = 0
-    while (end := output.find(b"\n", place)) >= 0:
-        header = output[place:end].split(b" ")
-        if len(header) != 3 or header[1] != b"blob":
-            break
-        size = int(header[2])
-        contents.append(output[end + 1 : end + 1 + size])
-        place = end + size + 2
-    return contents
 
 
 async def in_thread(work: Callable[[], T]) -> T:

@@ -12,7 +12,8 @@ from functools import partial
 
 from agentcli.workspace.base import Kept, Snapshot, SnapshotError, UndoReport
 from agentcli.workspace.restore import Plan, Restoring, parents
-from agentcli.workspace.shadow import Entry, Shadow, in_thread
+from agentcli.workspace.shadow import Shadow, in_thread
+from agentcli.workspace.trees import Entry
 
 _CHANGED = "it was changed since"
 _IGNORED = "it is ignored, so whether it was there before is not known"

@@ -519,3 +519,10 @@ async def test_what_a_crash_left_broken_is_begun_anew(project: Path, tmp_path: P
         assert work.history.take_notice() is None
         assert (await work.history.undo()).restored == (str(project / "src" / "app.py"),)
     assert (project / "src" / "app.py").read_text() == "print(1)\n"
+
+
+async def test_the_root_of_the_file_system_is_not_looked_through(tmp_path: Path) -> None:
+    async with working(tmp_path / "state", Path("/")) as work:
+        async with work.submission():
+            pass
+        assert work.history.take_notice() == "Changes in / cannot be undone: it is the root of the file system."

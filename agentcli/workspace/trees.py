@@ -1,0 +1,77 @@
+"""What git says of trees, as values. Pure: reads its output, runs nothing."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A path in one of two snapshots; `mode` is "000000" where it is not there."""
+
+    mode: str
+    oid: str
+
+    @property
+    def exists(self) -> bool:
+        return self.mode != "000000"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    path: str
+    before: Entry
+    after: Entry
+    added: int | None = None
+    removed: int | None = None
+
+
+def tree_entries(output: bytes) -> dict[str, Entry]:
+    """`ls-tree -z`: files and links by path."""
+    found = {}
+    for row in output.split(b"\0"):
+        about, tab, name = row.partition(b"\t")
+        if tab and about.split(b" ")[1] == b"blob":
+            mode, _kind, oid = about.decode().split(" ")
+            found[os.fsdecode(name)] = Entry(mode, oid)
+    return found
+
+
+def differences(output: bytes) -> dict[str, Difference]:
+    """`diff-tree -z --raw`, with or without `--numstat` after it."""
+    fields = output.split(b"\0")
+    found: dict[str, Difference] = {}
+    place = 0
+    while place < len(fields):
+        field = fields[place]
+        if field.startswith(b":") and place + 1 < len(fields):
+            old_mode, new_mode, old, new, _status = field[1:].decode().split(" ")
+            path = os.fsdecode(fields[place + 1])
+            found[path] = Difference(path, Entry(old_mode, old), Entry(new_mode, new))
+            place += 2
+            continue
+        counts = field.split(b"\t", 2)
+        if len(counts) == 3 and (path := os.fsdecode(counts[2])) in found:
+            whole = found[path]
+            found[path] = Difference(path, whole.before, whole.after, _count(counts[0]), _count(counts[1]))
+        place += 1
+    return found
+
+
+def _count(text: bytes) -> int | None:
+    return int(text) if text.isdigit() else None
+
+
+def blobs(output: bytes) -> list[bytes]:
+    """The contents in what `cat-file --batch` says; stops at the first thing that is not one."""
+    contents: list[bytes] = []
+    place = 0
+    while (end := output.find(b"\n", place)) >= 0:
+        header = output[place:end].split(b" ")
+        if len(header) != 3 or header[1] != b"blob":
+            break
+        size = int(header[2])
+        contents.append(output[end + 1 : end + 1 + size])
+        place = end + size + 2
+    return contents
