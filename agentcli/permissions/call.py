@@ -15,7 +15,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
 from agentcli.permissions.commands import Part
 from agentcli.permissions.loose import loose_segments, loose_words
-from agentcli.permissions.paths import Resolved, expanded_pattern, is_inside, is_protected
+from agentcli.permissions.paths import Resolved, expanded_pattern, is_below, is_protected
 from agentcli.permissions.rules import Rule
 
 _MOST_BASES = 4
@@ -63,9 +63,12 @@ class Call:
         """Where the session started: what relative allow patterns mean, wherever `cd` has led since."""
         return self.working_dirs[0] if self.working_dirs else self.cwd
 
+    def resolve(self, path: str) -> str:
+        return self._resolved[path]
+
     def restricted_by(self, rule: Rule, path: str) -> bool:
         """Loose: whether a path rule is about this path, by its name or by what it leads to."""
-        resolve = self._resolved.__getitem__
+        resolve = self.resolve
         expressions = self._patterns.get(id(rule))
         if expressions is None:
             bases = dict.fromkeys((self.cwd, *self.working_dirs))
@@ -100,7 +103,7 @@ class Call:
         return list(dict.fromkeys(bases))
 
     def is_inside(self, path: str) -> bool:
-        return bool(path) and is_inside(self._resolved[path], self.working_dirs)
+        return bool(path) and is_below(self.resolve(path), (self.resolve(str(f)) for f in self.working_dirs))
 
     def is_protected(self, path: str, *, scripts: bool = True) -> bool:
         """By the name and by what it leads to; what stands above a working directory does not count."""

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.permissions.paths import expanded_pattern, real_path
+from agentcli.permissions.paths import expanded_pattern, is_below, real_path
 from agentcli.permissions.readonly import objection, reads_unnamed_files
 from agentcli.permissions.shell import NotPlain, SimpleCommand, plain_commands
 from agentcli.permissions.shelltable import STEERED_BY
@@ -101,6 +101,7 @@ class Place:
     readable: tuple[str, ...] = ()
     hides: Callable[[str], bool] | None = None
     """Whether a rule is about reading this file; None when there is no such rule."""
+    resolve: Callable[[str], str] = real_path
 
     @classmethod
     def of(
@@ -109,16 +110,18 @@ class Place:
         working_dirs: tuple[Path, ...],
         readable: tuple[Path, ...] = (),
         hides: Callable[[str], bool] | None = None,
+        resolve: Callable[[str], str] = real_path,
     ) -> Place:
-        return cls(str(cwd), tuple(map(os.path.realpath, working_dirs)), tuple(map(os.path.realpath, readable)), hides)
+        inside, beside = (tuple(resolve(str(folder)) for folder in folders) for folders in (working_dirs, readable))
+        return cls(str(cwd), inside, beside, hides, resolve)
 
     def holds(self, path: str) -> bool:
         """Whether a path leads into the working directories."""
-        return _below(real_path(path), self.working_dirs)
+        return is_below(self.resolve(path), self.working_dirs)
 
     def may_read(self, path: str) -> bool:
-        real = real_path(path)
-        return _below(real, self.working_dirs) or _below(real, self.readable)
+        real = self.resolve(path)
+        return is_below(real, self.working_dirs) or is_below(real, self.readable)
 
 
 @frozen
@@ -159,10 +162,6 @@ def runs_beside_others(command: str) -> bool:
         if words[0] == "cd" or not plain or not fixed or objection(words) is not None:
             return False
     return True
-
-
-def _below(real: str, folders: tuple[str, ...]) -> bool:
-    return any(real == folder or real.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 def _takes_patterns(words: tuple[str, ...], globs: frozenset[int]) -> bool:
@@ -224,7 +223,7 @@ class _Course:
         for folder in self._certain if reason is None else ():
             target = os.path.normpath(os.path.join(folder, words[1]))  # noqa: PTH118 - pathlib would fold `..` late
             # Behind a link the shell and the programs it starts disagree on what `..` is.
-            if real_path(target) != target or not _below(target, self._place.working_dirs):
+            if self._place.resolve(target) != target or not is_below(target, self._place.working_dirs):
                 reason = f"`{' '.join(words)}` leads outside the working directories"
             moved.append(target)
         if reason is not None or not moved or len({*self._seen, *moved}) > _MOST_FOLDERS:
@@ -302,7 +301,7 @@ def _folder_objection(words: tuple[str, ...], folder: str, place: Place) -> str 
     path = Path(real_path(folder))
     for ancestor in (path, *path.parents):
         for name in steering:
-            if (ancestor / name).exists() and _below(str(ancestor), place.working_dirs):
+            if (ancestor / name).exists() and is_below(str(ancestor), place.working_dirs):
                 return f"{name} chooses which {words[0]} is run"
         if words[0] == "git":
             if (ancestor / ".git").exists():

@@ -34,11 +34,12 @@ def real_path(path: str) -> str:
 
 def is_inside(path: str, folders: Iterable[Path]) -> bool:
     """Whether a resolved path is one of the folders or below it."""
-    for folder in folders:
-        base = os.path.realpath(folder)
-        if path == base or path.startswith(base.rstrip("/") + "/"):
-            return True
-    return False
+    return is_below(path, map(os.path.realpath, folders))
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """The same for folders that are resolved already."""
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 def is_protected(path: str, *, scripts: bool = True) -> bool:
@@ -54,12 +55,31 @@ def is_protected(path: str, *, scripts: bool = True) -> bool:
     return scripts and _ACTIVATE.match(components[-1]) is not None and components[-2:-1] in (["bin"], ["scripts"])
 
 
+_DEEPEST = 60
+"""So many folders are looked up one by one; a path with more is resolved as a whole."""
+
+
 class Resolved(dict[str, str]):
     """What paths lead to, looked up once each. For one decision: links may change after it."""
 
     def __missing__(self, path: str) -> str:
-        self[path] = found = real_path(path)
+        folder, name = os.path.split(path)
+        if not path.startswith("/") or name in ("", ".", "..") or path.count("/") > _DEEPEST:
+            found = real_path(path)
+        else:
+            # What the folder leads to is the same for all that is in it.
+            found = os.path.join(self[folder], name)  # noqa: PTH118
+            if _is_link(found):
+                found = real_path(found)
+        self[path] = found
         return found
+
+
+def _is_link(path: str) -> bool:
+    try:
+        return os.path.islink(path)  # noqa: PTH114
+    except ValueError:
+        return False
 
 
 @functools.lru_cache(maxsize=1_024)

@@ -311,7 +311,7 @@ class Policy:
         def hides(path: str) -> bool:
             return any(call.restricted_by(rule, path) for rule in hiding)
 
-        place = Place.of(call.cwd, call.working_dirs, self.readable, hides if hiding else None)
+        place = Place.of(call.cwd, call.working_dirs, self.readable, hides if hiding else None, call.resolve)
         parts = analyse(command, place)
         if isinstance(parts, NotPlain):
             return [PartVerdict(command, str(parts), allowed=False)]

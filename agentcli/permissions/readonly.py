@@ -59,7 +59,7 @@ def _refused(name: str, flags: Flags, arguments: Words) -> str | None:
     for argument in arguments:
         if options and argument == "--" and flags.words is None:
             options = is_value = False
-        elif argument.startswith("-") and argument != "-":
+        elif argument.startswith("-") and argument != "-" and not (positional and flags.most_positional is not None):
             # Not every program means by `--` that no flag follows (find does not), so none may.
             if not options or not _flag_allowed(flags, argument):
                 return _flag_objection(name, argument)
@@ -230,11 +230,10 @@ def _printf(arguments: Words) -> str | None:
 
 
 def _xxd(arguments: Words) -> str | None:
-    # It looks at the first letter of a flag only, and a second name is where it writes to.
-    rest = re.sub(r"(?<!\S)(?:-[abeiup]|-[clsg] ?\d+)(?!\S)", "", " ".join(arguments)).split()
-    if len(rest) > 1 or any(word.startswith("-") for word in rest) or any(" " in word for word in arguments):
-        return f"xxd with {rest[-1] if rest else 'these words'} is not known to only read"
-    return None
+    # Of a flag it looks at the first letters only; after a name there are no flags; a second name is written to.
+    if re.fullmatch(r"(?:(?:-[abeiup]|-[clsg] ?\d+) )*(?:[^- ][^ ]*)? ?", " ".join(arguments) + " "):
+        return None
+    return "only xxd with plain flags and one name is known to only read"
 
 
 def _tar(arguments: Words) -> str | None:

@@ -14,6 +14,7 @@ from tests.bench.imports import imports
 from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
 from tests.bench.measure import Report
+from tests.bench.permissions import permissions
 from tests.bench.process import ending, start
 from tests.bench.sandbox import sandbox
 from tests.bench.session import session
@@ -30,6 +31,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "imports": (imports, 9),
     "session": (session, 3),
     "edits": (edits_bench, 5),
+    "permissions": (permissions, 300),
     "sandbox": (sandbox, 40),
     "snapshot": (snapshot, 25),
     "index": (index, 3),

@@ -13,6 +13,7 @@ from tests.bench.imports import imports
 from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
 from tests.bench.measure import Measure, Report, quantile
+from tests.bench.permissions import permissions
 from tests.bench.process import ending, start
 from tests.bench.session import session
 from tests.bench.snapshot import snapshot
@@ -28,6 +29,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "imports": imports,
     "session": partial(session, records=40),
     "edits": edits_bench,
+    "permissions": permissions,
     "snapshot": partial(snapshot, sizes=(100,)),
     "index": partial(index, count=500),
 }

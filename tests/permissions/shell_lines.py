@@ -708,6 +708,8 @@ uniq -c a b
 xxd a b
 xxd -r a
 xxd -ac a b
+xxd a.txt -p
+uniq a.txt -c
 xxd -l 16 a b
 xxd -c8 a b
 xxd 'a b' c

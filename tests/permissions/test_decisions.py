@@ -310,3 +310,9 @@ def test_a_worktree_below_a_protected_name_may_be_named_in_full(tmp_path: Path) 
     rules = policy(allow="Bash(cp *)")
     assert bash(rules, f"cp a.py {project}/b.py", project).behavior == "allow"
     assert bash(rules, f"cp a.py {tmp_path}/.claude/settings.json", project).behavior == "ask"
+
+
+@pytest.mark.parametrize("command", ["cat " + "a/" * 8_000 + "b", "cat " + "../" * 3_000 + "x", "ls " + "x" * 9_000])
+def test_no_path_is_too_long_to_decide_about(command: str, tree: Path) -> None:
+    for rules in (policy(), policy(allow="Bash(cat *)", deny="Read(.env)")):
+        assert bash(rules, command, tree).behavior in ("allow", "ask")
