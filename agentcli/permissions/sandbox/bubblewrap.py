@@ -110,7 +110,7 @@ class BubblewrapLauncher:
             inside.close()
             hold.release()
             raise
-        ending = _Ending(inside, hold, protected.unguarded)
+        ending = _Ending(self, inside, hold, protected.unguarded)
         return Launch(command, variables, ending.close, (inside.descriptor,), inside.terminate)
 
     def explain(self, code: int, output: str) -> str | None:
@@ -266,7 +266,9 @@ class BubblewrapLauncher:
 class _Ending:
     """What is left to do when a command has ended. Runs once."""
 
-    def __init__(self, inside: Inside, hold: Hold, unguarded: tuple[Path, ...]) -> None:
+    def __init__(self, launcher: BubblewrapLauncher, inside: Inside, hold: Hold, unguarded: tuple[Path, ...]) -> None:
+        self._launcher = launcher
+        """Kept, because the session's folder goes with it."""
         self._inside = inside
         self._hold = hold
         self._unguarded = unguarded

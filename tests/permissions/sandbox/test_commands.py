@@ -1,0 +1,197 @@
+"""Everyday commands in a real sandbox: what should work works, and what is refused is explained."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.abort import AbortController, AbortReason
+from agentcli.tools.base import Output
+from agentcli.tools.bash import Bash
+from tests.permissions.sandbox.box import SECRET, Box
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_working_directory_is_written_and_cd_is_kept(box: Box) -> None:
+    (box.project / "sub").mkdir()
+    output = await box.run("echo x > made && cd sub && pwd")
+    assert (box.project / "made").read_text() == "x\n"
+    assert output.new_cwd == box.project / "sub"
+    assert output.content == str(box.project / "sub")
+
+
+async def test_nothing_is_left_in_the_folders_after_a_command(box: Box) -> None:
+    launcher = box.launcher()
+    context = box.context(launcher)
+    await box.run("true", context=context)
+    await box.run("false", context=context)
+    assert list(box.project.iterdir()) == []
+    (session,) = box.root.glob("agentcli-*")
+    assert session.stat().st_mode & 0o777 == 0o700
+    del launcher, context
+    gc.collect()
+    assert list(box.root.glob("agentcli-*")) == []
+
+
+async def test_the_temporary_folder_lasts_from_command_to_command_and_has_two_names(box: Box) -> None:
+    context = box.context()
+    await box.run("echo kept > /tmp/note; echo two > $TMPDIR/other", context=context)
+    output = await box.run('cat $TMPDIR/note /tmp/other; mktemp | grep -c "$TMPDIR"', context=context)
+    assert output.content == "kept\ntwo\n1"
+
+
+async def test_commands_side_by_side_keep_their_protection_to_the_end(box: Box) -> None:
+    context = box.context()
+    go = box.project / "go"
+    slow = asyncio.ensure_future(
+        box.run("until [ -e go ]; do sleep 0.01; done; echo evil > .envrc; mkdir .vscode/x", context=context)
+    )
+    for _turn in range(3):
+        await box.run("true", context=context)
+    go.touch()
+    assert (await slow).is_error
+    go.unlink()
+    assert list(box.project.iterdir()) == []
+
+
+async def test_a_refused_write_is_explained_to_the_model(box: Box) -> None:
+    text = await box.text(f"touch {box.outside}/new")
+    assert "Exit code 1" in text
+    assert "Sandbox: " in text
+    assert "sandbox.allowWrite" in text
+
+
+async def test_what_the_person_allows_can_be_written_and_read(box: Box) -> None:
+    opened = box.with_rules(allow_write=(box.outside,), allow_read=(box.home / ".ssh",))
+    output = await opened.run(f"echo mine > {box.outside}/file.txt && cat {box.home}/.ssh/id_ed25519")
+    assert output.content == SECRET
+    assert (box.outside / "file.txt").read_text() == "mine\n"
+
+
+async def test_results_of_the_session_can_be_read_though_the_rest_of_the_state_cannot(box: Box) -> None:
+    state = box.home / "state"
+    for name in ("mine", "theirs"):
+        (state / name).mkdir(parents=True)
+        (state / name / "out.txt").write_text(f"{name} {SECRET}")
+    shared = box.with_rules(own_folders=(state,), readable=(state / "mine",))
+    text = await shared.text(f"cat {state}/mine/out.txt; cat {state}/theirs/out.txt; ls {state}")
+    assert f"mine {SECRET}" in text
+    assert "theirs " not in text
+
+
+async def test_a_repository_can_be_made_and_cloned(box: Box) -> None:
+    identity = "git -c user.name=t -c user.email=t@example.org"
+    output = await box.run(f"git init -q && touch a && git add a && {identity} commit -qm x && git clone -q . sub/copy")
+    assert not output.is_error, output.content
+    assert (box.project / "sub" / "copy" / ".git" / "HEAD").exists()
+
+
+async def test_git_works_in_a_worktree(box: Box) -> None:
+    box.git("init", "-q")
+    box.git("commit", "-q", "--allow-empty", "-m", "one")
+    linked = box.root / "linked"
+    box.git("worktree", "add", "-q", str(linked))
+    there = box.with_rules(working_dirs=(linked,))
+    context = replace(there.context(), cwd=linked, working_dirs=(linked,))
+    identity = "git -c user.name=t -c user.email=t@example.org"
+    output = await there.run(f"touch new && git add new && {identity} commit -qm two", context=context)
+    assert not output.is_error, output.content
+    assert "two" in box.git("log", "--all", "--oneline")
+
+
+async def test_git_does_not_see_the_places_that_are_held(box: Box) -> None:
+    box.git("init", "-q")
+    assert await box.text("git status --porcelain --ignored; git add -A && git status --porcelain") == (
+        "(no output, exit code 0)"
+    )
+
+
+async def test_caches_of_package_tools_are_the_projects_own(box: Box) -> None:
+    text = await box.text('mkdir -p "$PIP_CACHE_DIR" && echo $PIP_CACHE_DIR && touch "$npm_config_cache" && echo done')
+    assert text.endswith("done")
+    assert str(box.caches) in text
+
+
+async def test_a_virtual_environment_can_be_made_and_its_scripts_then_stay(box: Box) -> None:
+    output = await box.run(f"{sys.executable} -m venv --without-pip .venv")
+    assert not output.is_error, output.content
+    assert (await box.run("echo evil >> .venv/bin/activate")).is_error
+    assert "evil" not in (box.project / ".venv/bin/activate").read_text()
+
+
+async def test_the_exit_code_is_the_commands_own(box: Box) -> None:
+    assert (await box.run("exit 7")).structured["exit_code"] == 7
+    assert (await box.run("kill -KILL $$")).is_error
+
+
+async def test_an_abort_lets_a_command_clean_up(box: Box) -> None:
+    controller = AbortController()
+    command = "trap 'echo cleaned > cleaned; exit 1' TERM; echo ready > ready; while :; do sleep 0.01; done"
+    context = box.context()
+
+    async def abort_when_ready() -> None:
+        async with asyncio.timeout(10):
+            while not (box.project / "ready").exists():
+                await asyncio.sleep(0.005)
+        controller.abort(AbortReason.USER_CANCEL)
+
+    aborting = asyncio.ensure_future(abort_when_ready())
+    async with aclosing(Bash().run({"command": command}, context, controller.signal)) as steps:
+        outputs = [step async for step in steps if isinstance(step, Output)]
+    await aborting
+    assert outputs[-1].is_error
+    assert (box.project / "cleaned").exists()
+
+
+async def test_a_command_that_ignores_everything_is_gone_with_its_sandbox(box: Box) -> None:
+    launch = box.launcher().launch(["/bin/sh", "-c", "trap '' TERM; sleep 100 & sleep 100"], box.project, os.environ)
+    process = await asyncio.create_subprocess_exec(
+        *launch.arguments,
+        env=dict(launch.environ),
+        pass_fds=launch.pass_descriptors,
+        start_new_session=True,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert launch.terminate is not None
+    async with asyncio.timeout(10):
+        while not launch.terminate():
+            await asyncio.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+    await process.communicate()
+    launch.close()
+    launch.close()
+    assert list(box.project.iterdir()) == []
+
+
+async def test_it_dies_with_the_program_that_started_it(box: Box, tmp_path: Path) -> None:
+    """kill -9 of the parent leaves nothing running."""
+    launch = box.launcher().launch(["/bin/sh", "-c", "echo up; exec sleep 1000"], box.project, os.environ)
+    starter = (
+        "import os, subprocess, sys\n"
+        "process = subprocess.Popen(sys.argv[1:], pass_fds=[int(os.environ['KEEP'])], start_new_session=True)\n"
+        "process.wait()\n"
+    )
+    (keep,) = launch.pass_descriptors
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-c", starter, *launch.arguments),
+        env={**launch.environ, "KEEP": str(keep)},
+        pass_fds=(keep,),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert parent.stdout is not None
+    assert await parent.stdout.readline() == b"up\n"
+    parent.kill()
+    await parent.wait()
+    async with asyncio.timeout(10):
+        assert await parent.stdout.read() == b"", "the pipe closes when the last process is gone"
+    launch.close()

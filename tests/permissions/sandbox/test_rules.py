@@ -1,0 +1,303 @@
+"""What a sandbox covers and protects before anything is mounted: names, git, denied files, the words of refusals."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentcli.permissions.paths import is_protected
+from agentcli.permissions.sandbox import denied
+from agentcli.permissions.sandbox.denied import DeniedFiles
+from agentcli.permissions.sandbox.explain import Refusals, explain
+from agentcli.permissions.sandbox.placeholders import Placeholders
+from agentcli.permissions.sandbox.plan import SandboxRules, find_masks
+from agentcli.permissions.sandbox.protected import FILES, FOLDERS, protection, uses_git
+
+# --------------------------------------------------------------------------------------------------------- secrets
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path.resolve() / "home"
+    for name in (".ssh", ".aws", ".config/gh", ".local/state/agentcli/results", "work"):
+        (home / name).mkdir(parents=True)
+    (home / ".netrc").touch()
+    return home
+
+
+def rules_at(home: Path) -> SandboxRules:
+    return SandboxRules(working_dirs=(home / "work",), home=home, own_folders=(home / ".local/state/agentcli",))
+
+
+def test_only_what_is_there_is_covered(home: Path) -> None:
+    masks = find_masks(rules_at(home))
+    refused = {str(path.relative_to(home)) for path in masks.refused if path.is_relative_to(home)}
+    assert refused == {".ssh", ".aws", ".config/gh", ".local/state/agentcli"}
+    assert masks.emptied == (home / ".netrc",)
+
+
+def test_what_may_be_read_is_not_covered_or_is_opened_again(home: Path) -> None:
+    results = home / ".local/state/agentcli/results"
+    masks = find_masks(replace(rules_at(home), allow_read=(home / ".aws",), readable=(results,)))
+    assert home / ".aws" not in masks.refused
+    assert masks.reopened == (results,)
+
+
+def test_a_denied_path_stays_covered_though_a_folder_above_is_allowed(home: Path) -> None:
+    masks = find_masks(replace(rules_at(home), allow_read=(home,), deny_read=(home / ".aws",)))
+    assert home / ".aws" in masks.refused
+    assert home / ".ssh" not in masks.refused
+
+
+def test_the_folder_of_the_work_is_never_covered(home: Path) -> None:
+    masks = find_masks(replace(rules_at(home), working_dirs=(home / ".ssh" / "..", home / ".aws")))
+    assert home / ".aws" not in masks.refused
+
+
+def test_a_link_is_covered_where_it_leads(home: Path) -> None:
+    (home / "real-gnupg").mkdir()
+    (home / ".gnupg").symlink_to(home / "real-gnupg")
+    assert home / "real-gnupg" in find_masks(rules_at(home)).refused
+
+
+# ------------------------------------------------------------------------------------------------------- protected
+
+
+@pytest.mark.parametrize("name", [*FOLDERS, *FILES])
+def test_what_the_sandbox_protects_is_what_permissions_ask_about(name: str) -> None:
+    assert is_protected(name)
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("git commit -m x", True),
+        ("/usr/bin/git status", True),
+        ("cd a && git log", True),
+        ("gh pr create", True),
+        ("npm test", False),
+        ("ls .git", False),
+        ("cat .gitignore", False),
+        ("echo digit", False),
+        ("legit --now", False),
+    ],
+)
+def test_commands_that_work_with_git_are_told_by_their_words(command: str, expected: bool) -> None:
+    assert uses_git(["/bin/bash", "-c", 'eval "$1"', "bash", command]) is expected
+
+
+def test_a_worktree_may_write_its_repository_only_if_that_knows_it(tmp_path: Path) -> None:
+    main, linked = tmp_path / "main", tmp_path / "linked"
+    environ = {**os.environ, "HOME": str(tmp_path)}
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for arguments in (
+        ["init", "-q", str(main)],
+        ["-C", str(main), *identity, "commit", "-q", "--allow-empty", "-m", "x"],
+    ):
+        subprocess.run(["git", *arguments], check=True, env=environ)
+    subprocess.run(["git", "-C", str(main), "worktree", "add", "-q", str(linked)], check=True, env=environ)
+    found = protection((linked,), None, ["git commit"])
+    assert found.writable == (main / ".git",)
+    assert main / ".git" / "config" in found.read_only
+    assert linked / ".git" in found.read_only
+    forged = tmp_path / "forged"
+    forged.mkdir()
+    (forged / ".git").write_text((linked / ".git").read_text())
+    assert protection((forged,), None, ["git commit"]).writable == ()
+
+
+def test_a_folder_inside_a_repository_may_write_that(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path / "repo")], check=True)
+    inside = tmp_path / "repo" / "packages" / "one"
+    inside.mkdir(parents=True)
+    assert protection((inside,), None, ["git commit"]).writable == (tmp_path / "repo" / ".git",)
+    assert protection((inside,), tmp_path / "repo", ["git commit"]).writable == (), "not one of the whole home folder"
+    assert protection((inside,), None, ["npm test"]).writable == ()
+
+
+def test_a_repository_can_be_made_when_that_is_what_the_command_says(tmp_path: Path) -> None:
+    assert tmp_path / ".git" in protection((tmp_path,), None, ["npm test"]).missing
+    assert tmp_path / ".git" in protection((tmp_path,), None, ["git status"]).missing
+    assert tmp_path / ".git" not in protection((tmp_path,), None, ["git init -q"]).missing
+
+
+def test_start_up_files_are_protected_where_the_home_folder_is_worked_in(tmp_path: Path) -> None:
+    (tmp_path / ".bashrc").touch()
+    found = protection((tmp_path,), tmp_path, ["true"])
+    assert tmp_path / ".bashrc" in found.read_only
+    assert tmp_path / ".zshrc" in found.missing
+    assert tmp_path / ".bashrc" not in protection((tmp_path,), tmp_path / "elsewhere", ["true"]).read_only
+
+
+# ----------------------------------------------------------------------------------------------------- placeholders
+
+
+def test_placeholders_go_when_the_last_who_needs_them_is_done(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    ours, theirs = Placeholders(tmp_path / "locks"), Placeholders(tmp_path / "locks")
+    first, second = ours.hold([work]), theirs.hold([work])
+    assert first.make([work / ".envrc"]) == (work / ".envrc",)
+    assert second.make([work / ".envrc"]) == (work / ".envrc",)
+    first.release()
+    assert (work / ".envrc").is_dir(), "the other session has a mount on it"
+    second.release()
+    assert list(work.iterdir()) == []
+
+
+def test_what_somebody_put_into_a_placeholder_stays(tmp_path: Path) -> None:
+    hold = Placeholders(tmp_path / "locks").hold([tmp_path])
+    hold.make([tmp_path / ".vscode", tmp_path / ".idea"])
+    (tmp_path / ".vscode" / "settings.json").write_text("{}")
+    hold.release()
+    hold.release()
+    assert (tmp_path / ".vscode" / "settings.json").exists()
+    assert not (tmp_path / ".idea").exists()
+
+
+def test_a_session_cleans_up_after_one_that_was_killed(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    script = (
+        "import os, sys; from pathlib import Path\n"
+        "from agentcli.permissions.sandbox.placeholders import Placeholders\n"
+        "root, work = map(Path, sys.argv[1:])\n"
+        "Placeholders(root).hold([work]).make([work / '.envrc'])\n"
+        "os._exit(9)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "locks"), str(work)], check=False)
+    assert (work / ".envrc").is_dir()
+    Placeholders(tmp_path / "locks").hold([work]).release()
+    assert not (work / ".envrc").exists()
+
+
+def test_a_folder_of_the_persons_own_is_never_removed(tmp_path: Path) -> None:
+    (tmp_path / ".vscode").mkdir()
+    hold = Placeholders(tmp_path / "locks").hold([tmp_path])
+    assert hold.make([tmp_path / ".vscode"]) == (tmp_path / ".vscode",)
+    hold.release()
+    assert (tmp_path / ".vscode").is_dir()
+
+
+# ---------------------------------------------------------------------------------------------------- denied files
+
+
+def test_denied_files_are_found_by_name_and_then_by_the_rules(tmp_path: Path) -> None:
+    for name in ("a/.env", "b/.env", "b/notes.txt", "node_modules/x/.env", ".git/.env"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    asked: list[str] = []
+
+    def hides(path: str) -> bool:
+        asked.append(path)
+        return "/b/" not in path
+
+    found = DeniedFiles(hides, ["**/.env"], [tmp_path])()
+    assert set(found) == {tmp_path / "a/.env", tmp_path / "node_modules/x/.env"}
+    assert all(path.endswith(".env") for path in asked), "rules are not asked about every file"
+
+
+def test_a_denied_folder_is_found_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "secrets" / "deep").mkdir(parents=True)
+    found = DeniedFiles(lambda path: "secrets" in path, ["secrets/**"], [tmp_path])()
+    assert found == (tmp_path / "secrets",)
+
+
+def test_rules_elsewhere_are_looked_up_where_they_point(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "a.pem").touch()
+    (tmp_path / "token").touch()
+    specs = [f"/{tmp_path}/token", "~/keys/*.pem", "~/**/.env"]
+    found = DeniedFiles(lambda _path: True, specs, [], home=tmp_path)()
+    assert set(found) == {tmp_path / "token", tmp_path / "keys" / "a.pem"}
+
+
+def test_the_search_is_bounded_and_kept_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    search = DeniedFiles(lambda _path: True, [".env"], [tmp_path], now=lambda: now[0])
+    assert search() == ()
+    (tmp_path / ".env").touch()
+    assert search() == ()
+    now[0] = denied.KEPT_SECONDS
+    assert search() == (tmp_path / ".env",)
+    monkeypatch.setattr(denied, "MOST_ENTRIES", 0)
+    now[0] *= 2
+    search()
+    assert not search.complete
+
+
+# ----------------------------------------------------------------------------------------------------------- words
+
+REFUSALS = Refusals(
+    working_dirs=(Path("/work/app"),),
+    masked=(Path("/home/me/.ssh"), Path("/work/app/.env")),
+    home=Path("/home/me"),
+    network=False,
+    temporary=Path("/tmp/agentcli-x/tmp"),
+)
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("touch: cannot touch '/etc/x': Read-only file system", "/etc/x is outside"),
+        ("OSError: [Errno 30] Read-only file system: '/home/me/.npm/_logs'", "/home/me/.npm/_logs is outside"),
+        ("npm ERR! EROFS: read-only file system, mkdir '/home/me/.npm'", "/home/me/.npm is outside"),
+        ("bash: .git/hooks/pre-commit: Read-only file system", ".git/hooks/pre-commit is protected"),
+        ("error: could not write config file .git/config: Device or resource busy", ".git/config is protected"),
+        ("bash: line 1: .envrc: Is a directory", ".envrc is protected"),
+        ("cat: /home/me/.ssh/id_rsa: Permission denied", "sandbox.allowRead"),
+        ("cat: ~/.ssh/id_rsa: Permission denied", "sandbox.allowRead"),
+        ("cat: ./.env: Permission denied", "/work/app/.env is kept"),
+        ("git@example.org: Permission denied (publickey).", "SSH keys"),
+        ("curl: (6) Could not resolve host: example.org", "no network"),
+        ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "no network"),
+        ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock", "sandbox.excludedCommands"),
+        ('sudo: The "no new privileges" flag is set', "raise their rights"),
+    ],
+)
+def test_a_refusal_is_explained_with_the_way_to_allow_it(output: str, expected: str) -> None:
+    sentence = explain(output, REFUSALS)
+    assert sentence is not None
+    assert sentence.startswith("Sandbox: ")
+    assert expected in sentence
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "AssertionError: 1 != 2",
+        "cat: missing: No such file or directory",
+        "cat: /root/x: Permission denied",
+        "cp: -r not specified; omitting directory: src: Is a directory",
+        "rm: cannot remove 'build': Device or resource busy",
+        "",
+    ],
+)
+def test_other_failures_are_not_blamed_on_it(output: str) -> None:
+    assert explain(output, REFUSALS) is None
+
+
+def test_with_network_a_failing_lookup_is_not_its_doing() -> None:
+    assert explain("curl: (6) Could not resolve host: x", replace(REFUSALS, network=True)) is None
+
+
+def test_a_file_that_is_only_in_the_real_temporary_folder_is_pointed_out(tmp_path: Path) -> None:
+    there = tmp_path / "script.py"
+    there.touch()
+    output = f"python: can't open file '{there}': [Errno 2] No such file or directory"
+    sentence = explain(output, REFUSALS)
+    if str(tmp_path).startswith("/tmp/"):
+        assert sentence is not None
+        assert "temporary folder of their own" in sentence
+
+
+def test_hostile_text_does_not_come_through() -> None:
+    sentence = explain("touch: cannot touch '/etc/\x1b[2Jx': Read-only file system", REFUSALS)
+    assert sentence is not None
+    assert "\x1b" not in sentence
