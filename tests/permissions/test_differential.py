@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -115,3 +116,95 @@ def test_the_shell_sees_the_same_words(start: int, tmp_path: Path) -> None:
     assert done.returncode == 0
     seen = [tuple(words.split("\0")[:-1]) for words in out.read_text(encoding="utf-8").split("\n\0")][:-1]
     assert seen == expected
+
+
+PIECES = (
+    *(
+        "-o",
+        "-i",
+        "-c",
+        "-l",
+        "-e",
+        "-f",
+        "-r",
+        "-R",
+        "-L",
+        "-x",
+        "-w",
+        "-n",
+        " x ",
+        " a b",
+        "--output=x",
+        "-exec",
+        "-delete",
+    ),
+    *(
+        "'",
+        '"',
+        "\\",
+        ";",
+        "|",
+        "&&",
+        "\n",
+        "#",
+        "!",
+        "*",
+        "?",
+        "[",
+        "]",
+        "=",
+        ",",
+        " ",
+        "{",
+        "}",
+        "~",
+        "w x",
+        "/e",
+        "p;",
+        ">",
+    ),
+    *(
+        "../outside.txt",
+        "link",
+        "linked/../outside.txt",
+        "src/../../outside.txt",
+        "cd src && ",
+        "| xargs cat",
+        ".*",
+        "-C ..",
+    ),
+)
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("PROPERTY_EXAMPLES", "200")) // 50))
+def test_lines_changed_at_random_that_still_pass_change_and_leak_nothing(seed: int, repository: Path) -> None:
+    random = Random(seed)
+    outside = repository.parent / "outside.txt"
+    outside.write_text("CANARY\n")
+    for name, target in (("link", outside), ("linked", repository.parent / "home")):
+        if not (repository / name).is_symlink():
+            (repository / name).symlink_to(target)
+    before = snapshot(repository.parent)
+    place = Place.of(repository, (repository,))
+    lines = [line for line in READ_ONLY if not line.strip().startswith(SLOW) and "seq" not in line]
+    run = 0
+    while run < 40:
+        line = random.choice(lines)
+        for _ in range(random.randint(1, 3)):
+            at = random.randint(0, len(line))
+            line = line[:at] + random.choice(PIECES) + line[at:]
+        parts = analyse(line, place)
+        if isinstance(parts, NotPlain) or not all(part.only_reads for part in parts):
+            continue
+        run += 1
+        done = subprocess.run(
+            ["bash", "-c", line],
+            cwd=repository,
+            env={**environment(repository.parent / "home"), "SECRET": "CANARY"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=30,
+            check=False,
+        )
+        assert b"CANARY" not in done.stdout + done.stderr, line
+        assert snapshot(repository.parent) == before, line
