@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
@@ -309,7 +308,7 @@ class _Assembly:
         from agentcli.permissions.sandbox.choose import Surroundings, choose
 
         cache_dir = self.paths.cache_dir
-        temp_root = Path(self.environ.get("TMPDIR") or tempfile.gettempdir())
+        temp_root = Path(self.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - a private folder is made in it
         around = Surroundings(environ=self.environ, temp_root=temp_root, cache_dir=cache_dir)
         chosen = choose(mode, self._sandbox_rules(policy, results_dir), around)
         if chosen.warning:
@@ -317,12 +316,16 @@ class _Assembly:
         return chosen.launcher
 
     def _sandbox_rules(self, policy: Policy, results_dir: Path | None) -> SandboxRules:
-        from agentcli.permissions.sandbox.denied import DeniedFiles
         from agentcli.permissions.sandbox.plan import SandboxRules
 
         home = Path(os.path.realpath(policy.home)) if policy.home else None
         hides = self._hides(policy)
-        specs = [rule.spec for rule in policy.deny if rule.spec is not None and rule.tool in READING_TOOLS]
+        denied: Callable[[], tuple[Path, ...]] = tuple
+        if hides is not None:
+            from agentcli.permissions.sandbox.denied import DeniedFiles
+
+            specs = [rule.spec for rule in policy.deny if rule.spec is not None and rule.tool in READING_TOOLS]
+            denied = DeniedFiles(hides, specs, self.working_dirs, home)
 
         def paths(name: str) -> tuple[Path, ...]:
             given = self.settings.texts(f"sandbox.{name}")
@@ -337,7 +340,7 @@ class _Assembly:
             deny_read=paths("denyRead"),
             own_folders=tuple(folder for folder in (self.paths.config_dir, self.paths.state_dir) if folder),
             readable=(results_dir,) if results_dir else (),
-            denied_files=DeniedFiles(hides, specs, self.working_dirs, home) if hides else lambda: (),
+            denied_files=denied,
             excluded_commands=self.settings.texts("sandbox.excludedCommands"),
             cache_dir=self.paths.cache_dir / "sandbox" if self.paths.cache_dir else None,
         )
