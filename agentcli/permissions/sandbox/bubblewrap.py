@@ -15,8 +15,6 @@ import contextlib
 import hashlib
 import os
 import re
-import shutil
-import tempfile
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +23,6 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.launch import Launch
-from agentcli.permissions.sandbox.explain import Refusals, explain
 from agentcli.permissions.sandbox.inside import Inside
 from agentcli.permissions.sandbox.placeholders import Hold, Placeholders
 from agentcli.permissions.sandbox.plan import SandboxRules, cache_environment, find_masks
@@ -114,6 +111,8 @@ class BubblewrapLauncher:
         return Launch(command, variables, ending.close, (inside.descriptor,), inside.terminate)
 
     def explain(self, code: int, output: str) -> str | None:
+        from agentcli.permissions.sandbox.explain import Refusals, explain
+
         rules = self._rules
         masks = find_masks(rules)
         return explain(
@@ -224,8 +223,11 @@ class BubblewrapLauncher:
     def _session_folder(self) -> Path:
         with self._making:
             if self._session is None:
-                folder = Path(tempfile.mkdtemp(prefix="agentcli-", dir=self._places.temp_root))
-                weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+                from shutil import rmtree
+                from tempfile import mkdtemp
+
+                folder = Path(mkdtemp(prefix="agentcli-", dir=self._places.temp_root))
+                weakref.finalize(self, rmtree, folder, ignore_errors=True)
                 (folder / "tmp").mkdir(0o700)
                 (folder / "empty").touch(0o444)
                 (folder / "no-file").touch(0o000)

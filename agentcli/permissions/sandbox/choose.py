@@ -18,7 +18,6 @@ from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher, Places
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.probe import Ability, probe
-from agentcli.permissions.sandbox.seatbelt import PROGRAM, SeatbeltLauncher
 
 SandboxMode = Literal["off", "on", "strict"]
 MODES: tuple[SandboxMode, ...] = ("off", "on", "strict")
@@ -69,6 +68,8 @@ def _bubblewrap(rules: SandboxRules, ability: Ability, around: Surroundings) -> 
 
 
 def _seatbelt(rules: SandboxRules, around: Surroundings) -> Chosen:
+    from agentcli.permissions.sandbox.seatbelt import PROGRAM, SeatbeltLauncher
+
     if not Path(PROGRAM).exists():
         return _none(rules.strict, f"There is no {PROGRAM} on this machine.")
     return Chosen(SeatbeltLauncher(rules, around.temp_root))
