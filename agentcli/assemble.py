@@ -53,6 +53,11 @@ if TYPE_CHECKING:
 STRUCTURED_OUTPUT = "StructuredOutput"
 SCRIPT_VARIABLE = "AGENTCLI_SCRIPT"
 """The file that the scripted provider plays."""
+_SANDBOX_NOTE = (
+    "Shell commands run in a sandbox ({level}): they write only in the working directories and in $TMPDIR, and cannot "
+    "read credentials. /tmp is $TMPDIR to them, so other tools do not see it by that name. Empty folders named .envrc, "
+    ".mcp.json, .vscode and the like, which they may see, are not really there."
+)
 
 
 @frozen(kw_only=True)
@@ -209,7 +214,7 @@ class _Assembly:
                 registry=registry,
                 store=session.store,
                 permissions=permissions,
-                profile=replace(profile, system=self._system(session)),
+                profile=replace(profile, system=self._system(session, launcher)),
                 tool_context=ToolContext(
                     cwd=self.cwd,
                     working_dirs=self.working_dirs,
@@ -533,7 +538,7 @@ class _Assembly:
             raise UsageError(f"{self.options.resume!r} fits several sessions: {some}. Give one id.")
         return matches[0].path
 
-    def _system(self, session: _Session) -> tuple[str, ...]:
+    def _system(self, session: _Session, launcher: Launcher) -> tuple[str, ...]:
         """A resumed session gets the system context it was recorded with: its prefix must not change."""
         context = session.system_context
         if context is None:
@@ -541,6 +546,8 @@ class _Assembly:
             platform = f"{uname.sysname} {uname.release} {uname.machine}"
             date = self.options.clock.timestamp()[:10]
             context = system_context(self.cwd, self.working_dirs, platform, date)
+            if launcher.name != "none":
+                context += f"\n{_SANDBOX_NOTE.format(level=launcher.level)}"
             session.store.set_system_context(context)
         return system_parts(self.settings.get("systemPrompt"), self.settings.get("appendSystemPrompt"), context)
 
