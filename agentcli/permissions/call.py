@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
+from agentcli.core.shell import shown_command
 from agentcli.permissions.commands import Part
 from agentcli.permissions.loose import loose_segments, loose_words
 from agentcli.permissions.paths import Resolved, expanded_pattern, is_below, is_protected
@@ -33,7 +34,7 @@ class PartVerdict:
 
     @property
     def line(self) -> str:
-        return f"{self.text}: {'allowed' if self.allowed else 'asks'} because {self.clause}"
+        return shown_command(f"{self.text}: {'allowed' if self.allowed else 'asks'} because {self.clause}")
 
 
 @frozen

@@ -15,7 +15,7 @@ from pathlib import Path
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode
-from agentcli.core.shell import has_control_characters
+from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.permissions import suggest
 from agentcli.permissions.call import Call, PartVerdict
 from agentcli.permissions.commands import Part, Place, analyse
@@ -275,7 +275,8 @@ class Policy:
         verdicts = self.verdicts(command, call)
         first = next(verdict for verdict in verdicts if not verdict.allowed)
         where = f" (in `{first.text}`)" if len(verdicts) > 1 and first.text not in first.clause else ""
-        return Decision("ask", f"asked because {first.clause}{where}", details=self._details(call))
+        reason = shown_command(f"asked because {first.clause}{where}")
+        return Decision("ask", reason, details=self._details(call))
 
     def _details(self, call: Call) -> tuple[str, ...]:
         lines: list[str] = []

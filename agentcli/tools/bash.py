@@ -16,7 +16,7 @@ from agentcli.core.abort import AbortReason, AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
-from agentcli.core.shell import has_control_characters
+from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema, os_failure
 from agentcli.tools.output import CollectedOutput
@@ -67,6 +67,11 @@ class Bash(BuiltinTool):
         if has_control_characters(input["command"]) or not is_encodable(input["command"]):
             return "The command contains control characters. Write it without them, for example with printf."
         return None
+
+    def preview(self, input: Json, context: ToolContext) -> Json | None:
+        """For a question: the command as it is, never shortened (S8)."""
+        shown = {"kind": "command", "command": shown_command(input["command"]), "folder": str(context.cwd)}
+        return {**shown, "description": plain_line(str(input.get("description") or ""))}
 
     async def run(
         self, input: Json, context: ToolContext, signal: AbortSignal

@@ -55,3 +55,11 @@ async def test_with_nobody_to_ask_all_rules_that_are_needed_are_named() -> None:
     events = await run("mkdir b && npm test", Answer("deny"), Audience.NOBODY)
     (denied,) = only(events, ev.PermissionDenied)
     assert "--allowedTools 'Bash(mkdir b),Bash(npm test *)'" in denied.reason
+
+
+async def test_a_question_shows_the_whole_command_with_what_is_invisible_in_it() -> None:
+    command = "echo 'a\u202eb' && touch " + "x" * 3_000 + "\u200b"
+    (asked,) = only(await run(command, Answer("deny")), ev.PermissionRequested)
+    assert asked.display["kind"] == "command"
+    assert asked.display["command"] == command.replace("\u202e", "<U+202E>").replace("\u200b", "<U+200B>")
+    assert all("\u202e" not in text for text in (asked.reason, *asked.details))
