@@ -17,7 +17,7 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +57,7 @@ class BubblewrapLauncher:
         self._places = places
         self._placeholders = Placeholders(places.locks)
         self._session: Path | None = None
+        self._remove: Callable[[], object] | None = None
         self._making = threading.Lock()
 
     @property
@@ -73,6 +74,13 @@ class BubblewrapLauncher:
     def retargeted(self, working_dirs: tuple[Path, ...], secrets: tuple[Path, ...]) -> BubblewrapLauncher:
         """The same sandbox around other folders, for trying it out."""
         return BubblewrapLauncher(self._rules.retargeted(working_dirs, secrets), self._ability, self._places)
+
+    def close(self) -> None:
+        """Remove the session's private folder now, rather than when the program ends. Nothing may run in it any more."""
+        with self._making:
+            if self._remove is not None:
+                self._remove()
+            self._session = self._remove = None
 
     def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch:
         """Raises OSError when there is no place for the session's private folder.
@@ -227,7 +235,7 @@ class BubblewrapLauncher:
                 from tempfile import mkdtemp
 
                 folder = Path(mkdtemp(prefix="agentcli-", dir=self._places.temp_root))
-                weakref.finalize(self, rmtree, folder, ignore_errors=True)
+                self._remove = weakref.finalize(self, rmtree, folder, ignore_errors=True)
                 (folder / "tmp").mkdir(0o700)
                 (folder / "empty").touch(0o444)
                 (folder / "no-file").touch(0o000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -37,8 +36,7 @@ async def test_nothing_is_left_in_the_folders_after_a_command(box: Box) -> None:
     assert list(box.project.iterdir()) == []
     (session,) = box.root.glob("agentcli-*")
     assert session.stat().st_mode & 0o777 == 0o700
-    del launcher, context
-    gc.collect()
+    launcher.close()
     assert list(box.root.glob("agentcli-*")) == []
 
 
