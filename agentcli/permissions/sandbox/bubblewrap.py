@@ -76,7 +76,7 @@ class BubblewrapLauncher:
         return BubblewrapLauncher(self._rules.retargeted(working_dirs, secrets), self._ability, self._places)
 
     def close(self) -> None:
-        """Remove the session's private folder now, rather than when the program ends. Nothing may run in it any more."""
+        """Remove the session's private folder now, not when the program ends. Nothing may run in it any more."""
         with self._making:
             if self._remove is not None:
                 self._remove()
