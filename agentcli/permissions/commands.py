@@ -278,9 +278,10 @@ def _word_objection(word: str, folder: str, place: Place) -> str | None:
 
 
 def _pattern_objection(pattern: str, folder: str, place: Place) -> str | None:
-    if pattern.startswith("-"):
-        return f"of the pattern {pattern} in an option"
     matches = expanded_pattern(pattern, folder)
+    if pattern.startswith("-") and matches == []:
+        # --include=*.py: there is no file of such a name, so the shell leaves it as it is.
+        return None
     if matches is None:
         return f"the pattern {pattern} matches too much to be looked at"
     for match in matches:

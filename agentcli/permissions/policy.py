@@ -26,6 +26,8 @@ from agentcli.permissions.removal import removed_essential
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules
 from agentcli.permissions.shell import NotPlain
 
+_BUILT_IN = ("always asks", "agentcli")
+"""Rule and source of what is asked about whatever else is said: no hook may answer it."""
 _ACCEPTED = "edits in the working directories are accepted"
 
 
@@ -168,9 +170,8 @@ class Policy:
                 return Decision("deny", "the command contains control characters; write it without them")
             removed = removed_essential(need.target, call.cwd, call.working_dirs, self.home)
             if removed is not None:
-                return Decision(
-                    "ask", f"this would remove {removed}, which holds your files; that is asked about in every mode"
-                )
+                reason = f"this would remove {removed}, which holds your files; that is asked about in every mode"
+                return Decision("ask", reason, *_BUILT_IN)
         return None
 
     # -------------------------------------------------------------------------------------------- by mode, rules

@@ -153,6 +153,7 @@ grep -c x file
 grep --include='*.py' x
 grep -rn "class Foo" --include="*.py" .
 grep -v '^#' a.txt
+grep -rn foo --include=*.py src
 grep -oP '\d+' a.txt
 grep "foo\.bar" a.txt
 grep -q x a.txt && echo found
@@ -960,7 +961,6 @@ uniq *.txt
 xxd *
 sed *
 awk * a
-grep --include=*.py x
 ls -*
 ls .*
 ls '[a]'?

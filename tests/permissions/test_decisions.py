@@ -316,3 +316,16 @@ def test_a_worktree_below_a_protected_name_may_be_named_in_full(tmp_path: Path) 
 def test_no_path_is_too_long_to_decide_about(command: str, tree: Path) -> None:
     for rules in (policy(), policy(allow="Bash(cat *)", deny="Read(.env)")):
         assert bash(rules, command, tree).behavior in ("allow", "ask")
+
+
+def test_what_is_always_asked_about_names_a_rule_so_that_no_hook_answers_it(tree: Path) -> None:
+    """A hook's word counts only where no rule has decided."""
+    assert bash(policy("bypassPermissions"), "rm -rf /", tree).rule == "always asks"
+    # A hook may bring the answer to a question along.
+    assert need(policy(), "AskUserQuestion", "question", "x", tree).rule == ""
+
+
+def test_a_file_that_looks_like_a_flag_with_a_pattern_makes_it_ask(tree: Path) -> None:
+    assert bash(policy(), "grep -n foo --include=*.py a.txt", tree).behavior == "allow"
+    (tree / "--include=x.py").write_text("")
+    assert bash(policy(), "grep -n foo --include=*.py a.txt", tree).behavior == "ask"
