@@ -28,6 +28,8 @@ _PATIENCE_SECONDS = 10.0
 def abort(runs: int, stubborn_runs: int = 3) -> Report:
     with workshop() as place, Loopback() as server:
         place.talk_to(server.url)
+        # In a sandbox a command does not know its group by the number that it has out here.
+        place.environ["AGENTCLI_SANDBOX"] = "off"
         stream = [asyncio.run(_stream(place, server)) for _run in range(runs)]
         polite = [asyncio.run(_command(place, server, _POLITE)) for _run in range(runs)]
         stubborn = [asyncio.run(_command(place, server, _STUBBORN)) for _run in range(min(runs, stubborn_runs))]
