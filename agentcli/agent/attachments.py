@@ -8,9 +8,11 @@ without a cap.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from agentcli.agent.ports import Attachments
 from agentcli.agent.state import LoopState
+from agentcli.context.prompt import folder_lines, told_folders
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
@@ -21,6 +23,9 @@ from agentcli.tools.todowrite import todos_from
 
 _MODE = "permission_mode"
 """In a message's meta: the mode that this attachment tells of."""
+
+_FOLDERS = "folders"
+"""In a message's meta: the lines about folders that this attachment tells."""
 
 _TASKS = "task_list"
 """In a message's meta: the task list was shown here."""
@@ -43,6 +48,26 @@ class Composite:
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         return [message for part in self._parts for message in await part.collect(state)]
+
+
+class Whereabouts:
+    """Tells the model where it works now, when a session is gone on with in another folder or with further ones: what
+    the system prompt says about that is from the beginning and stays as it is, for the cache."""
+
+    def __init__(self, system_context: str | None, cwd: Path, working_dirs: Sequence[Path], ids: Ids) -> None:
+        """`system_context` None: the caller wants no words of ours about folders at all."""
+        self._told = None if system_context is None else told_folders(system_context)
+        self._now = folder_lines(cwd, working_dirs)
+        self._ids = ids
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        if not self._told:
+            return ()
+        last = next((m.meta[_FOLDERS] for m in reversed(state.messages) if _FOLDERS in m.meta), self._told)
+        if list(last) == self._now:
+            return ()
+        text = "[You work in other folders now than when this session began.]\n" + "\n".join(self._now)
+        return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_FOLDERS: self._now}),)
 
 
 class PlanModeNotice:

@@ -37,12 +37,15 @@ class _Draft:
     wire: list[Json] = field(default_factory=list)
     calls: tuple[Message, ...] = ()
     """The replies that the next message has to answer."""
+    role: str = ""
+    """Of the last group."""
 
     def copy(self) -> _Draft:
-        return _Draft(self.consumed, list(self.wire), self.calls)
+        return _Draft(self.consumed, list(self.wire), self.calls, self.role)
 
     def add(self, group: tuple[Message, ...], memory: Memory) -> None:
         made = memory.made(group, self.calls)
+        self.role = group[0].role
         self.calls = group if made is not None and group[0].role == "assistant" else ()
         if made is not None:
             _append(self.wire, made)
@@ -74,9 +77,12 @@ def normalise(messages: Iterable[Message], memory: Memory | None = None) -> tupl
     shown = tuple(messages)
     if shown[: len(memory.settled.consumed)] != memory.settled.consumed:
         memory.settled = _Draft()
+    sent = _sent(shown, len(memory.settled.consumed))
+    if sent and sent[0][1].role == memory.settled.role:
+        # Another log with the same beginning: here the last settled group goes on.
+        memory.settled = _Draft()
+        sent = _sent(shown, 0)
     settled = memory.settled
-    begin = len(settled.consumed)
-    sent = [(place, m) for place, m in enumerate(shown[begin:], begin) if m.content and not m.origin.local]
     groups = [tuple(group) for _role, group in groupby(sent, key=lambda entry: entry[1].role)]
     for group in groups[:-1]:
         settled.add(tuple(message for _place, message in group), memory)
@@ -88,6 +94,11 @@ def normalise(messages: Iterable[Message], memory: Memory | None = None) -> tupl
         _append(draft.wire, {"role": "user", "content": _paired((), _tool_uses(draft.calls))})
     _trim_end(draft.wire)
     return tuple(draft.wire)
+
+
+def _sent(shown: tuple[Message, ...], begin: int) -> list[tuple[int, Message]]:
+    """What goes into a request, with its place."""
+    return [(place, m) for place, m in enumerate(shown[begin:], begin) if m.content and not m.origin.local]
 
 
 def _append(wire: list[Json], message: Json) -> None:

@@ -27,14 +27,25 @@ def system_parts(custom: str | None, appended: str | None, system_context: str) 
 def system_context(cwd: Path, working_dirs: Sequence[Path], platform: str, date: str) -> str:
     lines = [
         "# Where you are",
-        f"Working directory: {cwd}",
-        *(f"Further directory: {path}" for path in working_dirs if path != cwd),
+        *folder_lines(cwd, working_dirs),
         f"Platform: {platform}",
         f"Date when the session began: {date}",
     ]
     branch = git_branch(cwd)
     lines.append(f"Git branch when the session began: {branch}" if branch else "Not in a git repository.")
     return "\n".join(lines)
+
+
+_WORKING, _FURTHER = "Working directory: ", "Further directory: "
+
+
+def folder_lines(cwd: Path, working_dirs: Sequence[Path]) -> list[str]:
+    return [f"{_WORKING}{cwd}", *(f"{_FURTHER}{path}" for path in working_dirs if path != cwd)]
+
+
+def told_folders(context: str) -> list[str]:
+    """The lines about folders in a system context, as `folder_lines` makes them."""
+    return [line for line in context.splitlines() if line.startswith((_WORKING, _FURTHER))]
 
 
 def git_branch(cwd: Path) -> str | None:

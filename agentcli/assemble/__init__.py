@@ -1,0 +1,141 @@
+"""Composition root: `Options` in, a working `Engine` out. The only package that knows every implementation.
+
+ground    where we are and which settings hold      rights    tools, rules, sandbox
+sessions  the conversation's past and its file      model     who answers, and the way to it
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agentcli.agent.attachments import BackgroundReports, Composite, PlanModeNotice, TaskListReminder, Whereabouts
+from agentcli.agent.engine import Conversation, Engine
+from agentcli.agent.permission import LivePermissions
+from agentcli.agent.ports import NoWorkspace, Seams
+from agentcli.agent.questions import Audience
+from agentcli.agent.structured import RequireOutput
+from agentcli.assemble.ground import Ground
+from agentcli.assemble.model import ModelParts
+from agentcli.assemble.options import Options
+from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsParts
+from agentcli.assemble.sessions import OpenedSession, SessionParts
+from agentcli.commands.registry import names as command_names
+from agentcli.config.settings import Settings
+from agentcli.core.launch import Launcher
+from agentcli.tools.base import ToolContext
+from agentcli.tools.environment import child_environment
+from agentcli.tools.shells import Shells
+
+__all__ = ["Options", "Rights", "build_engine", "rights_for", "sandbox_for", "settings_for"]
+
+
+def build_engine(options: Options) -> Engine:
+    """Read settings, find credentials, open or resume the session, put the engine together.
+
+    Raises `AgentError` (`UsageError`, `CredentialError`) with a sentence that says what to do. No network, and no
+    process but the trial of the sandbox, once after each boot.
+    """
+    ground = Ground(options)
+    sessions = SessionParts(ground)
+    session = sessions.opened()
+    try:
+        return _engine(ground, sessions, session)
+    except BaseException:
+        session.store.close()
+        raise
+
+
+def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> Engine:
+    options, models, rights = ground.options, ModelParts(ground), RightsParts(ground)
+    registry = rights.registry()
+    policy = rights.policy(registry)
+    registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
+    profile = models.profile(session.last_model)
+    bounds = models.bounds(profile)
+    provider, key_source = models.provider()
+    results_dir = session.store.results_dir()
+    readable = (results_dir,) if results_dir else ()
+    launcher = rights.launcher(policy, results_dir)
+    permissions = LivePermissions(replace(policy, readable=readable), rights.rule_keeper().save)
+    shells = Shells()
+    system = sessions.system(session)
+    return Engine(
+        Conversation(
+            provider=provider,
+            registry=registry,
+            store=session.store,
+            permissions=permissions,
+            profile=replace(profile, system=system),
+            tool_context=ToolContext(
+                cwd=ground.cwd,
+                working_dirs=ground.working_dirs,
+                results_dir=results_dir,
+                environ=child_environment(ground.environ),
+                hides=rights.hides(policy),
+                reaches=permissions.reaches,
+                launcher=launcher,
+                shells=shells,
+            ),
+            catalog=ground.catalog,
+            ids=options.ids,
+            clock=options.clock,
+            audience=Audience.SOMEBODY if options.interactive else Audience.NOBODY,
+            bounds=bounds,
+            tuning=models.tuning(),
+            seams=_seams(ground, sessions, session, permissions, shells, system),
+            view=session.view,
+            log=tuple(session.log),
+            api_key_source=key_source,
+            notices=tuple(ground.notices),
+            wants_structured=options.json_schema is not None,
+            commands=command_names(),
+        )
+    )
+
+
+def _seams(
+    ground: Ground,
+    sessions: SessionParts,
+    session: OpenedSession,
+    permissions: LivePermissions,
+    shells: Shells,
+    system: tuple[str, ...],
+) -> Seams:
+    """The caller's own seams, with ours put around them."""
+    options, seams = ground.options, ground.options.seams
+    if options.json_schema is not None:
+        seams = replace(seams, hooks=RequireOutput(seams.hooks, STRUCTURED_OUTPUT))
+    if isinstance(seams.workspace, NoWorkspace):
+        seams = replace(seams, workspace=sessions.workspace(session))
+    attachments = Composite(
+        Whereabouts(system[-1] if system else None, ground.cwd, ground.working_dirs, options.ids),
+        BackgroundReports(shells, options.ids),
+        PlanModeNotice(lambda: permissions.mode, options.ids),
+        TaskListReminder(options.ids),
+        seams.attachments,
+    )
+    return replace(seams, attachments=attachments)
+
+
+def settings_for(options: Options) -> Settings:
+    """The settings that an engine with these options would use; for `agentcli config`."""
+    return Ground(options).settings
+
+
+def rights_for(options: Options) -> Rights:
+    """The rules that an engine with these options would go by; for `agentcli permissions`."""
+    ground = Ground(options)
+    parts = RightsParts(ground)
+    registry = parts.registry()
+    policy = parts.policy(registry)
+    context = ToolContext(cwd=ground.cwd, working_dirs=ground.working_dirs, environ=child_environment(ground.environ))
+    return Rights(policy, registry, context, tuple(notice.text for notice in ground.notices))
+
+
+def sandbox_for(options: Options) -> tuple[Launcher, str]:
+    """How commands of an engine with these options would be started, and what there is to say about it; for `agentcli
+    doctor`. Raises `UsageError` as `build_engine` does."""
+    ground = Ground(options)
+    parts = RightsParts(ground)
+    launcher = parts.launcher(parts.policy(parts.registry()), None)
+    return launcher, " ".join(notice.text for notice in ground.notices if notice.code == "sandbox")

@@ -1,0 +1,62 @@
+"""What every part stands on: where we are, which settings hold, which folders are worked in, what there is to say."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from agentcli.assemble.options import Options, flag_values
+from agentcli.config.paths import Paths
+from agentcli.config.settings import SettingsRequest, load_settings
+from agentcli.config.trust import TrustStore
+from agentcli.core import events as ev
+from agentcli.core.errors import UsageError
+from agentcli.providers.catalog import Catalog
+
+
+class Ground:
+    """Found out once. The parts add to `notices`, and to nothing else."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.cwd = _folder(options.cwd or Path.cwd())
+        given = os.environ if options.environ is None else options.environ
+        self.paths = Paths.from_environ(given)
+        home = given.get("HOME")
+        self.home = Path(home) if home else None
+        self.trust = TrustStore(self.paths.state_dir, self.home)
+        self.settings = load_settings(
+            SettingsRequest(
+                paths=self.paths,
+                cwd=self.cwd,
+                environ=given,
+                flag_text=options.settings,
+                flag_values=flag_values(options),
+                sources=options.setting_sources,
+                trusted=self.is_trusted(),
+            )
+        )
+        self.environ = {**given, **self.settings.mapping("env")}
+        self.catalog = Catalog(self.settings.mapping("models"))
+        self.notices = [
+            ev.NoticeRaised(text=p.text, level="warning" if p.level == "warning" else "info", code="settings")
+            for p in self.settings.problems
+        ]
+        further = (*options.add_dirs, *map(Path, self.settings.texts("permissions.additionalDirectories")))
+        self.working_dirs = tuple(dict.fromkeys((self.cwd, *(_folder(self.cwd / path) for path in further))))
+
+    def is_trusted(self) -> bool:
+        return self.options.trust or self.trust.state(self.cwd).trusted
+
+    def warn(self, text: str, code: str) -> None:
+        self.notices.append(ev.NoticeRaised(text=text, level="warning", code=code))
+
+
+def _folder(path: Path) -> Path:
+    try:
+        resolved = path.resolve(strict=True)
+    except OSError as error:
+        raise UsageError(f"There is no folder {path}: {error.strerror}.") from error
+    if not resolved.is_dir():
+        raise UsageError(f"{path} is not a folder.")
+    return resolved

@@ -1,0 +1,137 @@
+"""Who answers, how hard it works and within which bounds, and the way to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from agentcli.agent.executor import BatchExecutor, StreamingExecutor
+from agentcli.agent.profile import Bounds, Profile, Tuning
+from agentcli.assemble.ground import Ground
+from agentcli.core.errors import UsageError
+from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode
+from agentcli.providers.catalog import DEFAULT_MODEL, SMALL_MODEL, ModelInfo, nearest_effort
+
+if TYPE_CHECKING:
+    from agentcli.providers.sdk import Platform
+    from agentcli.providers.transport import Transport
+
+SCRIPT_VARIABLE = "AGENTCLI_SCRIPT"
+"""The file that the scripted provider plays."""
+
+
+class ModelParts:
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+
+    def profile(self, last_model: str) -> Profile:
+        """`last_model`: the one that a resumed session was held with; it goes on unless another is asked for."""
+        options, settings = self._ground.options, self._ground.settings
+        info = self._ground.catalog.get(settings.text("model") or last_model or DEFAULT_MODEL)
+        effort = self._effort(settings.text("effort"), info.id)
+        mode = cast(ThinkingMode, settings.text("thinking") or "adaptive")
+        budget = settings.integer("maxThinkingTokens")
+        if budget == 0:
+            mode = "disabled"
+        elif budget is not None and settings.text("thinking") is None:
+            mode = "enabled"
+        self._say_what_the_model_ignores(info, mode, budget)
+        return Profile(
+            model=info.id,
+            small_model=self._ground.catalog.resolve(settings.text("smallModel") or SMALL_MODEL),
+            fallback_models=tuple(self._ground.catalog.resolve(name) for name in settings.texts("fallbackModels")),
+            effort=effort,
+            thinking=Thinking(mode, budget or None),
+            output_cap=settings.integer("maxOutputTokens") or 8_192,
+            context_window=settings.integer("contextWindow"),
+            task_budget=options.task_budget,
+            raw_events=options.raw_events,
+        )
+
+    def _say_what_the_model_ignores(self, info: ModelInfo, mode: ThinkingMode, budget: int | None) -> None:
+        if self._ground.options.task_budget is not None and not info.task_budget:
+            self._ground.warn(f"{info.id} takes no task budget; it is left out.", "model")
+        if self._ground.settings.text("thinking") is None and budget is None:
+            return
+        if info.thinking and mode not in info.thinking:
+            instead = "always thinks as it sees fit" if info.always_thinks else f"knows {' and '.join(info.thinking)}"
+            self._ground.warn(f"{info.id} does not know thinking {mode!r}; it {instead}.", "model")
+
+    def _effort(self, wanted: str | None, model: str) -> Effort | None:
+        if wanted is None or wanted == "auto":
+            return None
+        effort, message = nearest_effort(self._ground.catalog.get(model), cast(Effort, wanted))
+        if message is not None:
+            self._ground.warn(message, "effort")
+        return effort
+
+    def bounds(self, profile: Profile) -> Bounds:
+        budget = self._ground.settings.number("maxBudgetUsd")
+        if budget is not None:
+            for model in (profile.model, *profile.fallback_models):
+                if self._ground.catalog.get(model).price is None:
+                    raise UsageError(
+                        f"The price of {model} is not known, so a budget cannot be kept. Set it in the settings, "
+                        f'{{"models": {{"{model}": {{"price": {{"input": 1, "output": 5}}}}}}}} (dollars per million '
+                        "tokens), or leave --max-budget-usd out."
+                    )
+        return Bounds(self._ground.settings.integer("maxTurns"), budget, self._ground.options.token_budget)
+
+    def tuning(self) -> Tuning:
+        settings = self._ground.settings
+        return Tuning(
+            executor=BatchExecutor if settings.text("executor") == "batch" else StreamingExecutor,
+            concurrency=settings.integer("maxToolConcurrency") or 10,
+            tool_summaries=settings.boolean("toolSummaries"),
+            auto_compact=settings.boolean("autoCompact"),
+            auto_threshold=settings.number("autoCompactThreshold") or 0.9,
+            reactive_compact=settings.boolean("reactiveCompact"),
+        )
+
+    def provider(self) -> tuple[Provider, str]:
+        """The provider and where its key came from."""
+        if self._ground.options.provider is not None:
+            return self._ground.options.provider, "caller"
+        from agentcli.providers.provider import MessagesProvider
+        from agentcli.providers.retry import Patience, RetryPolicy
+
+        transport, key_source = self._transport()
+        settings = self._ground.settings
+        policy, patience = RetryPolicy(), Patience()
+        if (retries := settings.integer("maxRetries")) is not None:
+            policy = replace(policy, max_retries=retries)
+        if (idle := settings.number("streamIdleTimeout")) is not None:
+            patience = replace(patience, idle_timeout=idle, quiet_after=min(patience.quiet_after, idle / 2))
+        if (deadline := settings.number("requestDeadline")) is not None:
+            patience = replace(patience, content_deadline=deadline)
+        return MessagesProvider(transport, self._ground.catalog, policy, patience, self._ground.options.ids), key_source
+
+    def _transport(self) -> tuple[Transport, str]:
+        settings = self._ground.settings
+        kind = settings.text("provider") or "auto"
+        platform = cast("Platform", settings.text("platform") or "anthropic")
+        if kind == "scripted" or (kind == "auto" and self._ground.environ.get(SCRIPT_VARIABLE)):
+            return self._scripted(), "none"
+        from agentcli.providers.credentials import Credentials, resolve_credentials
+
+        if platform != "anthropic":
+            from agentcli.providers.sdk import SdkTransport
+
+            return SdkTransport(Credentials(""), platform), platform
+        credentials = resolve_credentials(self._ground.environ, settings.text("apiKeyHelper"), settings.text("baseUrl"))
+        if kind == "sdk" or (kind == "auto" and self._ground.options.interactive):
+            from agentcli.providers.sdk import SdkTransport
+
+            return SdkTransport(credentials), credentials.source
+        from agentcli.providers.wire import WireTransport
+
+        return WireTransport(credentials), credentials.source
+
+    def _scripted(self) -> Transport:
+        from agentcli.providers.script import Script
+        from agentcli.providers.scripted import ScriptedTransport
+
+        name = self._ground.environ.get(SCRIPT_VARIABLE)
+        if not name:
+            raise UsageError(f"The scripted provider needs a script. Set {SCRIPT_VARIABLE} to its file.")
+        return ScriptedTransport(Script.load(self._ground.cwd / name))

@@ -1,0 +1,90 @@
+"""Everything a caller can choose, and what of it stands for a setting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from agentcli.agent.ports import Seams
+from agentcli.core.frozen import frozen
+from agentcli.core.ids import Clock, Ids, RandomIds, SystemClock
+from agentcli.core.messages import Json
+from agentcli.core.permission import PermissionMode
+from agentcli.providers.base import Provider
+from agentcli.tools.base import Tool
+
+
+@frozen(kw_only=True)
+class Options:
+    """Everything a caller can choose. None means: what the settings say, else the default."""
+
+    cwd: Path | None = None
+    environ: Mapping[str, str] | None = None
+    """None: the process's own."""
+    interactive: bool = False
+    """Whether somebody is there to answer permission questions."""
+
+    model: str | None = None
+    fallback_models: tuple[str, ...] = ()
+    effort: str | None = None
+    """low, medium, high, xhigh, max or auto."""
+    thinking: str | None = None
+    """adaptive, enabled or disabled."""
+    max_thinking_tokens: int | None = None
+    max_turns: int | None = None
+    max_budget_usd: float | None = None
+    token_budget: int | None = None
+    task_budget: int | None = None
+    system_prompt: str | None = None
+    """Replaces the default prompt; an empty string means none at all."""
+    append_system_prompt: str | None = None
+    json_schema: Json | None = None
+
+    tools: tuple[str, ...] | None = None
+    """Names of the built-in tools to offer; None for all, () for none."""
+    extra_tools: tuple[Tool, ...] = ()
+    allowed_tools: tuple[str, ...] = ()
+    disallowed_tools: tuple[str, ...] = ()
+    permission_mode: PermissionMode | None = None
+    trust: bool = False
+    sandbox: str | None = None
+    """off, on or strict."""
+    add_dirs: tuple[Path, ...] = ()
+
+    settings: str | None = None
+    """A file, or a JSON object as text, laid over the settings files."""
+    setting_sources: tuple[str, ...] | None = None
+    """Of user, project, local; None for all."""
+
+    continue_latest: bool = False
+    resume: str | None = None
+    fork_session: bool = False
+    session_id: str | None = None
+    name: str | None = None
+    persist: bool = True
+
+    raw_events: bool = False
+    provider: Provider | None = None
+    """A provider of the caller's own; None: by settings."""
+    seams: Seams = field(default_factory=Seams)
+    ids: Ids = field(default_factory=RandomIds)
+    clock: Clock = field(default_factory=SystemClock)
+
+
+def flag_values(options: Options) -> dict[str, tuple[str, Any]]:
+    """What flags say, by setting, with the flag's name for its provenance."""
+    given: dict[str, tuple[str, Any]] = {
+        "model": ("--model", options.model),
+        "fallbackModels": ("--fallback-model", list(options.fallback_models) or None),
+        "effort": ("--effort", options.effort),
+        "thinking": ("--thinking", options.thinking),
+        "maxThinkingTokens": ("--max-thinking-tokens", options.max_thinking_tokens),
+        "maxTurns": ("--max-turns", options.max_turns),
+        "maxBudgetUsd": ("--max-budget-usd", options.max_budget_usd),
+        "sandbox.mode": ("--sandbox", options.sandbox),
+        "systemPrompt": ("--system-prompt", options.system_prompt),
+        "appendSystemPrompt": ("--append-system-prompt", options.append_system_prompt),
+    }
+    return {name: value for name, value in given.items() if value[1] is not None}

@@ -1,0 +1,126 @@
+"""The conversation that is begun or gone on with: its file, its past, its copies of files, its system prompt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import field
+from pathlib import Path
+
+from agentcli import __version__
+from agentcli.agent.ports import NoWorkspace, Workspace
+from agentcli.assemble.ground import Ground
+from agentcli.context.prompt import system_context, system_parts
+from agentcli.context.view import View
+from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Message
+from agentcli.session.base import Store, Workplace
+from agentcli.session.null import NullStore
+from agentcli.workspace.late import LateHistory
+
+
+@frozen
+class OpenedSession:
+    store: Store
+    log: Sequence[Message] = ()
+    view: View = field(default_factory=View)
+    system_context: str | None = None
+    forked_from: str = ""
+
+    @property
+    def last_model(self) -> str:
+        return next((message.model for message in reversed(self.log) if message.model), "")
+
+
+class SessionParts:
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+
+    def opened(self) -> OpenedSession:
+        options, state_dir = self._ground.options, self._ground.paths.state_dir
+        new_id = options.session_id or options.ids.new()
+        wants_old = options.resume is not None or options.continue_latest
+        if not options.persist or state_dir is None:
+            if wants_old and state_dir is None:
+                raise UsageError("There is no folder with sessions. Set HOME or AGENTCLI_STATE_DIR.")
+            if not wants_old:
+                problem = None if not options.persist else "This session is not saved: there is no home folder."
+                return OpenedSession(NullStore(new_id, problem))
+        assert state_dir is not None
+        from agentcli.session.store import SessionStore
+
+        workplace = Workplace(state_dir, self._ground.cwd, options.clock, options.ids, __version__)
+        if not wants_old:
+            store = SessionStore.create(workplace, new_id)
+            if options.name:
+                store.set_title(options.name)
+            return OpenedSession(store)
+        found = self._found_session(state_dir)
+        try:
+            return self._resumed(workplace, found, new_id)
+        except OSError as error:
+            raise AgentError(f"The session {found.stem} cannot be read: {error.strerror}.") from error
+
+    def _resumed(self, workplace: Workplace, path: Path, new_id: str) -> OpenedSession:
+        from agentcli.session.load import load_session
+        from agentcli.session.store import SessionStore
+
+        options = self._ground.options
+        store: Store
+        if not options.persist:
+            loaded = load_session(path)
+            store = NullStore(loaded.session_id)
+        elif options.fork_session:
+            store, loaded = SessionStore.fork(workplace, path, new_id)
+        else:
+            store, loaded = SessionStore.resume(workplace, path)
+        if options.name:
+            store.set_title(options.name)
+        view = View()
+        for redaction in loaded.redactions:
+            view.repair(redaction.repair, redaction.through)
+        forked_from = path.stem if options.persist and options.fork_session else ""
+        return OpenedSession(store, loaded.messages, view, loaded.system_context, forked_from)
+
+    def _found_session(self, state_dir: Path) -> Path:
+        from agentcli.session.find import find, latest
+
+        if self._ground.options.resume is None:
+            newest = latest(state_dir, self._ground.cwd)
+            if newest is None:
+                raise AgentError("There is no conversation to continue in this folder. Start one without --continue.")
+            return newest.path
+        matches = find(state_dir, self._ground.cwd, self._ground.options.resume)
+        if not matches:
+            raise AgentError(
+                f"No conversation found with session ID: {self._ground.options.resume}. See `agentcli sessions list`."
+            )
+        if len(matches) > 1:
+            some = ", ".join(match.session_id for match in matches[:5])
+            raise UsageError(f"{self._ground.options.resume!r} fits several sessions: {some}. Give one id.")
+        return matches[0].path
+
+    def system(self, session: OpenedSession) -> tuple[str, ...]:
+        """A resumed session gets the system context it was recorded with: its prefix must not change."""
+        context = session.system_context
+        if context is None:
+            uname = os.uname()
+            platform = f"{uname.sysname} {uname.release} {uname.machine}"
+            date = self._ground.options.clock.timestamp()[:10]
+            context = system_context(self._ground.cwd, self._ground.working_dirs, platform, date)
+            session.store.set_system_context(context)
+        return system_parts(
+            self._ground.settings.get("systemPrompt"), self._ground.settings.get("appendSystemPrompt"), context
+        )
+
+    def workspace(self, session: OpenedSession) -> Workspace:
+        """What keeps copies of files for an undo: in the state folder, like everything else of a session."""
+        if not self._ground.settings.boolean("undo"):
+            return NoWorkspace("Nothing can be undone: copies of files are switched off in the settings (undo).")
+        if not self._ground.options.persist or self._ground.paths.state_dir is None:
+            return NoWorkspace("Nothing can be undone: nothing of this session is kept, copies of files neither.")
+        state_dir = Path(os.path.realpath(self._ground.paths.state_dir))
+
+        whose = (session.store.session_id, session.forked_from)
+        return LateHistory(state_dir, whose, self._ground.environ.get("PATH"), self._ground.is_trusted)
