@@ -18,6 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+_UNHURRIED = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
+settings.register_profile("here", deadline=None, suppress_health_check=_UNHURRIED)
+# On CI the same examples every time: a run that passed is a run that passes. New ones are looked for everywhere else.
+settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 _GRACE_SECONDS = 1.0
 """How long a suspected leak may take to go away; costs nothing when there is none."""
