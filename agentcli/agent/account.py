@@ -105,3 +105,18 @@ def model_usage(totals: Totals, catalog: Catalog) -> dict[str, Any]:
             "maxOutputTokens": info.max_output,
         }
     return rows
+
+
+def budget_spent(cap: float | None, totals: Totals) -> bool:
+    """Whether nothing more may be sent. A cost that is not known counts as too much, never as nothing (SPEC 3.3)."""
+    return cap is not None and (totals.cost_usd >= cap or not totals.fully_priced)
+
+
+def budget_text(cap: float | None, totals: Totals) -> str:
+    if totals.fully_priced:
+        return f"Reached maximum budget (${cap or 0:g})"
+    unpriced = ", ".join(name for name, used in totals.by_model.items() if used.unpriced_requests)
+    return (
+        f"The price of {unpriced} is not known, so the budget of ${cap or 0:g} cannot be kept. "
+        'Set its price in the settings ("models") or leave the budget out.'
+    )

@@ -11,83 +11,36 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from agentcli.agent.account import Account
-from agentcli.agent.compaction import Compaction, CompactParts
+from agentcli.agent.account import Account, budget_spent, budget_text
+from agentcli.agent.compaction import Compaction
+from agentcli.agent.conversation import Conversation, Live, loop_parts
 from agentcli.agent.loop import run_loop
 from agentcli.agent.parts import LoopParts
-from agentcli.agent.permission import LivePermissions
-from agentcli.agent.ports import Seams
-from agentcli.agent.profile import (
-    Bounds,
-    ConversationRequests,
-    Profile,
-    Tuning,
-    context_for,
-    limits_for,
-    price_of,
-)
+from agentcli.agent.profile import ConversationRequests, Profile
 from agentcli.agent.prompts import Priority, Prompt, PromptQueue, QueuedPrompt, prompt_blocks
 from agentcli.agent.questions import Audience, Questions
-from agentcli.agent.sidecall import SideQuestions
 from agentcli.agent.state import CompactTracking, LoopState, Terminal
-from agentcli.agent.summaries import Summaries
-from agentcli.agent.toolcall import ToolRunner
-from agentcli.agent.turn import TurnParts
 from agentcli.agent.undoing import COMMAND_FAILED, undo_note
 from agentcli.context.normalise import MISSING_RESULT
-from agentcli.context.view import View
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.core.aio import cancel_and_wait
-from agentcli.core.frozen import frozen
-from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, user_message
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.usage import Totals
 from agentcli.permissions.policy import Policy
-from agentcli.providers.base import Effort, Provider, Thinking
+from agentcli.providers.base import Effort, Thinking
 from agentcli.providers.catalog import Catalog
-from agentcli.session.base import Store
-from agentcli.tools.base import ToolContext
-from agentcli.tools.registry import Registry
 from agentcli.tools.shells import BackgroundTask
 from agentcli.tools.todowrite import todos_from
 from agentcli.workspace.base import FileChange, UndoReport
 
 if TYPE_CHECKING:
     from agentcli.tools.fileindex import FileIndex
-
-
-@frozen
-class Conversation:
-    """What an engine is made of. `assemble.build_engine` puts one together."""
-
-    provider: Provider
-    registry: Registry
-    store: Store
-    permissions: LivePermissions
-    profile: Profile
-    tool_context: ToolContext
-    catalog: Catalog
-    ids: Ids
-    clock: Clock
-    audience: Audience = Audience.NOBODY
-    bounds: Bounds = Bounds()
-    tuning: Tuning = Tuning()
-    seams: Seams = field(default_factory=Seams)
-    view: View = field(default_factory=View)
-    log: tuple[Message, ...] = ()
-    """Of a resumed session."""
-    api_key_source: str = ""
-    notices: tuple[ev.NoticeRaised, ...] = ()
-    """Shown once, with the first submission: settings problems, what resuming found."""
-    wants_structured: bool = False
-    commands: tuple[str, ...] = ()
-    """The names of the slash commands that front ends can offer."""
 
 
 class Engine:
@@ -100,7 +53,6 @@ class Engine:
         self._queue = PromptQueue()
         self._questions = Questions(conversation.audience)
         self._requests = ConversationRequests(lambda: self._profile, conversation.registry.schemas())
-        self._price = price_of(conversation.catalog)
         self._controller: AbortController | None = None
         self._open: AsyncGenerator[ev.Event, None] | None = None
         self._detached: set[asyncio.Task[None]] = set()
@@ -445,7 +397,11 @@ class Engine:
     def _taken(self, event: ev.Event, account: Account, controller: AbortController) -> ev.Event:
         """Take an event in before anybody sees it: log, session file, totals, budget."""
         if isinstance(event, ev.LoopEnded) and controller.signal.reason is AbortReason.BUDGET:
-            event = replace(event, terminal=Terminal.MAX_BUDGET_USD.value, text=self._budget_text())
+            event = replace(
+                event,
+                terminal=Terminal.MAX_BUDGET_USD.value,
+                text=budget_text(self._parts.bounds.max_budget_usd, self._totals),
+            )
         account.take(event)
         self._kept(event)
         match event:
@@ -478,62 +434,14 @@ class Engine:
         blocks = tuple(ToolResultBlock(use.id, (TextBlock(MISSING_RESULT),), is_error=True) for use in last.tool_uses)
         self._kept(ev.MessageAppended(message=Message("user", blocks, self._parts.ids.new(), Origin.TOOL_RESULTS)))
 
-    # ------------------------------------------------------------------------------------------------------ budgets
-
-    def _budget_spent(self) -> bool:
-        cap = self._parts.bounds.max_budget_usd
-        return cap is not None and (self._totals.cost_usd >= cap or not self._totals.fully_priced)
-
-    def _budget_text(self) -> str:
-        cap = self._parts.bounds.max_budget_usd or 0.0
-        if not self._totals.fully_priced:
-            unpriced = ", ".join(name for name, used in self._totals.by_model.items() if used.unpriced_requests)
-            return (
-                f"The price of {unpriced} is not known, so the budget of ${cap:g} cannot be kept. "
-                'Set its price in the settings ("models") or leave the budget out.'
-            )
-        return f"Reached maximum budget (${cap:g})"
-
     # ------------------------------------------------------------------------------------------------- plumbing
 
+    def _budget_spent(self) -> bool:
+        return budget_spent(self._parts.bounds.max_budget_usd, self._totals)
+
     def _loop_parts(self, controller: AbortController) -> LoopParts:
-        own = self._parts
-        overhead = self._requests.overhead_tokens()
-        late: list[ev.Event] = []
-        runner = ToolRunner(
-            registry=own.registry,
-            permissions=own.permissions,
-            questions=self._questions,
-            hooks=own.seams.hooks,
-            ids=own.ids,
-            clock=own.clock,
-            workspace=own.seams.workspace,
-            small_model=lambda emit: SideQuestions(own.provider, self._requests, self._price, emit, late),
-            on_interrupting_denial=controller.abort,
-        )
-        turn = TurnParts(
-            provider=own.provider,
-            runner=runner,
-            price=self._price,
-            ids=own.ids,
-            clock=own.clock,
-            executor=own.tuning.executor,
-            concurrency=own.tuning.concurrency,
-            leave=self._kept,
-        )
-        compact = CompactParts(own.provider, self._requests, own.view, own.seams.hooks, self._price, own.ids, overhead)
-        summaries = Summaries(own.provider, self._requests, self._price, late) if own.tuning.tool_summaries else None
-        return LoopParts(
-            turn=turn,
-            compact=compact,
-            context=context_for(self._profile, own.tuning, own.catalog, overhead),
-            limits=limits_for(self._profile, own.bounds, own.tuning, own.catalog),
-            seams=own.seams,
-            queue=self._queue,
-            summaries=summaries,
-            late=late,
-            detach=self._detach,
-        )
+        live = Live(self._requests, self._profile, self._questions, self._queue, self._kept, self._detach)
+        return loop_parts(self._parts, live, controller)
 
     def _detach(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

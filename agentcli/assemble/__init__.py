@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentcli.agent.attachments import BackgroundReports, Composite, PlanModeNotice, TaskListReminder, Whereabouts
-from agentcli.agent.engine import Conversation, Engine
+from agentcli.agent.conversation import Conversation
+from agentcli.agent.engine import Engine
 from agentcli.agent.permission import LivePermissions
 from agentcli.agent.ports import NoWorkspace, Seams
 from agentcli.agent.questions import Audience

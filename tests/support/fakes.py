@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentcli.agent.engine import Conversation, Engine
+from agentcli.agent.conversation import Conversation
+from agentcli.agent.engine import Engine
 from agentcli.agent.permission import LivePermissions
 from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Audience

@@ -1,0 +1,118 @@
+"""What an engine is made of, and what one submission's loop gets of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import field
+from typing import Any
+
+from agentcli.agent.compaction import CompactParts
+from agentcli.agent.parts import LoopParts
+from agentcli.agent.permission import LivePermissions
+from agentcli.agent.ports import Seams
+from agentcli.agent.profile import (
+    Bounds,
+    ConversationRequests,
+    Profile,
+    Tuning,
+    context_for,
+    limits_for,
+    price_of,
+)
+from agentcli.agent.prompts import PromptQueue
+from agentcli.agent.questions import Audience, Questions
+from agentcli.agent.sidecall import SideQuestions
+from agentcli.agent.summaries import Summaries
+from agentcli.agent.toolcall import ToolRunner
+from agentcli.agent.turn import TurnParts
+from agentcli.context.view import View
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortController
+from agentcli.core.frozen import frozen
+from agentcli.core.ids import Clock, Ids
+from agentcli.core.messages import Message
+from agentcli.providers.base import Provider
+from agentcli.providers.catalog import Catalog
+from agentcli.session.base import Store
+from agentcli.tools.base import ToolContext
+from agentcli.tools.registry import Registry
+
+
+@frozen
+class Conversation:
+    """What an engine is made of. `assemble.build_engine` puts one together."""
+
+    provider: Provider
+    registry: Registry
+    store: Store
+    permissions: LivePermissions
+    profile: Profile
+    tool_context: ToolContext
+    catalog: Catalog
+    ids: Ids
+    clock: Clock
+    audience: Audience = Audience.NOBODY
+    bounds: Bounds = Bounds()
+    tuning: Tuning = Tuning()
+    seams: Seams = field(default_factory=Seams)
+    view: View = field(default_factory=View)
+    log: tuple[Message, ...] = ()
+    """Of a resumed session."""
+    api_key_source: str = ""
+    notices: tuple[ev.NoticeRaised, ...] = ()
+    """Shown once, with the first submission: settings problems, what resuming found."""
+    wants_structured: bool = False
+    commands: tuple[str, ...] = ()
+    """The names of the slash commands that front ends can offer."""
+
+
+@frozen
+class Live:
+    """The engine's own, which changes as the conversation goes on."""
+
+    requests: ConversationRequests
+    profile: Profile
+    questions: Questions
+    queue: PromptQueue
+    keep: Callable[[ev.Event], None]
+    detach: Callable[[Coroutine[Any, Any, None]], None]
+
+
+def loop_parts(own: Conversation, live: Live, controller: AbortController) -> LoopParts:
+    """Everything for one submission's loop, with the limits of the profile that is in force now."""
+    overhead = live.requests.overhead_tokens()
+    price = price_of(own.catalog)
+    late: list[ev.Event] = []
+    runner = ToolRunner(
+        registry=own.registry,
+        permissions=own.permissions,
+        questions=live.questions,
+        hooks=own.seams.hooks,
+        ids=own.ids,
+        clock=own.clock,
+        workspace=own.seams.workspace,
+        small_model=lambda emit: SideQuestions(own.provider, live.requests, price, emit, late),
+        on_interrupting_denial=controller.abort,
+    )
+    turn = TurnParts(
+        provider=own.provider,
+        runner=runner,
+        price=price,
+        ids=own.ids,
+        clock=own.clock,
+        executor=own.tuning.executor,
+        concurrency=own.tuning.concurrency,
+        leave=live.keep,
+    )
+    compact = CompactParts(own.provider, live.requests, own.view, own.seams.hooks, price, own.ids, overhead)
+    return LoopParts(
+        turn=turn,
+        compact=compact,
+        context=context_for(live.profile, own.tuning, own.catalog, overhead),
+        limits=limits_for(live.profile, own.bounds, own.tuning, own.catalog),
+        seams=own.seams,
+        queue=live.queue,
+        summaries=Summaries(own.provider, live.requests, price, late) if own.tuning.tool_summaries else None,
+        late=late,
+        detach=live.detach,
+    )
