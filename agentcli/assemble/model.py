@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from agentcli.agent.executor import BatchExecutor, StreamingExecutor
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.assemble.ground import Ground
-from agentcli.core.errors import UsageError
+from agentcli.core.errors import CredentialError, UsageError
 from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode
 from agentcli.providers.catalog import DEFAULT_MODEL, SMALL_MODEL, ModelInfo, nearest_effort
 
@@ -118,7 +118,16 @@ class ModelParts:
             from agentcli.providers.sdk import SdkTransport
 
             return SdkTransport(Credentials(""), platform), platform
-        credentials = resolve_credentials(self._ground.environ, settings.text("apiKeyHelper"), settings.text("baseUrl"))
+        try:
+            credentials = resolve_credentials(
+                self._ground.environ, settings.text("apiKeyHelper"), settings.text("baseUrl")
+            )
+        except CredentialError as error:
+            if self._ground.options.key_needed:
+                raise
+            from agentcli.providers.transport import NoTransport
+
+            return NoTransport(str(error)), "none"
         if kind == "sdk" or (kind == "auto" and self._ground.options.interactive):
             from agentcli.providers.sdk import SdkTransport
 

@@ -65,6 +65,8 @@ class Options:
     name: str | None = None
     persist: bool = True
 
+    key_needed: bool = True
+    """False: a missing key is told by the first request and not at once, for work that may need no model."""
     raw_events: bool = False
     provider: Provider | None = None
     """A provider of the caller's own; None: by settings."""

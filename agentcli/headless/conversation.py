@@ -58,7 +58,7 @@ class Conversation:
 
     def _work(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """The events of a prompt, or of a slash command in its place."""
-        command = _command(prompt)
+        command = command_in(prompt)
         if command is None:
             return self._engine.submit(prompt)
         from agentcli.commands.run import run_command
@@ -112,7 +112,7 @@ class Conversation:
 
     def _take(self, prompt: Prompt) -> None:
         # A command is not for the model: it waits for the submission's end.
-        if self.submitting and self._prompts.empty() and self._engine.running and _command(prompt) is None:
+        if self.submitting and self._prompts.empty() and self._engine.running and command_in(prompt) is None:
             self._engine.enqueue(prompt)
         else:
             self._prompts.put_nowait(prompt)
@@ -128,7 +128,7 @@ class Conversation:
         return {"type": "control_response", "response": response}
 
 
-def _command(prompt: Prompt) -> tuple[str, str] | None:
+def command_in(prompt: Prompt) -> tuple[str, str] | None:
     """The slash command that a prompt is: its name and arguments."""
     if not isinstance(prompt, str):
         block = prompt[0] if len(prompt) == 1 else None

@@ -10,13 +10,14 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.core.abort import AbortReason
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Result
 from agentcli.core.ids import RandomIds, SystemClock
-from agentcli.headless.conversation import Conversation
+from agentcli.headless.conversation import Conversation, command_in
 from agentcli.headless.debug import open_debug_log
 from agentcli.headless.input import PATIENCE_SECONDS, lines, piped_text
 from agentcli.headless.output import Notices, Output, StreamJsonOutput
@@ -96,6 +97,8 @@ class Run:
         debug = open_debug_log(settings.debug_filter, settings.debug_file, self._streams.stderr, SystemClock())
         frames = output if settings.input_format == "stream-json" and isinstance(output, StreamJsonOutput) else None
         prompt = "" if frames else await self._prompt()
+        if command_in(prompt) is not None:
+            options = replace(options, key_needed=False)
         async with self._build(options) as engine:
             conversation = self._conversation = Conversation(engine, output, debug)
             try:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from agentcli.core.messages import Json
-from agentcli.providers.base import Failure
+from agentcli.providers.base import Failure, FailureKind
 
 ALIVE: Json = {}
 """Yielded when bytes came that made no event yet (comments, half of a large one): the connection is not stalled."""
@@ -45,3 +45,25 @@ class Transport(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+class NoTransport:
+    """There is no way to a model, and `reason` says why; whoever asks one all the same is told so."""
+
+    name = "none"
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
+        raise TransportFailure(Failure(FailureKind.AUTHENTICATION, self._reason))
+        yield ALIVE  # Never reached: it makes this a generator.
+
+    async def renew(self) -> bool:
+        return False
+
+    async def warm(self) -> None:
+        return None
+
+    async def aclose(self) -> None:
+        return None

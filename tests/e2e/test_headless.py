@@ -217,3 +217,15 @@ async def test_a_mistyped_command_is_told_before_anything_starts(program: Progra
     ended = await program.run("sesions", "list")
     assert ended.code == 2
     assert "Did you mean sessions?" in ended.err
+
+
+async def test_a_command_that_needs_no_model_needs_no_key(program: Program) -> None:
+    del program.environ["ANTHROPIC_API_KEY"]
+    helped = await program.run("-p", "/help")
+    assert helped.code == 0
+    assert "/undo" in helped.out
+    asked = await program.run("-p", "/compact")
+    assert asked.code == 1
+    prompted = await program.run("-p", "hello")
+    assert prompted.code == 1
+    assert "ANTHROPIC_API_KEY" in prompted.err
