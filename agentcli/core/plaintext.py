@@ -13,16 +13,16 @@ _HELD_BACK_LIMIT = 4096
 """A control string longer than this is not waited for: only its introducer is dropped and its body becomes text."""
 
 _STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])"
+_BODY = rf"[^\x07\x1b\x90\x98\x9c-\x9f]{{0,{_HELD_BACK_LIMIT}}}"
+"""Of a control string. Another introducer ends it: a flood of them would otherwise be looked through again for each."""
 _SEQUENCE = re.compile(
-    rf"{_STRING}[^\x07\x1b\x9c]{{0,{_HELD_BACK_LIMIT}}}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC
+    rf"{_STRING}{_BODY}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
     r"|\x1b[ -/]*[0-Z\\\]^-~]"  # all other escapes, and the introducer of a string that never ends
     r"|[^\n\x08]\x08"  # overstrike
 )
-_UNFINISHED = re.compile(
-    rf"(?:{_STRING}[^\x07\x1b\x9c]{{0,{_HELD_BACK_LIMIT}}}\x1b?|(?:\x1b\[|\x9b)[0-?]*[ -/]*|\x1b[ -/]*|\r)\Z"
-)
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_UNFINISHED = re.compile(rf"(?:{_STRING}{_BODY}\x1b?|(?:\x1b\[|\x9b)[0-?]*[ -/]*|\x1b[ -/]*|\r)\Z")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
 _SUSPICIOUS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
 _VISIBLE |= {0x7F: "\u2421"} | dict.fromkeys(range(0x80, 0xA0), "\ufffd")

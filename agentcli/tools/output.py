@@ -84,6 +84,8 @@ class CollectedOutput:
         self.bytes += len(data)
         if len(self._sample) < _SAMPLE:
             self._sample += data[: _SAMPLE - len(self._sample)]
+        elif looks_binary(self._sample):
+            return  # Nothing of it will be shown; a flood of it should cost no more than counting.
         text = self._decoder.decode(data)
         self._fresh = (self._fresh + self._screen.feed(text)[-_FRESH:])[-_FRESH:]
         self._take(self._stripper.feed(self._settled(text)))

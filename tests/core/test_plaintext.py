@@ -59,3 +59,12 @@ def test_visible_text_keeps_every_column() -> None:
 def test_a_title_is_one_short_line() -> None:
     assert plain_line("a\nb\x1b[31m c", 200) == "a b c"
     assert len(plain_line("x" * 1000, 50)) == 50
+
+
+@pytest.mark.parametrize("piece", ["\0", "\x1b", "\x90", "\x1b]0;", "a\b", "\x9b", "\x9d1;", "\x1b[", "\x90a\x1b"])
+def test_a_flood_of_control_sequences_is_removed_in_linear_time(piece: str) -> None:
+    """No clock here: where it looks through the same text again and again, this takes minutes."""
+    flood = piece * (1_000_000 // len(piece))
+    stripper = ControlStripper()
+    left = stripper.feed(flood) + stripper.finish()
+    assert not any(character < " " or "\x7f" <= character <= "\x9f" for character in left)
