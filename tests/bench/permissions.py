@@ -43,7 +43,7 @@ def permissions(runs: int) -> Report:
         without = Policy(home=folder)
         with_rules = without.with_rules(allow=parse_rules(ALLOW, "a"), deny=parse_rules(DENY, "d"))
         measures = [
-            Measure(f"{label}: {command}", _times(policy, command, folder, runs), budget=1.0)
+            Measure(f"{label}: {command}", _times(policy, command, folder, runs), budget=2.0)
             for label, policy in (("no rules", without), ("19 rules", with_rules))
             for command in COMMANDS
         ]
