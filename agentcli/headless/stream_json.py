@@ -13,6 +13,7 @@ from typing import Any
 
 from agentcli import __version__
 from agentcli.core.events import (
+    BackgroundChanged,
     BlockFinished,
     CompactionFailed,
     CompactionStarted,
@@ -20,8 +21,10 @@ from agentcli.core.events import (
     Event,
     FeatureDropped,
     MessageAppended,
+    ModeChanged,
     ModelFellBack,
     NoticeRaised,
+    PermissionDecided,
     PermissionDenied,
     RawStreamed,
     ReplyStarted,
@@ -33,7 +36,9 @@ from agentcli.core.events import (
     SessionStarted,
     StreamWentQuiet,
     ToolBatchSummarised,
+    ToolFinished,
     ToolResultAdded,
+    ToolStarted,
 )
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Block, Json, Message, Origin, ToolResultBlock, block_to_wire
@@ -67,6 +72,8 @@ class Frames:
         self._shown_blocks: dict[str, list[Block]] = {}
         self._shown_results: set[str] = set()
         self._api_ids: dict[str, str] = {}
+        self._calls: dict[str, Json] = {}
+        """What is known about calls that have no result frame yet, for people and programs that show them."""
 
     def frames(self, event: Event) -> Iterator[Json]:
         match event:
@@ -75,6 +82,7 @@ class Frames:
                 self._shown_blocks.clear()
                 self._shown_results.clear()
                 self._api_ids.clear()
+                self._calls.clear()
                 yield self._system("init", event, **_init_fields(event))
             case ReplyStarted(message_id=message_id, api_id=api_id):
                 self._api_ids[message_id] = api_id
@@ -83,6 +91,8 @@ class Frames:
             case BlockFinished():
                 self._shown_blocks.setdefault(event.message_id, []).append(event.block)
                 yield self._assistant(event, event.api_id or event.message_id, event.model, event.block)
+            case PermissionDecided() | ToolStarted() | ToolFinished():
+                self._calls.setdefault(event.tool_use_id, {}).update(_call_fields(event))
             case ToolResultAdded():
                 self._shown_results.add(event.tool_use_id)
                 yield self._tool_result(event, event.result, event.structured)
@@ -149,7 +159,8 @@ class Frames:
     def _tool_result(self, event: Event, result: ToolResultBlock, structured: Any) -> Json:
         content = [block_to_wire(result) | {"is_error": result.is_error}]
         message = {"role": "user", "content": content}
-        return self._frame("user", event, message=message, tool_use_result=structured)
+        known = self._calls.pop(result.tool_use_id, {})
+        return self._frame("user", event, message=message, tool_use_result=structured, tool_call=known)
 
     def _system(self, subtype: str, about: Event, /, **fields: Any) -> Json:
         return {
@@ -189,6 +200,34 @@ def _init_fields(event: SessionStarted) -> Json:
         "skills": [],
         "plugins": [],
     }
+
+
+def _call_fields(event: PermissionDecided | ToolStarted | ToolFinished) -> Json:
+    """Title, one-line summary, display data and duration of a call, and what decided about it."""
+    match event:
+        case PermissionDecided():
+            decision = {"behavior": event.behavior, "reason": event.reason, "rule": event.rule, "source": event.source}
+            return {"permission": {**decision, "details": list(event.details)}}
+        case ToolStarted():
+            return {"title": event.title}
+        case ToolFinished():
+            return {"summary": event.summary, "duration_ms": event.duration_ms, "display": event.display}
+
+
+def _background(event: BackgroundChanged) -> Json:
+    if event.status == "running":
+        return {
+            "subtype": "task_started",
+            "task_id": event.task_id,
+            "description": event.command,
+            "task_type": "local_bash",
+        }
+    status = {"killed": "stopped"}.get(event.status, event.status)
+    return {"subtype": "task_notification", "task_id": event.task_id, "status": status, "summary": event.summary}
+
+
+def _mode(event: ModeChanged) -> Json:
+    return {"subtype": "status", "status": None, "permissionMode": event.mode, "reason": event.reason}
 
 
 def _system_fields(event: Event) -> Json | None:
@@ -245,6 +284,8 @@ _SYSTEM_FIELDS: Mapping[type[Event], Callable[[Any], Json | None]] = {
         "reason": event.reason,
     },
     PermissionDenied: _denied,
+    BackgroundChanged: _background,
+    ModeChanged: _mode,
     NoticeRaised: lambda event: _notice(event.text, event.level, event.code),
     FeatureDropped: lambda event: _notice(event.text, "warning", "feature_dropped"),
     RequestRepaired: lambda event: _notice(event.text, "warning", event.repair),

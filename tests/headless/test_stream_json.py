@@ -6,17 +6,22 @@ import pytest
 
 from agentcli.core import events
 from agentcli.core.events import (
+    BackgroundChanged,
     BlockFinished,
     ContextCompacted,
     MessageAppended,
+    ModeChanged,
     ModelFellBack,
+    PermissionDecided,
     PermissionDenied,
     RawStreamed,
     ReplyStarted,
     ReplyTombstoned,
     RequestStarted,
     RetryScheduled,
+    ToolFinished,
     ToolResultAdded,
+    ToolStarted,
 )
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import (
@@ -111,6 +116,33 @@ def test_each_tool_result_is_one_user_frame_with_what_programs_read() -> None:
     assert one["tool_use_result"] == {"lines": 3}
     assert two["message"]["content"][0]["tool_use_id"] == "t2"
     assert two["message"]["content"][0]["is_error"] is True
+
+
+def test_a_result_frame_tells_what_the_call_was_and_what_decided_about_it() -> None:
+    result = ToolResultBlock("t1", (TextBlock("data"),))
+    decided = PermissionDecided(
+        tool_use_id="t1", name="Read", behavior="allow", reason="allowed by rule Read", rule="Read"
+    )
+    started = ToolStarted(tool_use_id="t1", name="Read", input={}, title="Read a.py")
+    ended = ToolFinished(
+        tool_use_id="t1", name="Read", result=result, summary="3 lines", display={"kind": "code"}, duration_ms=7
+    )
+    (frame,) = frames(decided, started, ended, ToolResultAdded(tool_use_id="t1", name="Read", result=result))
+    call = frame["tool_call"]
+    assert (call["title"], call["summary"], call["duration_ms"]) == ("Read a.py", "3 lines", 7)
+    assert call["display"] == {"kind": "code"}
+    assert call["permission"]["reason"] == "allowed by rule Read"
+
+
+def test_background_commands_and_modes_become_system_frames() -> None:
+    one, two, three = frames(
+        BackgroundChanged(task_id="b1", status="running", command="sleep 9"),
+        BackgroundChanged(task_id="b1", status="killed", command="sleep 9", summary="killed"),
+        ModeChanged(mode="plan", reason="asked for"),
+    )
+    assert (one["subtype"], one["description"]) == ("task_started", "sleep 9")
+    assert (two["subtype"], two["status"]) == ("task_notification", "stopped")
+    assert three["permissionMode"] == "plan"
 
 
 def test_what_happens_around_the_reply_becomes_system_frames() -> None:
@@ -211,24 +243,17 @@ def test_a_limit_has_errors_and_no_result() -> None:
 
 
 SILENT = {
-    "PromptQueued",
     "DirectoryChanged",
     "BlockStarted",
     "TextStreamed",
     "ThinkingStreamed",
     "ToolInputStreamed",
     "UsageReported",
-    "ToolStarted",
     "ToolProgressed",
-    "ToolFinished",
     "PermissionRequested",
     "PermissionResolved",
-    "PermissionDecided",
     "RulesLearned",
-    "ModeChanged",
     "TodosChanged",
-    "BackgroundChanged",
-    "HookRan",
     "PrefixBroken",
     "LoopContinued",
     "LoopEnded",
