@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import IO
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, visible_text
 from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema
-from agentcli.tools.ripgrep import search
+from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema
+from agentcli.tools.output import FILE_LIMIT, SHOWN, HeadAndTail
+from agentcli.tools.ripgrep import Found, search
 from agentcli.tools.shells import Shell, Shells
 
 _MOST_LINES = 30_000
+_PIECE = 1 << 20
+_LONGEST_LINE = 16_384
+"""More than an unended line can have before it counts as put out."""
 
 
 class BashOutput(BuiltinTool):
@@ -50,25 +59,28 @@ class BashOutput(BuiltinTool):
         if shell is None:
             yield failure(unknown(input, context.shells))
             return
+        pattern, output = input.get("filter"), shell.command.output
+        # Before anything is taken: with a filter that does not work, all of it would be gone.
+        if pattern and (problem := await _problem(pattern, context, signal)):
+            yield failure(problem)
+            return
         # The state first: what comes between the two is then shown, and the end is not said before its output.
         status, ended = shell.status, shell.ended
-        text = (await shell.command.output.take_unread()).strip("\n")
+        unread, characters = output.unread, output.characters
+        text = await output.take_unread()
         if status != "running":
             shell.told = True
-        if input.get("filter") and text:
-            text, problem = await _filtered(text, input["filter"], context, signal)
-            if problem:
-                yield failure(problem)
-                return
+        saved = output.saved_to
+        new = _New(text, saved, max(0, characters - unread), unread)
+        shown = await _filtered(new, pattern, context, signal) if pattern and text else _Shown(text.strip("\n"))
         state = "It is still running." if status == "running" else f"It has ended: {ended}."
-        summary = f"{text.count(chr(10)) + 1 if text else 0} new lines, {ended or 'running'}"
-        saved = shell.command.output.saved_to
+        lines = shown.text.count("\n") + 1 if shown.text else 0
         yield Output(
-            f"{text}\n\n{state}" if text else f"No new output. {state}",
-            summary=summary,
-            display={"kind": "text", "text": text, "background": shell.id},
+            f"{shown.text}\n\n{shown.note}{state}" if shown.text else f"{shown.note or 'No new output. '}{state}",
+            summary=f"{lines:,} new {'matching ' if pattern else ''}lines, {ended or 'running'}",
+            display={"kind": "text", "text": shown.text, "background": shell.id},
             structured={
-                "output": text,
+                "output": shown.text,
                 "status": status,
                 "exit_code": None if status == "running" else shell.command.code,
                 "saved_to": str(saved) if saved else None,
@@ -86,14 +98,93 @@ def unknown(input: Json, shells: Shells | None) -> str:
     return f"There is no background command {plain_line(input['bash_id'], 40)!r} in this session. {there}"
 
 
-async def _filtered(text: str, pattern: str, context: ToolContext, signal: AbortSignal) -> tuple[str, str]:
-    """The lines that match, and what was wrong. By ripgrep, whose expressions cannot be made to take for ever."""
+# ------------------------------------------------------------------------------------------------------- filtering
+
+
+@frozen
+class _New:
+    text: str
+    """As it would be shown: cut in the middle if it is long."""
+    saved: Path | None
+    """The file that then has all of it, and what was before it."""
+    read: int
+    """How many characters of the file were given out before; a line that was not ended then may make it fewer."""
+    size: int
+
+    @property
+    def is_cut(self) -> bool:
+        return len(self.text) > SHOWN
+
+
+@frozen
+class _Shown:
+    text: str
+    note: str = ""
+
+
+async def _problem(pattern: str, context: ToolContext, signal: AbortSignal) -> str:
+    with tempfile.TemporaryFile() as nothing:
+        error = (await _search(pattern, nothing, context, signal)).error
+    return visible_text(f"The filter does not work: {error}\nNo output was taken; try again.") if error else ""
+
+
+async def _search(pattern: str, file: IO[bytes], context: ToolContext, signal: AbortSignal) -> Found:
+    number = file.fileno()
+    arguments = ["--no-filename", "--no-line-number", "--text", f"--regexp={pattern}", "--", f"/dev/fd/{number}"]
+    return await search(arguments, context, signal, most=_MOST_LINES, pass_descriptors=(number,))
+
+
+async def _filtered(new: _New, pattern: str, context: ToolContext, signal: AbortSignal) -> _Shown:
+    """The new lines that match. By ripgrep, whose expressions cannot be made to take for ever."""
     with tempfile.TemporaryFile() as file:
-        file.write(text.encode("utf-8", errors="replace"))
-        file.flush()
-        number = file.fileno()
-        arguments = ["--no-filename", "--no-line-number", "--text", f"--regexp={pattern}", "--", f"/dev/fd/{number}"]
-        found = await search(arguments, context, signal, most=_MOST_LINES, pass_descriptors=(number,))
-    if found.error and not found.lines:
-        return "", visible_text(f"The filter does not work: {found.error}")
-    return "\n".join(line.decode("utf-8", errors="replace") for line in found.lines), ""
+        lines, notes = await in_thread(_copy, new, file)
+        found = await _search(pattern, file, context, signal)
+    where = f"; all of it is in {new.saved}" if new.saved else ""
+    if found.more or found.timed_out:
+        notes += f"Not all new lines were looked at{where}. "
+    if not found.lines:
+        return _Shown("", f"{_none_of(lines)} the filter{where}. {notes}")
+    bounded = HeadAndTail()
+    bounded.add("\n".join(line.decode("utf-8", errors="replace") for line in found.lines))
+    return _Shown(bounded.text(where), notes)
+
+
+def _none_of(lines: int) -> str:
+    return "1 new line, which does not match" if lines == 1 else f"{lines:,} new lines, none match"
+
+
+def _copy(new: _New, target: IO[bytes]) -> tuple[int, str]:
+    """All that is new, to a file of its own; how many lines that are, and what is to be said about it. Blocking."""
+    note = ""
+    pieces: Iterator[str] = iter([new.text.strip("\n")])
+    if new.is_cut:
+        note = "What was left out in the middle was not kept, and is not filtered. "
+        if new.saved is not None:
+            with contextlib.suppress(OSError):
+                whole = new.saved.stat().st_size < FILE_LIMIT
+                pieces = _span(new) if whole else itertools.chain(_span(new), [f"\n{new.text[-SHOWN // 2 :]}"])
+                note = "" if whole else "The file is full: of what came after it, only the end is filtered. "
+    lines, last = 0, "\n"
+    for piece in pieces:
+        lines, last = lines + piece.count("\n"), piece[-1:] or last
+        target.write(piece.encode("utf-8", errors="replace"))
+    target.flush()
+    return lines + (last != "\n"), note
+
+
+def _span(new: _New) -> Iterator[str]:
+    """The new text as the file has it."""
+    assert new.saved is not None
+    with new.saved.open(encoding="utf-8", errors="replace", newline="") as file:
+        left = new.read
+        while left > 0 and (piece := file.read(min(left, _PIECE))):
+            left -= len(piece)
+        # Where the new text begins is told to within an unended line; its own beginning says where exactly.
+        head = new.text[: SHOWN // 2]
+        first = file.read(len(head) + _LONGEST_LINE)
+        first = first[max(0, first.find(head)) :]
+        yield first[: new.size]
+        left = new.size - len(first)
+        while left > 0 and (piece := file.read(min(left, _PIECE))):
+            yield piece
+            left -= len(piece)

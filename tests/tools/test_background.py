@@ -184,8 +184,53 @@ async def test_new_output_can_be_filtered(tmp_path: Path) -> None:
         assert "unclosed group" in text_of(wrong)
 
 
+async def test_a_filter_finds_what_is_left_out_when_all_is_shown(tmp_path: Path) -> None:
+    async with session(tmp_path) as context:
+        command = "printf 'first ERROR '; read x < go; echo; seq 1 8000; echo ERROR-mid; seq 8000 16000"
+        os.mkfifo(tmp_path / "go")
+        await run(Bash(), context, command=command, run_in_background=True)
+        shell = context.shells.get("bash_1")  # type: ignore[union-attr]
+        assert shell is not None
+        await until(lambda: shell.command.output.unread > 0)
+        assert "first ERROR" in text_of(await run(BashOutput(), context, bash_id="bash_1"))
+        await asyncio.to_thread((tmp_path / "go").write_text, "\n")
+        await over(context)
+        output = await run(BashOutput(), context, bash_id="bash_1", filter="ERROR")
+        assert text_of(output) == "ERROR-mid\n\nIt has ended: exit code 0."
+
+
+async def test_new_lines_of_which_none_matches_are_counted_and_can_be_found(tmp_path: Path) -> None:
+    async with session(tmp_path) as context:
+        await run(Bash(), context, command="seq 1 16000", run_in_background=True)
+        await run(Bash(), context, command="seq 1 3", run_in_background=True)
+        await over(context)
+        await over(context, "bash_2")
+        text = text_of(await run(BashOutput(), context, bash_id="bash_1", filter="ERROR"))
+        assert text.startswith("16,000 new lines, none match the filter; all of it is in ")
+        assert Path(text.partition(" is in ")[2].partition(". ")[0]).read_text().count("\n") == 16_000
+        text = text_of(await run(BashOutput(), context, bash_id="bash_2", filter="ERROR"))
+        assert text == "3 new lines, none match the filter. It has ended: exit code 0."
+
+
+async def test_many_matching_lines_are_bounded(tmp_path: Path) -> None:
+    async with session(tmp_path) as context:
+        await run(Bash(), context, command="seq 1 16000", run_in_background=True)
+        await over(context)
+        text = text_of(await run(BashOutput(), context, bash_id="bash_1", filter="[0-9]"))
+        assert len(text) < 31_000
+        assert "characters left out; all of it is in " in text
+
+
+async def test_a_filter_that_does_not_work_takes_nothing(tmp_path: Path) -> None:
+    async with session(tmp_path) as context:
+        await run(Bash(), context, command="echo apple", run_in_background=True)
+        await over(context)
+        assert (await run(BashOutput(), context, bash_id="bash_1", filter="(")).is_error
+        assert text_of(await run(BashOutput(), context, bash_id="bash_1")).startswith("apple\n\n")
+
+
 async def test_a_filter_works_without_ripgrep_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda _environ: None)
+    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda *_given: None)
     async with session(tmp_path) as context:
         await run(Bash(), context, command="echo apple; echo pear", run_in_background=True)
         await over(context)
@@ -198,7 +243,7 @@ async def test_a_filter_cannot_be_made_to_take_for_ever(tmp_path: Path) -> None:
         await over(context)
         async with asyncio.timeout(5):
             output = await run(BashOutput(), context, bash_id="bash_1", filter="(a+)+b")
-        assert text_of(output).startswith("No new output")
+        assert text_of(output).startswith("1 new line, which does not match the filter. It has ended")
 
 
 async def test_a_background_command_is_ended_with_all_it_started(tmp_path: Path) -> None:
