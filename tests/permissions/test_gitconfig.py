@@ -1,0 +1,88 @@
+"""Repositories whose own configuration makes git run programs are told apart from plain ones, without running git."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agentcli.permissions.gitconfig import runs_programs
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    root = tmp_path / "repository"
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    return root
+
+
+def configure(repository: Path, *settings: str) -> None:
+    for setting in settings:
+        name, _equals, value = setting.partition("=")
+        subprocess.run(["git", "-C", str(repository), "config", name, value], check=True)
+
+
+def test_a_plain_repository_runs_nothing(repository: Path, tmp_path: Path) -> None:
+    configure(repository, "user.name=x", "remote.origin.url=https://host/x", "branch.main.remote=origin",
+              "core.autocrlf=false", "alias.st=status", "core.fsmonitor=false")  # fmt: skip
+    assert runs_programs(repository) is None
+    (repository / "below").mkdir()
+    assert runs_programs(repository / "below") is None
+    assert runs_programs(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "core.fsmonitor=./evil",
+        "core.hooksPath=hooks",
+        "diff.external=./evil",
+        "diff.py.textconv=./evil",
+        "filter.x.clean=./evil",
+        "filter.x.process=./evil",
+        "core.sshCommand=./evil",
+        "include.path=../evil.config",
+        "includeIf.gitdir:/x.path=../evil",
+        "gpg.program=./evil",
+        "credential.helper=./evil",
+        "core.worktree=/",
+        "pager.log=./evil",
+    ],
+)
+def test_a_setting_that_names_a_program_is_found(repository: Path, setting: str) -> None:
+    configure(repository, setting)
+    found = runs_programs(repository)
+    assert found is not None
+    assert setting.partition("=")[0].lower() in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[core] fsmonitor = ./evil\n", '[CORE]\n\tFSMonitor="./evil"\n', "[core]\nfs\\\nmonitor = x\n",
+     '[filter "a]b"]\nclean = x\n'],
+)  # fmt: skip
+def test_odd_spellings_are_found(repository: Path, text: str) -> None:
+    with (repository / ".git" / "config").open("a") as file:
+        file.write(text)
+    assert runs_programs(repository) is not None
+
+
+def test_what_cannot_be_read_counts(repository: Path) -> None:
+    config = repository / ".git" / "config"
+    config.unlink()
+    os.mkfifo(config)
+    assert runs_programs(repository) is not None
+
+
+def test_linked_worktrees_and_submodules_are_followed(repository: Path, tmp_path: Path) -> None:
+    subprocess.run(
+        ["git", "-C", str(repository), "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "--allow-empty",
+         "-m", "x"], check=True,
+    )  # fmt: skip
+    tree = tmp_path / "tree"
+    subprocess.run(["git", "-C", str(repository), "worktree", "add", "-q", str(tree)], check=True)
+    assert runs_programs(tree) is None
+    configure(repository, "core.fsmonitor=./evil")
+    assert runs_programs(tree) is not None
