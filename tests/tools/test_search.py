@@ -152,22 +152,45 @@ async def test_an_abort_ends_a_search(context: ToolContext, tmp_path: Path) -> N
     assert (output.is_error, output.summary) == (True, "stopped")
 
 
+@pytest.fixture
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of programs outside of the working directory."""
+    return tmp_path_factory.mktemp("programs")
+
+
 async def test_a_search_that_takes_too_long_is_ended(
-    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: ToolContext, tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake = tmp_path / "bin"
-    fake.mkdir()
-    (fake / "rg").write_text("#!/bin/sh\necho found.py\nsleep 100\n")
-    (fake / "rg").chmod(0o755)
+    (programs / "rg").write_text("#!/bin/sh\necho found.py\nsleep 100\n")
+    (programs / "rg").chmod(0o755)
     monkeypatch.setattr(ripgrep, "TIME_LIMIT", 0.2)
-    slow = context_in(tmp_path, environ={"PATH": f"{fake}:{os.environ['PATH']}"})
+    slow = context_in(tmp_path, environ={"PATH": f"{programs}:{os.environ['PATH']}"})
     text = text_of(await run(Grep(), slow, pattern="x"))
     assert text.startswith("found.py\n")
     assert "was ended after" in text
 
 
 async def test_ripgrep_is_found_beside_the_interpreter(context: ToolContext, tmp_path: Path) -> None:
-    assert ripgrep.find_ripgrep({"PATH": str(tmp_path)}) is not None
+    assert ripgrep.find_ripgrep({"PATH": str(tmp_path)}, [tmp_path]) is not None
+
+
+@pytest.mark.parametrize("entry", ["{project}/.venv/bin", "{outside}", ".venv/bin", ""])
+async def test_a_planted_ripgrep_is_never_run(
+    entry: str, tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = tmp_path / ".venv" / "bin" / "rg"
+    planted.parent.mkdir(parents=True)
+    planted.write_text(f"#!/bin/sh\ntouch {programs}/sprung\n")
+    planted.chmod(0o755)
+    (programs / "rg").symlink_to(planted)
+    (tmp_path / "rg").symlink_to(planted)
+    (tmp_path / "a.py").write_text("thread\n")
+    monkeypatch.chdir(tmp_path)
+    folder = entry.format(project=tmp_path, outside=programs)
+    context = context_in(tmp_path, environ={"PATH": f"{folder}:{os.environ['PATH']}"})
+    assert text_of(await run(Grep(), context, pattern="thread")) == "a.py"
+    assert text_of(await run(Glob(), context, pattern="a.*")).endswith("a.py")
+    assert not (programs / "sprung").exists()
 
 
 @pytest.mark.parametrize("mode", ["files_with_matches", "content", "count"])
@@ -272,14 +295,12 @@ async def test_a_wrong_expression_is_explained_in_a_few_lines(pattern: str, cont
 
 @pytest.mark.parametrize("hit", ["", "/x/a.py\\0001:hit\\n"])
 async def test_files_that_cannot_be_read_are_a_note_and_no_error(
-    hit: str, context: ToolContext, tmp_path: Path
+    hit: str, context: ToolContext, tmp_path: Path, programs: Path
 ) -> None:
-    fake = tmp_path / "bin"
-    fake.mkdir()
     problem = "rg: /x/b.py: Permission denied (os error 13)"
-    (fake / "rg").write_text(f"#!/bin/sh\nprintf '{hit}'\necho '{problem}' >&2\necho '{problem}' >&2\nexit 2\n")
-    (fake / "rg").chmod(0o755)
-    partly = context_in(tmp_path, environ={"PATH": f"{fake}:{os.environ['PATH']}"})
+    (programs / "rg").write_text(f"#!/bin/sh\nprintf '{hit}'\necho '{problem}' >&2\necho '{problem}' >&2\nexit 2\n")
+    (programs / "rg").chmod(0o755)
+    partly = context_in(tmp_path, environ={"PATH": f"{programs}:{os.environ['PATH']}"})
     output = await run(Grep(), partly, pattern="hit", output_mode="content")
     assert not output.is_error
     first = "/x/a.py:1:hit" if hit else "No matches."
@@ -296,7 +317,7 @@ async def test_look_ahead_works(context: ToolContext) -> None:
 
 @pytest.fixture
 def plain(context: ToolContext, monkeypatch: pytest.MonkeyPatch) -> ToolContext:
-    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda _environ: None)
+    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda *_given: None)
     return context
 
 
@@ -327,7 +348,7 @@ async def test_the_plain_search_finds_the_same(
         (tmp_path / name).write_text("needle\n")
     (tmp_path / "data.bin").write_bytes(b"needle\0")
     expected = text_of(await run(Grep(), context, **INPUTS[number]))
-    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda _environ: None)
+    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda *_given: None)
     found = text_of(await run(Grep(), context, **INPUTS[number]))
     assert found == f"{expected}\n\n{NOTICE}"
 
@@ -351,10 +372,8 @@ async def test_an_expression_that_never_ends_is_ended(
     assert "was ended" in text_of(await run(Grep(), plain, pattern="(a+)+b", path="trap.txt"))
 
 
-async def test_a_ripgrep_that_does_not_run_is_replaced(context: ToolContext, tmp_path: Path) -> None:
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    (folder / "rg").write_bytes(b"\x7fELF not really")
-    (folder / "rg").chmod(0o755)
-    broken = context_in(tmp_path, environ={"PATH": f"{folder}:{os.environ['PATH']}"})
+async def test_a_ripgrep_that_does_not_run_is_replaced(context: ToolContext, tmp_path: Path, programs: Path) -> None:
+    (programs / "rg").write_bytes(b"\x7fELF not really")
+    (programs / "rg").chmod(0o755)
+    broken = context_in(tmp_path, environ={"PATH": f"{programs}:{os.environ['PATH']}"})
     assert text_of(await run(Grep(), broken, pattern="needle", path="src/new.py")) == f"src/new.py\n\n{NOTICE}"

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.core.programs import find_program
 
 CACHE_FILE = "sandbox.json"
 _SECONDS = 5.0
@@ -45,7 +45,7 @@ class Ability:
 
 def probe(environ: Mapping[str, str], working_dirs: Iterable[Path], cache_dir: Path | None) -> Ability:
     """Never raises."""
-    program = find_program("bwrap", environ, working_dirs)
+    program = find_program("bwrap", environ.get("PATH"), working_dirs)
     if program is None:
         return Ability(problem="bubblewrap (bwrap) is not installed. Install it, for example: apt install bubblewrap.")
     key = _key(program)
@@ -56,16 +56,6 @@ def probe(environ: Mapping[str, str], working_dirs: Iterable[Path], cache_dir: P
     if cache_dir is not None and key and ability.works:
         _remember(cache_dir, key, ability)
     return ability
-
-
-def find_program(name: str, environ: Mapping[str, str], working_dirs: Iterable[Path]) -> str | None:
-    """On the PATH, but never in a working directory: whoever writes there would choose our sandbox."""
-    folders = []
-    for entry in environ.get("PATH", os.defpath).split(os.pathsep):
-        real = Path(os.path.realpath(entry)) if entry.startswith("/") else None
-        if real is not None and not any(real.is_relative_to(folder) for folder in working_dirs):
-            folders.append(entry)
-    return shutil.which(name, path=os.pathsep.join(folders)) if folders else None
 
 
 def try_out(program: str) -> Ability:

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.programs import find_program
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    make_program(folder / ".venv" / "bin" / "tool")
+    return folder
+
+
+def make_program(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("entry", ["{project}/.venv/bin", "{project}/../project/.venv/bin", "{link}", ".venv/bin", ""])
+def test_a_program_in_a_working_directory_is_passed_over(
+    entry: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(project / ".venv" / "bin")
+    monkeypatch.chdir(project)
+    path = entry.format(project=project, link=tmp_path / "link")
+    assert find_program("tool", path, [project]) is None
+    real = make_program(tmp_path / "system" / "tool")
+    assert find_program("tool", f"{path}:{real.parent}", [project]) == str(real)
+
+
+def test_a_link_into_a_working_directory_is_passed_over(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "tool").symlink_to(project / ".venv" / "bin" / "tool")
+    assert find_program("tool", str(tmp_path / "bin"), [project]) is None
+
+
+def test_a_working_directory_that_is_named_by_a_link_counts_as_what_it_leads_to(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").symlink_to(project)
+    assert find_program("tool", str(project / ".venv" / "bin"), [tmp_path / "other"]) is None
+
+
+def test_without_a_path_the_system_s_own_programs_are_found() -> None:
+    assert find_program("sh", None, []) is not None
+    assert find_program("sh", "", []) is None
