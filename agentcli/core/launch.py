@@ -41,7 +41,8 @@ class Launcher(Protocol):
     def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch: ...
 
     def explain(self, code: int, output: str) -> str | None:
-        """A sentence when a failure looks like the sandbox's doing: what was refused and how to allow it."""
+        """A sentence when a failure looks like the sandbox's doing: what was refused and how to allow it. For code 0
+        only when the output leaves no doubt."""
         ...
 
 

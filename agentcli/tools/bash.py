@@ -170,8 +170,9 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
             summary = exit_text(command.code)
             if command.code != 0:
                 notes.append(f"{summary[0].upper()}{summary[1:]}")
-                if (reason := context.launcher.explain(command.code, text)) is not None:
-                    notes.append(reason)
+            # Also of one that ended well: a pipe or `; true` takes the failure away, not its reason.
+            if (reason := context.launcher.explain(command.code, text)) is not None:
+                notes.append(reason)
             new_cwd, note = _taken_over(command.folder, context)
             notes += [note] if note else []
     if command.left_running:

@@ -25,14 +25,17 @@ from agentcli.core.frozen import frozen
 from agentcli.core.launch import Launch
 from agentcli.permissions.sandbox.inside import Inside
 from agentcli.permissions.sandbox.placeholders import Hold, Placeholders
-from agentcli.permissions.sandbox.plan import SandboxRules, cache_environment, find_masks
+from agentcli.permissions.sandbox.plan import Masks, SandboxRules, cache_environment, find_masks
 from agentcli.permissions.sandbox.probe import Ability
-from agentcli.permissions.sandbox.protected import Protection, protection, repositories
+from agentcli.permissions.sandbox.protected import Protection, protection, repositories, uses_git
 from agentcli.permissions.sandbox.secrets import VARIABLES
 
 _HIDDEN = (Path("/run"), Path("/tmp"))  # noqa: S108 - hidden, not used
 """Where programs outside keep sockets that do anything for whoever asks: session buses, tmux, container engines."""
 _NEEDED_IN_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers", "/run/systemd/resolve")
+_REFUSING_FILE = "/dev/null"
+"""Lies over a file that must not be read. Bubblewrap's mounts have no devices, so opening it is refused to root too,
+whom no mode refuses anything; and git, to whom an empty file is one more to commit, does not take a device."""
 _PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
 
 
@@ -101,11 +104,16 @@ class BubblewrapLauncher:
             hold.release()
             raise
         try:
-            mounts = self._mounts(session, environ, protected, guarded)
+            git = uses_git(arguments)
+            masks = find_masks(rules)
+            shown = self._shown(environ)
+            mounts = self._mounts(session, shown, protected, guarded)
+            mounts += self._covers(session, shown, masks, git=git)
             variables = self._variables(session, environ)
             command = (
                 self._ability.program,
                 *self._namespaces(),
+                *(self._without_override(masks) if git else ()),
                 *("--info-fd", str(inside.descriptor)),
                 *mounts,
                 *("--chdir", str(cwd), "--"),
@@ -119,8 +127,10 @@ class BubblewrapLauncher:
         return Launch(command, variables, ending.close, (inside.descriptor,), inside.terminate)
 
     def explain(self, code: int, output: str) -> str | None:
-        from agentcli.permissions.sandbox.explain import Refusals, explain
+        from agentcli.permissions.sandbox.explain import Refusals, explain, worth_explaining
 
+        if not worth_explaining(code, output):
+            return None
         rules = self._rules
         masks = find_masks(rules)
         return explain(
@@ -147,11 +157,10 @@ class BubblewrapLauncher:
         )
 
     def _mounts(
-        self, session: Path, environ: Mapping[str, str], protected: Protection, guarded: Sequence[Path]
+        self, session: Path, shown: Sequence[Path], protected: Protection, guarded: Sequence[Path]
     ) -> list[str]:
         rules = self._rules
         own = session / "tmp"
-        shown = self._shown(environ)
         made = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
         if os.geteuid() == 0:
             # The kernel's settings in there ask for root's number, not for a capability; core_pattern runs anything.
@@ -169,13 +178,20 @@ class BubblewrapLauncher:
             made += _bind(folder, writable=True)
         for path in (*protected.read_only, *guarded):
             made += _bind(path, writable=False)
-        return made + self._covers(session, shown)
+        return made
 
-    def _covers(self, session: Path, shown: Sequence[Path]) -> list[str]:
+    def _without_override(self, masks: Masks) -> tuple[str, ...]:
+        """Root would see a covered folder as an empty one, and git would record that all in it was removed."""
+        folders = [path for path in masks.refused if path.is_dir() and self._is_worked_in(path)]
+        return ("--cap-drop", "CAP_DAC_OVERRIDE") if folders and os.geteuid() == 0 else ()
+
+    def _is_worked_in(self, path: Path) -> bool:
+        return any(path.is_relative_to(folder) for folder in self._rules.working_dirs)
+
+    def _covers(self, session: Path, shown: Sequence[Path], masks: Masks, *, git: bool) -> list[str]:
         """Secrets covered; last, so that nothing lies over them."""
         rules = self._rules
         visible = (*shown, *rules.working_dirs, *rules.allow_write)
-        masks = find_masks(rules)
         made: list[str] = []
         for path in masks.refused:
             if not _is_visible(path, visible):
@@ -184,10 +200,12 @@ class BubblewrapLauncher:
                 # Passable, not listable: what is opened again inside has to be reached.
                 made += ["--perms", "0111", "--tmpfs", str(path)]
             else:
-                made += ["--ro-bind", str(session / ("no-folder" if path.is_dir() else "no-file")), str(path)]
+                made += ["--ro-bind", str(session / "no-folder") if path.is_dir() else _REFUSING_FILE, str(path)]
         for path in masks.emptied:
             if _is_visible(path, visible):
-                made += ["--ro-bind", str(session / ("no-folder" if path.is_dir() else "empty")), str(path)]
+                # In a repository it may be tracked, and nothing tracked may look empty.
+                empty = _REFUSING_FILE if git and self._is_worked_in(path) else str(session / "empty")
+                made += ["--ro-bind", str(session / "no-folder") if path.is_dir() else empty, str(path)]
         for path in dict.fromkeys((*masks.reopened, *rules.readable)):
             if path.exists():
                 made += _bind(path, writable=False)
@@ -238,7 +256,6 @@ class BubblewrapLauncher:
                 self._remove = weakref.finalize(self, rmtree, folder, ignore_errors=True)
                 (folder / "tmp").mkdir(0o700)
                 (folder / "empty").touch(0o444)
-                (folder / "no-file").touch(0o000)
                 (folder / "no-folder").mkdir(0o000)
                 self._session = folder
             return self._session

@@ -16,6 +16,16 @@ from agentcli.core.plaintext import plain_line
 from agentcli.permissions.paths import is_protected
 
 _MOST_TEXT = 20_000
+_WHERE = re.compile(r"^[^\s:]+: (?:eval: )?(?:line )?\d+: ")
+"""What shells begin their messages with: a program or a script, which is not what was refused."""
+_SURELY = re.compile(
+    r"^[^\s:][^\n:]*: [^\n]*Read-only file system(?:: '[^'\n]*')?$"
+    r"|^(?:curl|ssh|wget|fatal|ping|\w*Error|\w+\.gaierror): [^\n]*(?:(?:could not|unable to) resolve|name resolution"
+    r"|Name or service not known|Network is unreachable)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Lines that are messages and not text that a command shows: enough where nothing else says that something failed."""
+_NOT_ADDED = re.compile(r"^error: (?:'|\")?(.+?)(?:'|\")?: can only add regular files", re.MULTILINE)
 _READ_ONLY = re.compile(r"Read-only file system|EROFS|\[Errno 30\]|os error 30\b", re.IGNORECASE)
 _IN_THE_WAY = re.compile(r"Device or resource busy|EBUSY|\[Errno 16\]|Is a directory|EISDIR|\[Errno 21\]|os error 21\b")
 """Of a mount, or of the empty folder that holds a protected file's place."""
@@ -48,9 +58,14 @@ class Refusals:
     writable: tuple[Path, ...] = ()
 
 
+def worth_explaining(code: int, output: str) -> bool:
+    """Of a command that ended well only what is clear: the end of a pipe, or `; true`, hides a failure."""
+    return code != 0 or _SURELY.search(output[-_MOST_TEXT:]) is not None
+
+
 def explain(output: str, refusals: Refusals) -> str | None:
     text = output[-_MOST_TEXT:]
-    for guess in (_write, _secret, _net, _helper, _privilege, _temporary):
+    for guess in (_tracked, _write, _secret, _net, _helper, _privilege, _temporary):
         sentence = guess(text, refusals)
         if sentence is not None:
             return f"Sandbox: {sentence}"
@@ -75,6 +90,17 @@ def _write(text: str, refusals: Refusals) -> str | None:
         f"it looks like {shown} is outside of what commands may write: the working directories and $TMPDIR. Write "
         "there instead. The person can allow more with --add-dir, the setting sandbox.allowWrite, or --sandbox off."
     )
+
+
+def _tracked(text: str, refusals: Refusals) -> str | None:
+    """Git names paths from the root of its repository, wherever that is."""
+    for found in _NOT_ADDED.finditer(text):
+        if any(str(mask).endswith(f"/{found[1]}") for mask in refusals.masked):
+            return (
+                f"{plain_line(found[1], 200)} is kept from commands, so git cannot see whether it changed. Nothing was "
+                "added. Name the paths to add, without it: not -A, -a or a dot."
+            )
+    return None
 
 
 def _secret(text: str, refusals: Refusals) -> str | None:
@@ -141,7 +167,7 @@ def _first_path(lines: Iterable[str], refusals: Refusals) -> str:
 def _paths(line: str, refusals: Refusals) -> list[str]:
     """Absolute, as far as the text tells: relative names are below the first working directory."""
     found = []
-    for match in _PATH.finditer(line):
+    for match in _PATH.finditer(_WHERE.sub("", line)):
         path = match[1].rstrip(".") or match[1]
         if path.startswith("~") and refusals.home is not None:
             path = str(refusals.home) + path[1:]

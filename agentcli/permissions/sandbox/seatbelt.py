@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.launch import Launch
-from agentcli.permissions.sandbox.explain import Refusals, explain
+from agentcli.permissions.sandbox.explain import Refusals, explain, worth_explaining
 from agentcli.permissions.sandbox.plan import SandboxRules, cache_environment, find_masks
 from agentcli.permissions.sandbox.protected import FILES, FOLDERS, HOME_FILES, uses_git
 from agentcli.permissions.sandbox.secrets import EMPTY, UNREADABLE, VARIABLES
@@ -69,7 +69,9 @@ class SeatbeltLauncher:
     def explain(self, code: int, output: str) -> str | None:
         rules = self._rules
         # Seatbelt has one answer to everything.
-        text = output.replace("Operation not permitted", "Operation not permitted (Read-only file system)")
+        text = output.replace("Operation not permitted", "Read-only file system")
+        if not worth_explaining(code, text):
+            return None
         return explain(
             text,
             Refusals(

@@ -68,6 +68,68 @@ async def test_a_refused_write_is_explained_to_the_model(box: Box) -> None:
     assert "sandbox.allowWrite" in text
 
 
+async def test_a_refused_redirection_is_explained_by_where_it_leads(box: Box) -> None:
+    text = await box.text(f"echo x > {box.outside}/new")
+    assert f"like {box.outside}/new is outside" in text
+    assert "line 1: " in text
+
+
+async def test_a_refusal_that_the_exit_code_hides_is_explained(box: Box) -> None:
+    for command in (f"mkdir {box.outside}/new; true", f"mkdir {box.outside}/new 2>&1 | tail"):
+        output = await box.run(command)
+        assert not output.is_error
+        assert "sandbox.allowWrite" in str(output.content)
+
+
+_COMMIT = "git -c user.name=t -c user.email=t@example.org commit -q"
+
+
+@pytest.mark.parametrize(
+    "command", [f"{_COMMIT}am work", f"git add -A; {_COMMIT}m work", f"git add .; {_COMMIT}m work"]
+)
+@pytest.mark.parametrize("denied", ["conf/secret.yml", "conf", "home/.npmrc"])
+async def test_git_never_records_what_it_may_not_read_as_empty_or_gone(box: Box, command: str, denied: str) -> None:
+    home = box.project / "home"
+    for path in (box.project / "conf" / "secret.yml", home / ".npmrc", box.project / "notes"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(SECRET)
+    box.git("init", "-q")
+    box.git("add", "-A")
+    box.git("commit", "-qm", "one")
+    (box.project / "notes").write_text("changed")
+    covered = box.with_rules(home=home, denied_files=lambda: (box.project / denied,))
+    await covered.run(command)
+    for path in ("conf/secret.yml", "home/.npmrc"):
+        assert box.git("show", f"HEAD:{path}") == SECRET
+        assert box.git("show", f":{path}") == SECRET, "nor is it waiting for the next commit"
+
+
+async def test_git_can_commit_what_is_beside_a_file_that_it_may_not_read(box: Box) -> None:
+    for name in (".env", "notes"):
+        (box.project / name).write_text(SECRET)
+    box.git("init", "-q")
+    box.git("add", "-A")
+    box.git("commit", "-qm", "one")
+    (box.project / "notes").write_text("changed")
+    covered = box.with_rules(denied_files=lambda: (box.project / ".env",))
+    assert "Name the paths to add" in await covered.text("git add -A")
+    output = await covered.run(f"git add notes && {_COMMIT}m two")
+    assert not output.is_error, output.content
+    assert box.git("show", "HEAD:notes") == "changed"
+    assert box.git("show", "HEAD:.env") == SECRET
+
+
+async def test_reading_what_is_covered_fails_for_root_too(box: Box) -> None:
+    (box.home / ".git-credentials").write_text(SECRET)
+    (box.project / ".env").write_text(SECRET)
+    covered = box.with_rules(denied_files=lambda: (box.project / ".env",))
+    for path in (box.home / ".git-credentials", box.project / ".env"):
+        output = await covered.run(f"cat {path}")
+        assert output.is_error
+        assert "Permission denied" in str(output.content)
+        assert "sandbox.allowRead" in str(output.content)
+
+
 async def test_what_the_person_allows_can_be_written_and_read(box: Box) -> None:
     opened = box.with_rules(allow_write=(box.outside,), allow_read=(box.home / ".ssh",))
     output = await opened.run(f"echo mine > {box.outside}/file.txt && cat {box.home}/.ssh/id_ed25519")

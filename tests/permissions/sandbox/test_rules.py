@@ -13,7 +13,7 @@ import pytest
 from agentcli.permissions.paths import is_protected
 from agentcli.permissions.sandbox import denied
 from agentcli.permissions.sandbox.denied import DeniedFiles
-from agentcli.permissions.sandbox.explain import Refusals, explain
+from agentcli.permissions.sandbox.explain import Refusals, explain, worth_explaining
 from agentcli.permissions.sandbox.placeholders import Placeholders
 from agentcli.permissions.sandbox.plan import SandboxRules, find_masks
 from agentcli.permissions.sandbox.protected import FILES, FOLDERS, protection, uses_git
@@ -251,6 +251,9 @@ REFUSALS = Refusals(
         ("bash: .git/hooks/pre-commit: Read-only file system", ".git/hooks/pre-commit is protected"),
         ("error: could not write config file .git/config: Device or resource busy", ".git/config is protected"),
         ("bash: line 1: .envrc: Is a directory", ".envrc is protected"),
+        ("/usr/bin/bash: line 1: /opt/x.txt: Read-only file system", "like /opt/x.txt is outside"),
+        ("/bin/sh: 3: cannot create /opt/x.txt: Read-only file system", "like /opt/x.txt is outside"),
+        ("error: .env: can only add regular files, symbolic links or git-directories", "Name the paths to add"),
         ("cat: /home/me/.ssh/id_rsa: Permission denied", "sandbox.allowRead"),
         ("cat: ~/.ssh/id_rsa: Permission denied", "sandbox.allowRead"),
         ("cat: ./.env: Permission denied", "/work/app/.env is kept"),
@@ -281,6 +284,25 @@ def test_a_refusal_is_explained_with_the_way_to_allow_it(output: str, expected: 
 )
 def test_other_failures_are_not_blamed_on_it(output: str) -> None:
     assert explain(output, REFUSALS) is None
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("mkdir: cannot create directory '/opt/d': Read-only file system", True),
+        ("some\nbash: line 1: /opt/x: Read-only file system\nmore", True),
+        ("OSError: [Errno 30] Read-only file system: '/opt/x'", True),
+        ("curl: (6) Could not resolve host: example.org", True),
+        ("socket.gaierror: [Errno -3] Temporary failure in name resolution", True),
+        ("cat: /home/me/.ssh/id_rsa: Permission denied", False),
+        ('src/mount.py:3:    # says "Read-only file system" here', False),
+        ("we could not resolve host names", False),
+        ("", False),
+    ],
+)
+def test_of_a_command_that_ended_well_only_clear_messages_are_explained(output: str, expected: bool) -> None:
+    assert worth_explaining(0, output) is expected
+    assert worth_explaining(1, output)
 
 
 def test_with_network_a_failing_lookup_is_not_its_doing() -> None:
