@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal as signals
 from collections.abc import Callable
 from enum import Enum
+from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.launch import Launch
+from agentcli.core.programs import find_program
 from agentcli.tools.base import ToolContext
 from agentcli.tools.environment import child_environment
 from agentcli.tools.output import CollectedOutput
@@ -157,17 +158,18 @@ class ShellCommand:
 
 
 def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Launch:
-    shell = shutil.which("bash", path=context.environ.get("PATH")) or "/bin/sh"
+    shell = find_program("bash", context.environ.get("PATH"), context.working_dirs) or "/bin/sh"
     # Where a `cd` has led is told at the end, and by a trap for when that is not reached: a command may `exit`, or set
     # a trap of its own. Through /dev/fd because some shells know only descriptors below ten.
     tell = f"pwd -P >/dev/fd/{descriptor}"
     look = ""
     if context.launcher.name in SELF_CONTAINED:
         # In a pid namespace of its own a shell sees, beside itself and the first process, only what it left running.
-        look = f"_agentcli_look() {{ [ $# -le 2 ] || echo {_OTHERS} >/dev/fd/{descriptor}; }}\n"
+        look = f"_agentcli_look() {{ [ $# -le 2 ] || echo {_OTHERS} >/dev/fd/{descriptor}; }}; "
         tell = f"_agentcli_look /proc/[0-9]*; {tell}"
-    script = f'{look}trap "{tell}" EXIT\neval "$1"\nset -- $?\n{tell}\nexit "$1"'
+    # All of it before the command is one line: the shell's messages then count the command's own lines.
+    script = f'{look}trap "{tell}" EXIT; eval "$1"\nset -- $?\n{tell}\nexit "$1"'
     environ = marked(child_environment(context.environ), CALL_VARIABLE, mark)
     if context.shells is not None:
         environ = marked(environ, SESSION_VARIABLE, context.shells.mark)
-    return context.launcher.launch([shell, "-c", script, shell, text], context.cwd, environ)
+    return context.launcher.launch([shell, "-c", script, Path(shell).name, text], context.cwd, environ)

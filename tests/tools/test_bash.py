@@ -56,6 +56,12 @@ async def test_a_syntax_error_is_an_ordinary_failure(tmp_path: Path) -> None:
     assert "syntax error" in text_of(output)
 
 
+@pytest.mark.parametrize(("command", "line"), [("echo x > /proc/no", 1), ("true\n\necho x > /proc/no", 3)])
+async def test_messages_of_the_shell_count_the_lines_of_the_command(command: str, line: int, tmp_path: Path) -> None:
+    output = await run(Bash(), context_in(tmp_path), command=command)
+    assert text_of(output).startswith(f"bash: line {line}: /proc/no: ")
+
+
 async def test_death_by_signal_is_named(tmp_path: Path) -> None:
     output = await run(Bash(), context_in(tmp_path), command="kill -KILL $$")
     assert "SIGKILL" in text_of(output)

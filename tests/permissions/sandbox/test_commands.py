@@ -99,9 +99,9 @@ async def test_git_never_records_what_it_may_not_read_as_empty_or_gone(box: Box,
     (box.project / "notes").write_text("changed")
     covered = box.with_rules(home=home, denied_files=lambda: (box.project / denied,))
     await covered.run(command)
-    for path in ("conf/secret.yml", "home/.npmrc"):
-        assert box.git("show", f"HEAD:{path}") == SECRET
-        assert box.git("show", f":{path}") == SECRET, "nor is it waiting for the next commit"
+    for name in ("conf/secret.yml", "home/.npmrc"):
+        assert box.git("show", f"HEAD:{name}") == SECRET
+        assert box.git("show", f":{name}") == SECRET, "nor is it waiting for the next commit"
 
 
 async def test_git_can_commit_what_is_beside_a_file_that_it_may_not_read(box: Box) -> None:
