@@ -24,4 +24,5 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         return
     scope = "since the session began, your own included" if whole else "by the last prompt"
     head = f"{counted(len(changes), 'file')} changed {scope}:"
-    yield say("\n".join([head, *change_lines(engine, changes), "", plain_text(await engine.diff(whole)).rstrip()]))
+    text = "\n".join([head, *change_lines(engine, changes), "", plain_text(await engine.diff(whole))])
+    yield say(text.rstrip())

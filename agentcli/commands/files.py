@@ -11,6 +11,7 @@ from agentcli.workspace.base import FileChange, UndoReport
 
 _MOST_LISTED = 50
 _SIGNS = {"added": "A", "modified": "M", "deleted": "D"}
+_DONE = {"added": "created", "modified": "changed", "deleted": "deleted"}
 
 
 def short_name(engine: Engine, path: str) -> str:
@@ -24,30 +25,39 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
-def undo_text(engine: Engine, report: UndoReport, verb: str) -> str:
-    """What an undo or redo did, file by file."""
+def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
+    """What an undo or redo did, file by file. Signs say what happened to the files just now."""
     prompt = next((message for message in engine.messages if message.id == report.prompt_id), None)
     about = f" of “{plain_line(prompt.text, 60)}”" if prompt is not None else ""
-    parts = []
-    if report.restored:
-        parts.append(f"{counted(len(report.restored), 'file')} put back")
-    if report.deleted:
-        parts.append(f"{counted(len(report.deleted), 'file')} removed")
-    if report.kept:
-        parts.append(f"{counted(len(report.kept), 'file')} left alone")
-    lines = [f"{verb} the changes{about}: {', '.join(parts) or 'only folders were concerned'}."]
-    lines += [f"  M {short_name(engine, path)}" for path in report.restored]
-    lines += [f"  D {short_name(engine, path)}" for path in report.deleted]
-    lines += [f"  ! {short_name(engine, kept.path)}: left alone, {kept.reason}" for kept in report.kept]
+    recreated = frozenset(report.recreated)
+    alone = [kept for kept in report.kept if kept.kind is None]
+    uncopied = [(kept, _DONE[kept.kind]) for kept in report.kept if kept.kind is not None]
+    groups = [
+        (len(report.restored) - len(recreated), "changed again" if again else "put back"),
+        (len(recreated), "created again" if again else "brought back"),
+        (len(report.deleted), "removed again" if again else "removed"),
+        (len(alone), "left alone"),
+        (len(uncopied), "without a copy left as it is" if len(uncopied) == 1 else "without a copy left as they are"),
+    ]
+    parts = [f"{counted(number, 'file')} {what}" for number, what in groups if number]
+    verb = "Did again" if again else "Undid"
+    # What could not be done comes first: a long list is cut at its end.
+    rows = [f"  ! {short_name(engine, kept.path)}: {done}; {kept.reason}" for kept, done in uncopied]
+    rows += [f"  ! {short_name(engine, kept.path)}: left alone, {kept.reason}" for kept in alone]
+    rows += [f"  {'A' if path in recreated else 'M'} {short_name(engine, path)}" for path in report.restored]
+    rows += [f"  D {short_name(engine, path)}" for path in report.deleted]
+    lines = [f"{verb} the changes{about}: {', '.join(parts) or 'no file had to be changed'}.", *_cut(rows)]
     if report.text:
         lines.append(plain_line(report.text, 500))
-    return "\n".join(_cut(lines))
+    return "\n".join(lines)
 
 
 def change_lines(engine: Engine, changes: Sequence[FileChange]) -> list[str]:
     rows = []
     for change in changes:
         numbers = "binary" if change.added is None else f"+{change.added} −{change.removed or 0}"
+        if change.note:
+            numbers = f"{_DONE[change.kind]}; {change.note}"
         rows.append(f"  {_SIGNS[change.kind]} {short_name(engine, change.path)}  {numbers}")
     return _cut(rows)
 

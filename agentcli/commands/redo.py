@@ -12,4 +12,4 @@ from agentcli.core.events import Event
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
     report = await engine.redo()
-    yield say(undo_text(engine, report, "Did again")) if report.done else fail(report.text)
+    yield say(undo_text(engine, report, again=True)) if report.done else fail(report.text)

@@ -13,7 +13,7 @@ from agentcli.core.events import Event
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
     report = await engine.undo()
     if report.done:
-        yield say(undo_text(engine, report, "Undid"))
+        yield say(undo_text(engine, report, again=False))
         return
     hint = "" if engine.messages else " This is a new session; --continue goes on with the last one in this folder."
     yield fail(f"{report.text}{hint}")

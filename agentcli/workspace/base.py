@@ -19,6 +19,8 @@ class FileChange:
     added: int | None
     """Lines; None for what is not text."""
     removed: int | None
+    note: str = ""
+    """What there is to know of it instead of numbers: half a sentence for people."""
 
 
 @frozen
@@ -27,6 +29,8 @@ class Kept:
 
     path: str
     reason: str
+    kind: ChangeKind | None = None
+    """What the submission did to a file of which no copy was kept: it stays done."""
 
 
 @frozen
@@ -40,6 +44,8 @@ class UndoReport:
     """The message that began the submission."""
     restored: tuple[str, ...] = ()
     """Files with their old content again."""
+    recreated: tuple[str, ...] = ()
+    """Those of `restored` that were not there."""
     deleted: tuple[str, ...] = ()
     """Files that were not there before, and are gone again."""
     kept: tuple[Kept, ...] = ()

@@ -23,6 +23,7 @@ from agentcli.workspace.folders import Folders, Place, Roots, distinct, home_of,
 from agentcli.workspace.journal import Journal, Submission
 from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
 from agentcli.workspace.shadow import Shadow, in_thread
+from agentcli.workspace.uncovered import lost, uncovered_changes, why_uncovered
 from agentcli.workspace.undo import Undoing
 
 T = TypeVar("T")
@@ -41,6 +42,8 @@ class _Open:
     """By folder, the files that calls have named: they are kept even when they are ignored."""
     settled: set[str] = field(default_factory=set)
     """Those of them that the first snapshot is known to have if it can."""
+    uncovered: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """By folder, the files without a copy that were there when it was last looked at."""
     given_up: set[str] = field(default_factory=set)
     """Folders that failed: one long wait in a submission is enough."""
 
@@ -105,6 +108,7 @@ class History:
                 journal.note_missed(record, f"{root} was made meanwhile and is a repository of its own: it stays.")
         if fresh:
             await in_thread(lambda: journal.note_before(record, fresh))
+        await self._tell_lost(opened, snapshots)
         trees = {root: snapshot.tree for root, snapshot in snapshots.items()}
         await in_thread(lambda: journal.note_call(record, call_id, trees))
         self._start_pruning()
@@ -140,6 +144,7 @@ class History:
     async def _end(self, opened: _Open, record: Submission, hurry: bool) -> None:
         journal = await self._journal_read()
         after = await self._take([Path(root) for root in record.before], opened, record, hurry)
+        await self._tell_lost(opened, after)
         for root in after.keys() - record.before.keys():
             journal.note_missed(record, f"{root} was made meanwhile and is a repository of its own: it stays.")
         if record.before.keys() <= after.keys():
@@ -164,15 +169,19 @@ class History:
             return found if isinstance(found, list) else []
 
     async def _changes(self, whole_session: bool) -> list[FileChange]:
-        changes = []
+        changes: list[FileChange] = []
         for shadow, before, after in await self._span(whole_session):
-            for path, one in sorted((await shadow.compare(before.tree, after.tree, numbers=True)).items()):
-                if before.is_foreign(path):
-                    continue
-                kind = "modified" if one.before.exists and one.after.exists else "deleted"
-                if not one.before.exists:
-                    kind = "added"
-                changes.append(FileChange(str(shadow.root / path), kind, one.added, one.removed))  # type: ignore[arg-type]
+            root = shadow.root
+            trees = await shadow.compare(before.tree, after.tree, numbers=True)
+            found = {
+                path: FileChange(str(root / path), one.kind, one.added, one.removed)
+                for path, one in trees.items()
+                if not (before.is_foreign(path) or path in before.uncovered or path in after.uncovered)
+            }
+            for path, kind in (await in_thread(partial(uncovered_changes, root, before, after, trees))).items():
+                note = why_uncovered((before.uncovered.get(path), after.uncovered.get(path)))
+                found[path] = FileChange(str(root / path), kind, None, None, note)
+            changes += [change for _path, change in sorted(found.items())]
         return changes
 
     async def diff(self, whole_session: bool = False) -> str:
@@ -241,6 +250,14 @@ class History:
             await in_thread(partial(journal.note_missed, record, text))
             self._tell(text)
         return taken.snapshots
+
+    async def _tell_lost(self, opened: _Open, now: Roots) -> None:
+        """A file that no copy was kept of and that a call has removed is told when it is seen, not only at an undo."""
+        for root, snapshot in now.items():
+            was = opened.uncovered.get(root, {})
+            opened.uncovered[root] = snapshot.uncovered
+            for path in await in_thread(partial(lost, Path(root), was, snapshot.uncovered)):
+                self._tell(f"{Path(root) / path} was removed and cannot be put back: {why_uncovered((was[path],))}.")
 
     def _tell(self, text: str) -> None:
         if text not in self._told:

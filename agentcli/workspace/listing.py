@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LARGEST_FILE = 5 * 1024 * 1024
+ALWAYS_COPIED = LARGEST_FILE
 _DEEPEST_LOOK = 2_000
 """How many entries of new folders are looked at to tell whether they are empty."""
 
@@ -92,6 +93,11 @@ def folders_among(root: Path, paths: Iterable[str]) -> list[str]:
     return found
 
 
+def stamp_of(status: os.stat_result) -> str:
+    """Changes when the file does."""
+    return f"{status.st_size} {status.st_mtime_ns}"
+
+
 @dataclass(slots=True)
 class Sorted:
     add: list[str] = field(default_factory=list)
@@ -113,7 +119,7 @@ def sort_files(root: Path, new: Sequence[str], changed: Sequence[str], removed: 
             is_file = stat.S_ISREG(status.st_mode)
             keep = is_file or stat.S_ISLNK(status.st_mode)
             if is_file and (status.st_size > LARGEST_FILE or not os.access(root / path, os.R_OK)):
-                result.uncovered[path] = f"{status.st_size} {status.st_mtime_ns}"
+                result.uncovered[path] = stamp_of(status)
                 keep = False
         if keep:
             result.add.append(path)

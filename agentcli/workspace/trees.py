@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from agentcli.workspace.base import ChangeKind
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -25,6 +27,16 @@ class Difference:
     after: Entry
     added: int | None = None
     removed: int | None = None
+
+    def turned(self) -> Difference:
+        """The way back."""
+        return Difference(self.path, self.after, self.before, self.removed, self.added)
+
+    @property
+    def kind(self) -> ChangeKind:
+        if not self.before.exists:
+            return "added"
+        return "modified" if self.after.exists else "deleted"
 
 
 def tree_entries(output: bytes) -> dict[str, Entry]:

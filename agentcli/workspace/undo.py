@@ -6,24 +6,26 @@ is reported and stays. Redo is the same with the two states exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from agentcli.workspace.base import Kept, Snapshot, SnapshotError, UndoReport
 from agentcli.workspace.restore import Plan, Restoring, parents
 from agentcli.workspace.shadow import Shadow, in_thread
-from agentcli.workspace.trees import Entry
+from agentcli.workspace.trees import Difference, Entry
+from agentcli.workspace.uncovered import disk_stamp, uncovered_changes, why_uncovered
 
 _CHANGED = "it was changed since"
 _IGNORED = "it is ignored, so whether it was there before is not known"
-_NO_COPY = "it is too large or unreadable, so no copy was kept"
 
 
 @dataclass(slots=True)
 class Undoing:
     prompt_id: str
     restored: list[str] = field(default_factory=list)
+    recreated: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
 
@@ -43,22 +45,18 @@ class Undoing:
         kept: dict[str, str] = {}
         write: dict[str, Entry] = {}
         remove: list[str] = []
-        for path, one in (await shadow.compare(left.tree, wanted.tree)).items():
-            if before.is_foreign(path):
+        ways = await shadow.compare(left.tree, wanted.tree)
+        for path, one in ways.items():
+            if before.is_foreign(path) or path in left.uncovered or path in wanted.uncovered:
                 continue
-            if path in left.uncovered or path in wanted.uncovered:
-                kept[path] = _NO_COPY
-            elif path in since and (since[path].after == one.after):
+            if path in since and (since[path].after == one.after):
                 continue
-            elif path in since or path in now.uncovered:
+            if path in since or path in now.uncovered:
                 kept[path] = _CHANGED
             elif one.after.exists:
                 write[path] = one.after
             else:
                 remove.append(path)
-        for path, stamp in left.uncovered.items():
-            if path in wanted.uncovered and wanted.uncovered[path] != stamp:
-                kept[path] = _NO_COPY
         restoring = Restoring(shadow.root)
         unsure = await self._unsure(shadow, restoring, write, remove)
         kept |= dict.fromkeys(unsure, _IGNORED)
@@ -68,7 +66,39 @@ class Undoing:
         where = shadow.root
         self.restored += [str(where / path) for path in sorted(write) if path not in restoring.problems]
         self.deleted += [str(where / path) for path in sorted(remove) if path not in restoring.problems]
+        self.recreated += [
+            str(where / path)
+            for path in sorted(write)
+            if path not in restoring.problems and not ways[path].before.exists
+        ]
         self.kept += [Kept(str(where / path), reason) for path, reason in sorted(kept.items())]
+        self.kept += await self._without_copy(shadow, left, wanted, before, ways, since)
+
+    async def _without_copy(
+        self, shadow: Shadow, left: Snapshot, wanted: Snapshot, before: Snapshot, ways: Mapping[str, Difference],
+        since: Mapping[str, Difference],
+    ) -> list[Kept]:  # fmt: skip
+        """What the submission did and nobody can take back, but for what is already as it is wanted."""
+        root = shadow.root
+
+        def found() -> list[Kept]:
+            back = before is wanted
+            done = {path: way.turned() for path, way in ways.items()} if back else ways
+            kept = []
+            for path, kind in uncovered_changes(root, before, left if back else wanted, done).items():
+                way = ways.get(path)
+                if path in wanted.uncovered:
+                    as_wanted = disk_stamp(root / path) == wanted.uncovered[path]
+                elif way is not None and way.after.exists:
+                    as_wanted = path in since and since[path].after == way.after
+                else:
+                    as_wanted = not os.path.lexists(root / path)
+                if not as_wanted:
+                    reason = why_uncovered((left.uncovered.get(path), wanted.uncovered.get(path)))
+                    kept.append(Kept(str(root / path), reason, kind))
+            return kept
+
+        return await in_thread(found)
 
     async def _unsure(
         self, shadow: Shadow, restoring: Restoring, write: dict[str, Entry], remove: list[str]
@@ -106,6 +136,7 @@ class Undoing:
             text=" ".join(missed),
             prompt_id=self.prompt_id,
             restored=tuple(self.restored),
+            recreated=tuple(self.recreated),
             deleted=tuple(self.deleted),
             kept=tuple(self.kept),
         )

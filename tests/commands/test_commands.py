@@ -14,6 +14,7 @@ from agentcli.commands.run import parse, run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
+from agentcli.workspace import listing
 from tests.support.fakes import collect, only, result_of
 from tests.support.scripts import call, provider_on, reply, transport_for
 
@@ -74,11 +75,44 @@ async def test_undo_redo_and_diff_tell_what_happened_to_which_file(tmp_path: Pat
         assert "The user undid" in engine.messages[-1].text, "the model learns of it with the next prompt"
         assert await refused(engine, "/undo") == "There is nothing more to undo in this session."
         assert await said(engine, "/diff") == "There are no changes of a prompt to show."
-        assert (await said(engine, "/redo")).startswith("Did again the changes of “make two files”: 2 files put back.")
+        assert (await said(engine, "/redo")).startswith(
+            "Did again the changes of “make two files”: 2 files created again.\n  A a.txt\n  A b.bin"
+        )
         (tmp_path / "project" / "a.txt").write_text("mine\n")
         assert "! a.txt: left alone, it was changed since" in await said(engine, "/undo")
         assert "your own included" in await said(engine, "/diff all")
         assert not result_of(await collect(engine.submit("go on"))).is_error
+
+
+async def test_undo_and_redo_sign_each_file_with_what_just_happened_to_it(tmp_path: Path) -> None:
+    bash = call("Bash", command="rm gone.txt; echo 2 > kept.txt; echo 3 > new.txt")
+    async with engine_on(tmp_path, reply(bash), "Done.") as engine:
+        (tmp_path / "project" / "gone.txt").write_text("1")
+        (tmp_path / "project" / "kept.txt").write_text("1")
+        await collect(engine.submit("tidy"))
+        assert await said(engine, "/undo") == (
+            "Undid the changes of “tidy”: 1 file put back, 1 file brought back, 1 file removed.\n"
+            "  A gone.txt\n  M kept.txt\n  D new.txt"
+        )
+        assert await said(engine, "/redo") == (
+            "Did again the changes of “tidy”: 1 file changed again, 1 file created again, 1 file removed again.\n"
+            "  M kept.txt\n  A new.txt\n  D gone.txt"
+        )
+
+
+async def test_a_file_without_a_copy_is_named_by_diff_and_undo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "LARGEST_FILE", 100)
+    monkeypatch.setattr(listing, "ALWAYS_COPIED", 100)
+    async with engine_on(tmp_path, reply(call("Bash", command="rm mid.bin")), "Done.") as engine:
+        (tmp_path / "project" / "mid.bin").write_bytes(b"l" * 200)
+        await collect(engine.submit("tidy"))
+        assert await said(engine, "/diff") == (
+            "1 file changed by the last prompt:\n  D mid.bin  deleted; too large, no copy kept"
+        )
+        assert await said(engine, "/undo") == (
+            "Undid the changes of “tidy”: 1 file without a copy left as it is.\n"
+            "  ! mid.bin: deleted; too large, no copy kept"
+        )
 
 
 async def test_effort_shows_what_is_in_force_and_takes_the_nearest_level(tmp_path: Path) -> None:

@@ -204,10 +204,15 @@ async def test_several_working_directories_and_repositories_inside_them_are_put_
     assert (state_of(project), state_of(other)) == before
 
 
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "LARGEST_FILE", 100)
+    monkeypatch.setattr(listing, "ALWAYS_COPIED", 100)
+
+
 async def test_a_file_too_large_to_copy_is_reported_and_stays(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "LARGEST_FILE", 100)
+    small_limits(monkeypatch)
     (project / "was_large").write_bytes(b"l" * 200)
     (project / "stays_large").write_bytes(b"l" * 200)
     async with working(tmp_path / "state", project) as work:
@@ -221,6 +226,73 @@ async def test_a_file_too_large_to_copy_is_reported_and_stays(
     assert {Path(kept.path).name for kept in report.kept} == {"was_large", "stays_large", "crlf.txt"}
     assert (project / "was_large").read_bytes() == b"small"
     assert (project / "crlf.txt").read_bytes() == b"n" * 400
+
+
+async def test_files_without_a_copy_that_were_deleted_or_created_are_told(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_limits(monkeypatch)
+    (project / "gone.bin").write_bytes(b"l" * 200)
+    (project / "grown.bin").write_bytes(b"l" * 200)
+    (project / "same.bin").write_bytes(b"l" * 200)
+    (project / "moved.bin").write_bytes(b"o" * 300)
+    expected = {"gone.bin": "deleted", "made.bin": "added", "grown.bin": "modified", "crlf.txt": "modified"}
+    expected |= {"moved.bin": "deleted", "there.bin": "added"}
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "gone.bin").unlink()
+            await work.before()
+            assert work.history.take_notice() == (
+                f"{project / 'gone.bin'} was removed and cannot be put back: too large, no copy kept."
+            )
+            (project / "made.bin").write_bytes(b"m" * 200)
+            (project / "grown.bin").write_bytes(b"m" * 400)
+            (project / "crlf.txt").write_bytes(b"n" * 400)
+            (project / "moved.bin").rename(project / "there.bin")
+        assert work.history.take_notice() is None, "what was moved is not lost"
+        changes = await work.history.changes()
+        assert {Path(one.path).name: one.kind for one in changes} == expected
+        assert {(one.added, one.note) for one in changes} == {(None, "too large, no copy kept")}
+        report = await work.history.undo()
+        assert {Path(one.path).name: one.kind for one in report.kept} == expected
+        again = await work.history.redo()
+        assert (again.done, again.kept) == (True, ()), "all of it is as it was done"
+        (project / "gone.bin").write_bytes(b"mine")
+        (project / "made.bin").unlink()
+        await work.history.undo()
+        report = await work.history.redo()
+        assert {Path(one.path).name: one.kind for one in report.kept} == {"gone.bin": "modified", "made.bin": "added"}
+        assert (project / "gone.bin").read_bytes() == b"mine"
+
+
+async def test_a_file_without_a_copy_that_became_ignored_is_not_called_deleted(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_limits(monkeypatch)
+    (project / "large.bin").write_bytes(b"l" * 200)
+    (project / "changed.bin").write_bytes(b"l" * 200)
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / ".gitignore").write_text("*.bin\n")
+            (project / "changed.bin").write_bytes(b"l" * 50)
+        assert work.history.take_notice() is None
+        changes = await work.history.changes()
+        assert [(Path(one.path).name, one.kind) for one in changes if one.note] == [("changed.bin", "modified")]
+        assert [Path(one.path).name for one in (await work.history.undo()).kept] == ["changed.bin"]
+
+
+async def test_files_that_come_back_are_told_apart_from_those_that_change_back(project: Path, tmp_path: Path) -> None:
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "crlf.txt").unlink()
+            (project / "script.sh").write_text("2")
+            (project / "new.txt").write_text("2")
+        report = await work.history.undo()
+        assert report.restored == (str(project / "crlf.txt"), str(project / "script.sh"))
+        assert report.recreated == (str(project / "crlf.txt"),)
+        report = await work.history.redo()
+        assert report.restored == (str(project / "new.txt"), str(project / "script.sh"))
+        assert report.recreated == (str(project / "new.txt"),)
 
 
 async def test_a_folder_with_too_many_files_is_told_once_and_work_goes_on(
