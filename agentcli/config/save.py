@@ -6,6 +6,7 @@ The file is edited only when it can be read without doubt; a broken one is never
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 from agentcli.config.atomic import replace_file
 from agentcli.config.files import read_document
 from agentcli.config.paths import PROJECT_FOLDER
-from agentcli.config.trust import TrustStore
+from agentcli.config.trust import TrustStore, trust_root
 from agentcli.core.errors import AgentError
 
 _INDENT = re.compile(r"^\{\s*?\n([ \t]+)\"", re.MULTILINE)
@@ -38,6 +39,8 @@ class RuleKeeper:
         path = self.paths.get(where)
         if path is None:
             raise AgentError(f"There is no {where} settings file to keep a rule in.")
+        if where != "user":
+            self._refuse_what_leads_outside(path)
         before = self.trust.state(self.cwd)
         try:
             _make_folder(path.parent)
@@ -47,6 +50,18 @@ class RuleKeeper:
         if before.trusted:
             self.trust.trust(self.trust.state(self.cwd))
         return str(path)
+
+    def _refuse_what_leads_outside(self, path: Path) -> None:
+        """A repository may come with a `.agentcli` that is a link to the user's own settings: an answer for this
+        project would hold in all of them."""
+        root = trust_root(self.cwd)
+        real = Path(os.path.realpath(path))
+        user = self.paths.get("user")
+        if not real.is_relative_to(root) or (user is not None and real == Path(os.path.realpath(user))):
+            raise AgentError(
+                f"The rule was not saved: {path} is a link that leads to {real}. Remove the link, or keep the rule in "
+                "the user settings."
+            )
 
 
 def add_rules(path: Path, behavior: str, rules: Sequence[str]) -> None:

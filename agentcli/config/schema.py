@@ -12,7 +12,7 @@ from typing import Any, Literal
 from agentcli.core.frozen import frozen
 
 Kind = Literal["text", "integer", "number", "boolean", "texts", "object", "text map"]
-Repository = Literal["yes", "no", "stricter"]
+Repository = Literal["yes", "no", "stricter", "inside"]
 
 PERMISSION_MODES = ("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions")
 """From the strictest to the freest."""
@@ -33,7 +33,8 @@ class Key:
     merge: bool = False
     """Lists add up, strongest layer first; objects combine key by key. False: the strongest layer alone counts."""
     repository: Repository = "yes"
-    """`stricter`: only a value that allows no more than the user's own setting, or the default, does."""
+    """`stricter`: only a value that allows no more than the user's own setting, or the default, does.
+    `inside`: only paths that lie in the repository itself."""
     environment: tuple[str, ...] = ()
     """Variables that set it, the first that is there wins."""
     aliases: tuple[str, ...] = ()
@@ -217,6 +218,7 @@ KEYS: tuple[Key, ...] = (
         "Folders to work in besides the one agentcli was started in.",
         default=(),
         merge=True,
+        repository="inside",
     ),
     Key(
         "sandbox.mode",

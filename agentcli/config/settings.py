@@ -9,6 +9,7 @@ might forbid something cannot be used, `rights_uncertain` says so, and whoever d
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
@@ -18,6 +19,7 @@ from typing import Any
 from agentcli.config.files import Document, Problem, parse_document, read_document
 from agentcli.config.paths import Paths, project_folder
 from agentcli.config.schema import BY_NAME, HOLD_WITHOUT_TRUST, KEYS, SECTIONS, Key
+from agentcli.config.trust import trust_root
 from agentcli.config.values import Unfit, fit, fit_text
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
@@ -170,6 +172,7 @@ def load_settings(request: SettingsRequest) -> Settings:
     if "user" in wanted and request.paths.user_settings is not None:
         reading.take_file(Layer.USER, request.paths.user_settings)
     reading.drop_what_a_repository_may_not_raise()
+    reading.drop_what_lies_outside_of_a_repository(request.cwd)
     return Settings(reading.given, reading.problems, rights_uncertain=reading.rights_uncertain)
 
 
@@ -295,9 +298,31 @@ class _Reading:
                         f"It stays {base!r}.",
                     )
 
+    def drop_what_lies_outside_of_a_repository(self, cwd: Path) -> None:
+        """Judged by where a path really leads: a link in the repository may go anywhere."""
+        root = trust_root(cwd)
+        for number, item in enumerate(self.given):
+            if item.key.repository != "inside" or not item.source.layer.in_repository:
+                continue
+            outside = [text for text in item.value if not _leads_into(cwd / text, root)]
+            if outside:
+                self.given[number] = replace(item, value=tuple(text for text in item.value if text not in outside))
+                self._say(
+                    item.source,
+                    f"of {item.key.name!r} {', '.join(map(repr, outside))} is ignored, because a project's own files "
+                    f"can only name what lies in {root}. Put it into the user settings, or use --add-dir.",
+                )
+
     def _say(self, source: Source, text: str, *, note: bool = False) -> None:
         path = source.label if source.layer is not Layer.FLAGS else ""
         self.problems.append(Problem(f"{source.label}: {text}", path, level="note" if note else "warning"))
+
+
+def _leads_into(path: Path, root: Path) -> bool:
+    try:
+        return Path(os.path.realpath(path)).is_relative_to(root)
+    except ValueError:  # a null character
+        return False
 
 
 def _flag_document(text: str, cwd: Path) -> tuple[Document, str]:

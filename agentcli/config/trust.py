@@ -82,22 +82,28 @@ def parts_of(cwd: Path) -> tuple[Part, ...]:
     paths = [project_folder(cwd.resolve()) / name for name in _FILES]
     paths.append(root / ".mcp.json")
     for name in _FOLDERS:
-        paths += _files_below(root / name)
+        paths += _files_below(root / name, root)
     found = (_part(path, root) for path in paths)
     return tuple(part for part in found if part is not None)
 
 
-def _files_below(folder: Path) -> list[Path]:
-    """The files of a folder in a fixed order; links to folders are not followed. A folder with too many to look at
-    stands for itself, and as it is no file it cannot be trusted."""
-    found = sorted(Path(top) / name for top, _folders, names in os.walk(folder) for name in names)
-    return found if len(found) <= _MOST_FILES else [folder]
+def _files_below(folder: Path, root: Path) -> list[Path]:
+    """The files of a folder in a fixed order. What is not looked into stands for itself, and as it is no file it
+    cannot be trusted: a link to a folder, a folder that lies elsewhere, one with too many files."""
+    if not Path(os.path.realpath(folder)).is_relative_to(root):
+        return [folder]
+    found = []
+    for top, folders, names in os.walk(folder):
+        found += [Path(top, name) for name in names]
+        found += [path for name in folders if (path := Path(top, name)).is_symlink()]
+    return sorted(found) if len(found) <= _MOST_FILES else [folder]
 
 
 def _part(path: Path, root: Path) -> Part | None:
     name = os.path.relpath(path, root)
     try:
-        inside = path.resolve().is_relative_to(root)
+        # Not `Path.resolve`, which raises for links in a circle what is no OSError.
+        inside = Path(os.path.realpath(path)).is_relative_to(root)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None

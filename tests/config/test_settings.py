@@ -393,6 +393,37 @@ def test_project_settings_are_found_up_to_the_root_of_the_repository_and_not_abo
     assert project_folder(inner) == inner / ".agentcli"
 
 
+@pytest.mark.parametrize("layer", ["project", "local"])
+@pytest.mark.parametrize("git", [True, False])
+def test_a_project_names_only_folders_of_its_own_to_work_in(world: World, layer: str, git: bool) -> None:
+    if git:
+        (world.project / ".git").mkdir()
+    (world.project / "lib").mkdir()
+    (world.project / "out").symlink_to("/")
+    outside = ["/", "..", "lib/../..", "out", "out/etc", str(world.project.parent), "a\0b"]
+    inside = ["lib", str(world.project / "lib"), "not there yet"]
+    path = world.write(layer, {"permissions": {"additionalDirectories": [*outside, *inside]}})
+    found = world.load()
+    assert found.texts("permissions.additionalDirectories") == tuple(inside)
+    (problem,) = texts(found)
+    assert problem.startswith(f"{path}: of 'permissions.additionalDirectories' '/', '..', ")
+    assert "user settings" in problem
+
+
+def test_a_package_may_name_its_neighbour_in_the_same_repository(world: World) -> None:
+    (world.project.parent / ".git").mkdir()
+    world.write("project", {"permissions": {"additionalDirectories": ["../neighbour", "/"]}})
+    assert world.load().texts("permissions.additionalDirectories") == ("../neighbour",)
+
+
+def test_a_person_names_any_folder_to_work_in(world: World) -> None:
+    for layer in ("user", "managed"):
+        world.write(layer, {"permissions": {"additionalDirectories": [f"/{layer}"]}})
+    found = world.load(flag_text='{"permissions": {"additionalDirectories": ["/flag"]}}')
+    assert set(found.texts("permissions.additionalDirectories")) == {"/user", "/managed", "/flag"}
+    assert texts(found) == []
+
+
 def test_importing_the_settings_stays_light() -> None:
     code = "import sys; import agentcli.config.settings; print('\\n'.join(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -128,6 +128,36 @@ def test_what_is_no_plain_file_of_the_folder_is_never_trusted(
     assert [part.digest for part in store.state(repository).parts] == [UNREADABLE]
 
 
+@pytest.mark.parametrize("name", ["skills/linked", "skills/deep/linked", "skills", "hooks", "commands"])
+def test_a_linked_folder_is_never_trusted(store: TrustStore, repository: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "outside").mkdir()
+    link = repository / ".agentcli" / name
+    link.parent.mkdir(exist_ok=True, parents=True)
+    link.symlink_to(tmp_path / "outside")
+    assert not trusted(store, repository)
+    assert store.state(repository).changed == (f".agentcli/{name}",)
+
+
+def test_a_folder_of_skills_that_lies_elsewhere_in_the_repository_is_looked_into(
+    store: TrustStore, repository: Path
+) -> None:
+    skills = repository / ".agents" / "skills"
+    skills.mkdir(parents=True)
+    (skills / "SKILL.md").write_text("x")
+    (repository / ".claude").mkdir()
+    (repository / ".claude" / "skills").symlink_to("../.agents/skills")
+    assert trusted(store, repository)
+    (skills / "SKILL.md").write_text("y")
+    assert store.state(repository).changed == (".claude/skills/SKILL.md", ".agents/skills/SKILL.md")
+
+
+def test_links_in_a_circle_are_never_trusted(store: TrustStore, repository: Path) -> None:
+    settings = repository / ".agentcli" / "settings.json"
+    settings.unlink()
+    settings.symlink_to("settings.json")
+    assert not trusted(store, repository)
+
+
 def test_home_and_the_root_of_all_are_not_trusted_for_good(store: TrustStore, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -200,6 +230,40 @@ def test_an_answer_keeps_the_trust_that_was_there(store: TrustStore, repository:
     assert json.loads(Path(where).read_text())["permissions"]["allow"] == ["Edit", "Write"]
     with pytest.raises(AgentError):
         keeper.save(["Edit"], "user")
+
+
+@pytest.mark.parametrize("trick", ["folder", "file", "folder not there yet", "file not there yet"])
+def test_an_answer_for_a_project_is_not_kept_outside_of_it(
+    store: TrustStore, repository: Path, tmp_path: Path, trick: str
+) -> None:
+    outside = tmp_path / "config"
+    folder, name = repository / ".agentcli", "settings.local.json"
+    if "not there" not in trick:
+        outside.mkdir()
+        (outside / name).write_text("{}")
+    if trick.startswith("folder"):
+        (folder / "settings.json").unlink()
+        folder.rmdir()
+        folder.symlink_to(outside)
+    else:
+        (folder / name).symlink_to(outside / name)
+    before = [path.read_text() for path in outside.glob("*")]
+    keeper = RuleKeeper({"local": folder / name, "user": tmp_path / "user.json"}, store, repository)
+    with pytest.raises(AgentError, match="is a link that leads to"):
+        keeper.save(["Edit"], "local")
+    assert [path.read_text() for path in outside.glob("*")] == before
+    assert keeper.save(["Edit"], "user") == str(tmp_path / "user.json")
+
+
+def test_an_answer_for_a_project_is_not_kept_for_all_when_home_is_a_repository(
+    store: TrustStore, repository: Path
+) -> None:
+    user = repository / ".config" / "settings.json"
+    user.parent.mkdir()
+    (repository / ".agentcli" / "settings.local.json").symlink_to(user)
+    keeper = RuleKeeper({"local": repository / ".agentcli" / "settings.local.json", "user": user}, store, repository)
+    with pytest.raises(AgentError, match="is a link"):
+        keeper.save(["Edit"], "local")
 
 
 def test_a_new_folder_keeps_the_persons_own_file_out_of_commits(store: TrustStore, tmp_path: Path) -> None:
