@@ -17,11 +17,12 @@ from agentcli.permissions.paths import expanded_pattern, is_below, real_path
 from agentcli.permissions.readonly import objection, reads_unnamed_files
 from agentcli.permissions.shell import NotPlain, SimpleCommand, plain_commands
 from agentcli.permissions.shelltable import STEERED_BY
-from agentcli.permissions.wrappers import harmless_assignment, unwrapped
+from agentcli.permissions.wrappers import WRAPPERS, harmless_assignment, unwrapped
 
 _MOST_WORDS = 400
 """A command with more words than this is asked about rather than having every word looked up on disk."""
 _MOST_FOLDERS = 8
+_MOST_PACKAGE_BYTES = 200_000
 
 _CHANGES_FOLDER = frozenset(
     {
@@ -102,6 +103,8 @@ class Place:
     hides: Callable[[str], bool] | None = None
     """Whether a rule is about reading this file; None when there is no such rule."""
     resolve: Callable[[str], str] = real_path
+    search_path: str = ""
+    """Where the shell looks for programs: PATH. Empty: not looked at."""
 
     @classmethod
     def of(
@@ -111,9 +114,10 @@ class Place:
         readable: tuple[Path, ...] = (),
         hides: Callable[[str], bool] | None = None,
         resolve: Callable[[str], str] = real_path,
+        search_path: str = "",
     ) -> Place:
         inside, beside = (tuple(resolve(str(folder)) for folder in folders) for folders in (working_dirs, readable))
-        return cls(str(cwd), inside, beside, hides, resolve)
+        return cls(str(cwd), inside, beside, hides, resolve, search_path)
 
     def holds(self, path: str) -> bool:
         """Whether a path leads into the working directories."""
@@ -195,6 +199,10 @@ class _Course:
         start, folders = wrapped.start, self._certain
         inner = command.words[start:]
         reason = self._assignment_objection(command)
+        if reason is None:
+            programs = (word for word in (*command.words[:start], inner[0]) if word in WRAPPERS or word == inner[0])
+            found = (own_program(word, self._place) for word in dict.fromkeys(programs))
+            reason = next((clause for clause in found if clause is not None), None)
         if inner[0] == "cd":
             reason = self._move(command, inner, of_the_shell=set(command.words[:start]) <= _IN_THE_SHELL) or reason
         elif inner[0] in _CHANGES_FOLDER:
@@ -236,6 +244,24 @@ class _Course:
 
 # --------------------------------------------------------------------------------------------- one part in its folders
 
+_BUILT_IN = frozenset(
+    "cd echo printf test [ true false : pwd type command builtin exit time".split()  # noqa: SIM905
+)
+
+
+def own_program(name: str, place: Place) -> str | None:
+    """An objection if the files of a working directory, which anybody may have written, choose what `name` runs."""
+    if name in _BUILT_IN or "/" in name or not place.search_path:
+        return None
+    for entry in place.search_path.split(os.pathsep):
+        if not entry.startswith("/"):
+            return f"PATH has the entry {entry or '.'}, so that it is not known which {name} is run"
+        path = os.path.join(entry, name)  # noqa: PTH118
+        if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113
+            inside = place.holds(entry) or place.holds(path)
+            return f"{path}, which would be run, is among the files of a working directory" if inside else None
+    return None
+
 
 def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple[str, ...], place: Place) -> str | None:
     """Read-only by its words, and every file it names is one that could be read without asking."""
@@ -254,6 +280,8 @@ def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple
         return "it may show files that a rule is about"
     if not _takes_patterns(words, globs):
         return "of the pattern, which may become any number of words"
+    if words[0] == "diff" and (globs or any(_names_folder(word, folder) for word in words[1:] for folder in folders)):
+        return "diff of folders follows links and shows files that are not named"
     for folder in folders:
         reason = _folder_objection(words, folder, place)
         for index, word in enumerate(words[1:], 1):
@@ -263,6 +291,14 @@ def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple
         if reason is not None:
             return reason
     return None
+
+
+def _names_folder(word: str, folder: str) -> bool:
+    value = word.partition("=")[2] if word.startswith("-") else word
+    try:
+        return bool(value) and os.path.isdir(os.path.join(folder, value))  # noqa: PTH112, PTH118
+    except ValueError:
+        return False
 
 
 def _word_objection(word: str, folder: str, place: Place) -> str | None:
@@ -304,13 +340,35 @@ def _folder_objection(words: tuple[str, ...], folder: str, place: Place) -> str 
         for name in steering:
             if (ancestor / name).exists() and is_below(str(ancestor), place.working_dirs):
                 return f"{name} chooses which {words[0]} is run"
+        if words[0] in ("node", "npm", "npx") and _pins_node(ancestor) and is_below(str(ancestor), place.working_dirs):
+            return f"package.json chooses which {words[0]} is run"
         if words[0] == "git":
-            if (ancestor / ".git").exists():
-                return None
             # A repository without a folder of its own for it can be made of ordinary files, settings that run included.
-            if (ancestor / "HEAD").exists() and (ancestor / "objects").is_dir():
+            if _like_a_repository(str(ancestor)):
                 return f"{ancestor} is a bare repository, whose settings may run programs"
+            # git goes on upwards from a .git that is no repository.
+            if (ancestor / ".git").is_file() or os.path.lexists(ancestor / ".git" / "HEAD"):
+                return None
     return None
+
+
+def _pins_node(folder: Path) -> bool:
+    """volta takes its choice from the file that every project has, so its name alone says nothing."""
+    try:
+        with (folder / "package.json").open("rb") as file:
+            text = file.read(_MOST_PACKAGE_BYTES + 1)
+    except OSError:
+        return False
+    return b'"volta"' in text or b"\\u" in text or len(text) > _MOST_PACKAGE_BYTES
+
+
+def _like_a_repository(folder: str) -> bool:
+    """By names alone: git takes a HEAD that leads nowhere, and looks elsewhere for the rest if a file says so."""
+    head, common, objects, references = (
+        os.path.lexists(os.path.join(folder, name))  # noqa: PTH118
+        for name in ("HEAD", "commondir", "objects", "refs")
+    )
+    return head or common or (objects and references)
 
 
 def _xargs_objection(words: tuple[str, ...], producer: Part | None, null_separated: bool, place: Place) -> str | None:
@@ -323,14 +381,24 @@ def _xargs_objection(words: tuple[str, ...], producer: Part | None, null_separat
     if not null_separated or place.hides is not None:
         return names
     made = producer.inner
-    # The names of find begin with a folder that it was given, so none of them is a flag.
-    by_find = made[0] == "find" and "-print0" in made
-    if by_find and program in _READS_LISTS:
+    if made[0] != "find" or producer.command.globs or not _prints_plain_names(made[1:]):
+        return names
+    if program in _READS_LISTS:
         return None
-    by_rg = made[0] == "rg" and any(word in made for word in ("--null", "-0", "-l0", "-0l"))
-    plain_files = by_rg or (by_find and _follows(made, "-type", "f"))
+    plain_files = ("-type", "f") in pairwise(made)
     return None if plain_files and program in _SHOWS_CONTENT else names
 
 
-def _follows(words: tuple[str, ...], first: str, second: str) -> bool:
-    return (first, second) in pairwise(words) and not {"-o", "-or", "!", "-not"} & set(words)
+_FIND_FILTERS = frozenset(
+    "-type -name -iname -path -ipath -maxdepth -mindepth -size -mtime -mmin -newer -regex -iregex".split()  # noqa: SIM905
+)
+
+
+def _prints_plain_names(arguments: tuple[str, ...]) -> bool:
+    """Roots, then filters with their values, then `-print0` once: the names begin with a root, so none is a flag."""
+    position = 0
+    while position < len(arguments) and arguments[position][:1] not in ("-", "!", "(", ",", ")"):
+        position += 1
+    while position + 1 < len(arguments) and arguments[position] in _FIND_FILTERS:
+        position += 2
+    return arguments[position:] == ("-print0",)

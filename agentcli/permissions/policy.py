@@ -40,6 +40,8 @@ class Policy:
     home: Path | None = None
     readable: tuple[Path, ...] = ()
     """Folders beside the working directories that may be read without asking, such as the session's stored results."""
+    search_path: str | None = None
+    """Where commands look for programs; None: where this process does."""
 
     def with_mode(self, mode: PermissionMode) -> Policy:
         return replace(self, mode=mode)
@@ -313,7 +315,9 @@ class Policy:
         def hides(path: str) -> bool:
             return any(call.restricted_by(rule, path) for rule in hiding)
 
-        place = Place.of(call.cwd, call.working_dirs, self.readable, hides if hiding else None, call.resolve)
+        search_path = os.environ.get("PATH", "") if self.search_path is None else self.search_path
+        hidden = hides if hiding else None
+        place = Place.of(call.cwd, call.working_dirs, self.readable, hidden, call.resolve, search_path)
         parts = analyse(command, place)
         if isinstance(parts, NotPlain):
             return [PartVerdict(command, str(parts), allowed=False)]

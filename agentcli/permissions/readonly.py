@@ -138,9 +138,30 @@ def _git(arguments: Words) -> str | None:
         flags = GIT_COMMANDS.get(name)
         if flags is not None:
             rest = arguments[len(name.split(" ")) :]
+            if flags.unless_listing:
+                rest = _with_values_attached(rest)
+                for position, word in enumerate(rest, 1):
+                    # It would swallow the word after it, and be that the --list without which a name is made.
+                    if (
+                        word + "=" in flags.long
+                        and (word not in flags.long or position < len(rest))
+                        and (word not in ("--color", "--column"))
+                    ):
+                        return f"the value of `{word}` of git {name} is not attached to it with ="
             listing = flags.unless_listing and ("--list" in rest or "-l" in rest)
             return _refused(f"git {name}", flags.for_listing() if listing else flags, rest)
     return f"git {arguments[0]} is not known to only read"
+
+
+def _with_values_attached(words: Words) -> Words:
+    """`--merged main` as `--merged=main`."""
+    found: list[str] = []
+    for word in words:
+        if found and found[-1] in ("--merged", "--no-merged") and not word.startswith("-"):
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return tuple(found)
 
 
 def _sed(arguments: Words) -> str | None:
@@ -221,6 +242,30 @@ def _test(arguments: Words) -> str | None:
     return None
 
 
+_PS_COLUMN = r"(?:pid|ppid|user|cmd|comm|args|stat|etime|time|rss|vsz|%cpu|%mem|tty|start|nice)"
+_PS_VALUES = {"o": rf"{_PS_COLUMN}(?:,{_PS_COLUMN})*", "p": r"\d+(?:,\d+)*", "C": r"[\w.-]+", "u": r"\w+", "U": r"\w+"}
+_PS_WORD = re.compile(r"aux|ax|axu|auxw{1,2}|\d+(?:,\d+)*|--no-headers|--forest|--(?:sort=[-+%\w,]+|p?pid=[\d,]+)")
+
+
+def _ps(arguments: Words) -> str | None:
+    """Letters without a dash and columns that are not known may show the environment of processes."""
+    position = 0
+    while position < len(arguments):
+        argument = arguments[position]
+        position += 1
+        if _PS_WORD.fullmatch(argument):
+            continue
+        found = re.fullmatch(r"-([eAfFlwjHT]*)([opCuU]?)(.*)", argument)
+        if found is None or len(argument) < 2 or (found[3] and not found[2]):
+            return f"ps with {argument} is not known to only read"
+        if found[2]:
+            value = found[3] or "".join(arguments[position : position + 1])
+            position += not found[3]
+            if not re.fullmatch(_PS_VALUES[found[2]], value):
+                return f"ps with -{found[2]} {value} is not known to only read"
+    return None
+
+
 def _printf(arguments: Words) -> str | None:
     if arguments and arguments[0].startswith("-"):
         return _flag_objection("printf", arguments[0])
@@ -268,6 +313,7 @@ _SPECIAL: Mapping[str, Callable[[Words], str | None]] = {
     # Whatever it is given, it prints.
     "echo": lambda _arguments: None,
     "printf": _printf,
+    "ps": _ps,
     "test": _test,
     "[": _test,
     "xxd": _xxd,

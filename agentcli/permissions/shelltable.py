@@ -92,9 +92,6 @@ PROGRAMS: Mapping[str, Flags] = {
     "lsblk": _flags("afJlp", "o", "all fs json list output="),
     "free": _flags("bkmghtw", long="bytes kibi mebi gibi human total wide", most=0),
     "who": _flags("abHqu", most=0),
-    # Letters without a dash may show the environment of processes.
-    "ps": Flags("eAfFlwjHTo", "pCuU", frozenset({"--sort=", "--no-headers", "--forest", "--ppid=", "--pid="}),
-                positional=r"aux|ax|axu|auxw{1,2}|[\d,]+|(?:pid|ppid|user|cmd|comm|args|stat|etime|time|rss|vsz|%cpu|%mem|tty|start|nice|,)+"),
     "pgrep": _flags("afilnoxvc", "uPt", "full list-name list-full exact newest oldest count ignore-case"),
     "lsof": _flags("nPtl", "ipu", most=2),
     "bc": _flags("lqs", long="mathlib quiet"),
@@ -220,15 +217,21 @@ SUB_COMMANDS: Mapping[str, Mapping[str, Flags]] = {
 }  # fmt: skip
 """Programs whose first word decides. `pip list --outdated` and others that use the network are not here."""
 
+_ANY_VERSION = (
+    *(".tool-versions", "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", "mise/config.toml"),
+    *(".mise/config.toml", ".config/mise.toml", ".config/mise/config.toml", ".config/mise/conf.d"),
+)
+_NODE_VERSION = (*_ANY_VERSION, ".node-version", ".nvmrc", ".npmrc", "volta.json")
+_PYTHON_VERSION = (*_ANY_VERSION, ".python-version")
+
 STEERED_BY: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(
-        ("cargo", "rustc", "rustup"), ("rust-toolchain", "rust-toolchain.toml", ".tool-versions", "mise.toml")
-    ),
-    **dict.fromkeys(("go",), ("go.work", ".tool-versions", "mise.toml")),
-    **dict.fromkeys(
-        ("python", "python3", "pip", "node", "npm", "npx", "ruby", "java"),
-        (".tool-versions", "mise.toml", ".mise.toml"),
-    ),
+    **dict.fromkeys(("cargo", "rustc", "rustup"), (*_ANY_VERSION, "rust-toolchain", "rust-toolchain.toml")),
+    "go": (*_ANY_VERSION, "go.work", "go.mod", ".go-version"),
+    **dict.fromkeys(("python", "python3", "pip"), _PYTHON_VERSION),
+    "uv": _ANY_VERSION,
+    **dict.fromkeys(("node", "npm", "npx"), _NODE_VERSION),
+    "ruby": (*_ANY_VERSION, ".ruby-version"),
+    "java": (*_ANY_VERSION, ".java-version", ".sdkmanrc"),
 }
 """Files of a repository that choose which program really runs under this name: with one of them nothing is proven."""
 

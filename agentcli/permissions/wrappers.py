@@ -19,6 +19,23 @@ _HARMLESS_NAMES = re.compile(
 _HARMLESS_VALUE = re.compile(r"[A-Za-z0-9_.,@+-]*")
 _ZONE = re.compile(r"[A-Za-z_]+/[A-Za-z_]+")
 _OPENS_FURTHER = frozenset({"xargs"})
+WRAPPERS = frozenset(
+    {
+        "time",
+        "nohup",
+        "command",
+        "builtin",
+        "timeout",
+        "nice",
+        "stdbuf",
+        "env",
+        "xargs",
+        "exec",
+        "sudo",
+        "doas",
+        "setsid",
+    }
+)
 
 
 @frozen
@@ -46,9 +63,13 @@ def unwrapped(words: tuple[str, ...]) -> Wrapped:
         if length is None or start + length >= len(words):
             break
         if words[start] in _OPENS_FURTHER:
+            options = words[start + 1 : start + length]
+            if _replaces(options) and not _replaces_arguments_only(words[start + length :]):
+                break
             extended = True
-            null = any(
-                word in ("-0", "--null") or re.fullmatch(r"-[rt]*0[rt]*", word) for word in words[start:][:length]
+            # A delimiter of one's own outweighs -0, and cuts names into other names.
+            null = not any(word.startswith("-d") for word in options) and any(
+                word == "--null" or re.fullmatch(r"-[rt]*0[0rt]*", word) for word in options
             )
         start += length
     return Wrapped(start, extended, null)
@@ -118,9 +139,32 @@ def _env(words: tuple[str, ...]) -> int | None:
     return None if position < len(words) and words[position].startswith("-") else position
 
 
+_XARGS_ALONE = re.compile(
+    r"-[0rt]+|--null|--no-run-if-empty|-[nLP]\d+|-I\{\}|--max-args=\d+|--max-procs=\d+|--max-lines=\d+|-d.+"
+)
+_XARGS_VALUES = {"-n": r"\d+", "-L": r"\d+", "-P": r"\d+", "-d": r".+", "-I": r"\{\}"}
+
+
 def _xargs(words: tuple[str, ...]) -> int | None:
-    return _options(
-        words,
-        re.compile(r"-[0rt]+|--null|--no-run-if-empty|-[nLPI]\S+|--max-args=\d+|--max-procs=\d+|--max-lines=\d+|-d.+"),
-        re.compile(r"-[nLPId]"),
-    )
+    position = 1
+    while position < len(words) and words[position].startswith("-"):
+        value = _XARGS_VALUES.get(words[position])
+        if value is not None:
+            # Any other text to replace than {} could be the very name of the program.
+            if position + 1 >= len(words) or not re.fullmatch(value, words[position + 1], re.DOTALL):
+                return None
+            position += 2
+        elif _XARGS_ALONE.fullmatch(words[position]):
+            position += 1
+        else:
+            return None
+    return position
+
+
+def _replaces(options: tuple[str, ...]) -> bool:
+    return any(option.startswith("-I") for option in options)
+
+
+def _replaces_arguments_only(command: tuple[str, ...]) -> bool:
+    """Whether what comes in the place of {} can never be what is run."""
+    return bool(command) and "{}" not in command[0] and command[0].rpartition("/")[2] not in WRAPPERS

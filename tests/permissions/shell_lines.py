@@ -79,6 +79,7 @@ tr a-z A-Z
 tr -d '\n'
 echo x | tr ' ' '\n'
 diff -u a b
+diff -U 3 a.txt b.txt
 diff a.txt b.txt
 cmp a b
 comm -12 a.txt b.txt
@@ -124,6 +125,9 @@ lscpu
 ps aux
 ps -ef
 ps -p 1 -o pid,comm
+ps -eo pid,ppid,%cpu
+ps -opid -p1
+ps --sort=-rss -ef
 pgrep -fl python
 lsof -i :3000
 locale
@@ -174,7 +178,7 @@ ls src/.*
 find . -name '*.py' | sort | head -20
 find . -type f -print0 | xargs -0 grep -l foo
 find . -type f -name '*.txt' -print0 | xargs -0 cat
-rg -l0 foo | xargs -0 head -5
+find src tests -type f -iname '*.py' -size 20k -print0 | xargs -0 head -5
 git ls-files | xargs ls
 ls | xargs -n 1 echo
 ls | xargs -I{} basename {}
@@ -217,6 +221,9 @@ git branch -vv
 git branch --show-current
 git branch --list 'feature-1'
 git branch --contains=HEAD
+git branch --merged
+git branch --merged main
+git branch --sort=x --format=y --list z
 git tag
 git tag -l
 git tag -l 'v1'
@@ -384,6 +391,47 @@ READ_ONLY += [
 ]
 
 NOT_PROVEN = r"""
+find . -name evil.sh | xargs -I ls timeout 5 ls
+find . -name evil.sh | xargs -Ils nice ls
+find . -name evil.sh | xargs -I ls env ls
+find . -name evil.sh | xargs -I ls ls
+find . -name evil.sh | xargs -I {} {}
+find . -name evil.sh | xargs -I {} ./{}
+find . -name evil.sh | xargs -I{} timeout 5 {}
+find . -name evil.sh | xargs -I{} env ls {}
+find . -name evil.sh | xargs -I{} xargs ls {}
+find . -type f -printf '/etc/passwd\0' -print0 | xargs -0 cat
+find . -printf '--files0-from=/etc/passwd\0' -print0 | xargs -0 wc
+find . -type f -printf '/etc/passwd\0' | xargs -0 cat
+find . -type f , -type l -print0 | xargs -0 cat
+find . -type l -print0 -type f -print0 | xargs -0 cat
+find . -print0 -type f | xargs -0 cat
+find . -type f -ls -print0 | xargs -0 cat
+find . -type f -print -print0 | xargs -0 cat
+find . -type f -print0 | xargs -0 -d a cat
+rg -l0 foo | xargs -0 head -5
+rg -l0 x | xargs -0 grep x
+diff src tests
+diff src a.txt
+diff -q . src
+diff *.txt
+git branch --format --list new
+git branch --sort --list new
+git branch --contains --list new
+git branch --merged --list new
+git branch --points-at --list new
+git branch --no-merged -v --list new
+git tag --format --list new
+git tag --sort --list new
+git tag --contains --list new
+git tag --points-at -l new
+git branch --merged main new
+ps -opid,environ
+ps -eopid,environ
+ps -o pid,environ
+ps -o pid -o environ
+ps -p 1 -oenviron
+ps -o
 rm x
 rm -rf /
 rm -rf build

@@ -129,3 +129,53 @@ def test_a_pattern_in_a_very_large_folder_is_not_expanded(tree: Path) -> None:
 )
 def test_an_interpreter_without_arguments_is_never_proven(program: str) -> None:
     assert objection((program,)) is not None
+
+
+@pytest.mark.parametrize("names", [("HEAD",), ("commondir",), ("objects", "refs")])
+def test_whatever_git_could_take_for_a_repository_makes_it_ask(names: tuple[str, ...], tree: Path) -> None:
+    trap = tree / "src" / "trap"
+    (trap / ".git").mkdir(parents=True)
+    for name in names:
+        (trap / name).symlink_to("nowhere")
+    assert "bare repository" in why_asked("git -C src/trap status", tree)
+
+
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [(".python-version", "python3"), (".nvmrc", "node"), (".ruby-version", "ruby"), (".java-version", "java")],
+)
+def test_version_files_choose_the_program(name: str, program: str, tree: Path) -> None:
+    assert why_asked(f"{program} --version", tree) == ""
+    (tree / name).write_text("x")
+    assert name in why_asked(f"{program} --version", tree)
+
+
+def test_a_module_or_a_package_may_choose_the_program(tree: Path) -> None:
+    (tree / "go.mod").write_text("toolchain x")
+    assert "go.mod" in why_asked("go version", tree)
+    (tree / "package.json").write_text('{"name": "x"}')
+    assert why_asked("node --version", tree) == ""
+    (tree / "package.json").write_text('{"volta": {"node": "1"}}')
+    assert "package.json" in why_asked("node --version", tree)
+
+
+def test_a_program_among_the_files_of_the_project_is_not_the_known_one(tree: Path) -> None:
+    def asked(command: str, search_path: str) -> list[str | None]:
+        parts = analyse(command, Place.of(tree, (tree,), search_path=search_path))
+        assert not isinstance(parts, NotPlain)
+        return [part.objection for part in parts]
+
+    own, others = tree / "bin", tree.parent / "bin"
+    for folder in (own, others):
+        folder.mkdir()
+        for name in ("ls", "timeout"):
+            (folder / name).write_text("#!/bin/sh\n")
+            (folder / name).chmod(0o755)
+    assert asked("ls", f"{others}:{own}") == [None]
+    assert asked("ls", f"{own}:{others}") != [None]
+    assert asked("ls", f":{others}") != [None]
+    assert asked("ls", f"bin:{others}") != [None]
+    (own / "ls").unlink()
+    assert asked("ls", f"{own}:{others}") == [None]
+    assert asked("timeout 5 ls", f"{own}:{others}") != [None]
+    assert asked("echo x", f"{own}:{others}") == [None]
