@@ -25,7 +25,7 @@ from agentcli.tools.builtin import (
     object_schema,
     shown_path,
 )
-from agentcli.tools.ripgrep import Found, list_files
+from agentcli.tools.ripgrep import Found, ignored_note, list_files
 
 MOST_SHOWN = 100
 _MOST_LISTED = 200_000
@@ -39,6 +39,7 @@ class Glob(BuiltinTool):
         {
             "pattern": {"type": "string", "minLength": 1, "description": "For example **/*.py or src/**/test_*.ts"},
             "path": {"type": "string", "description": "Where to look; default: the working directory"},
+            "offset": {"type": "integer", "minimum": 0, "description": "Skip this many files first"},
         },
     )
 
@@ -64,7 +65,10 @@ class Glob(BuiltinTool):
             yield failure(visible_text(found.error))
             return
         names = await in_thread(_newest_first, found.lines, base, pattern, context.hides)
-        yield _shown(names, context, found, pattern)
+        if names:
+            yield _shown(names, context, found, int(input.get("offset") or 0))
+        else:
+            yield _nothing(pattern, await in_thread(ignored_note, base), found)
 
 
 def _split(input: Json, context: ToolContext) -> tuple[str, str]:
@@ -99,19 +103,23 @@ def _newest_first(lines: list[bytes], base: str, pattern: str, hides: Callable[[
     return [path for _time, path in sorted(dated)]
 
 
-def _shown(names: list[str], context: ToolContext, found: Found, pattern: str) -> Output:
+def _nothing(pattern: str, ignored: str, found: Found) -> Output:
+    text = f"No files match {visible_text(pattern)}.{ignored}"
+    text += " The search was cut short; narrow it." if found.more or found.timed_out else ""
+    notice = f"\n\n[{found.notice}]" if found.notice else ""
+    return Output(text + notice, summary="no files", display={"kind": "matches", "text": text, "rows": []})
+
+
+def _shown(names: list[str], context: ToolContext, found: Found, offset: int) -> Output:
     incomplete = found.more or found.timed_out
     notice = f"\n\n[{found.notice}]" if found.notice else ""
-    if not names:
-        text = f"No files match {visible_text(pattern)}."
-        text += " The search was cut short; narrow it." if incomplete else ""
-        return Output(text + notice, summary="no files", display={"kind": "matches", "text": text, "rows": []})
-    shown = [
-        visible_text(os.fsencode(name_below(name, context)).decode(errors="replace")) for name in names[:MOST_SHOWN]
-    ]
-    text = "\n".join(shown)
-    if len(names) > MOST_SHOWN:
-        text += f"\n\n[{len(names) - MOST_SHOWN:,} more files match. Narrow the pattern to see them.]"
+    page = [os.fsencode(name_below(name, context)) for name in names[offset : offset + MOST_SHOWN]]
+    shown = [visible_text(name.decode(errors="replace")).replace("\n", "\u240a") for name in page]
+    text = "\n".join(shown) if shown else f"No files past offset {offset}; {len(names):,} match."
+    following = offset + len(shown)
+    if len(names) > following:
+        more = f"{len(names) - following:,} more files match"
+        text += f"\n\n[{more}. Continue with offset {following}, or narrow the pattern.]"
     if incomplete:
         text += "\n\n[The search was cut short by its limits; there may be more. Narrow the path or the pattern.]"
     count = f"{len(names):,}{'+' if incomplete else ''} file{'s' if len(names) != 1 else ''}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
@@ -21,7 +22,8 @@ from agentcli.tools.builtin import (
     object_schema,
     shown_path,
 )
-from agentcli.tools.ripgrep import TIME_LIMIT, Found, search
+from agentcli.tools.files import open_without_links
+from agentcli.tools.ripgrep import TIME_LIMIT, Found, ignored_note, search
 
 DEFAULT_LIMIT = 250
 _MOST_LINES = 20_000
@@ -29,10 +31,16 @@ _MOST_CHARACTERS = 40_000
 _MOST_ROWS = 500
 """That are given to front ends as a table."""
 _LONGEST_LINE = 500
+_BEFORE_MATCH = 100
+"""Bytes of a long line that are shown before a match far out in it."""
 _COUNT = {"type": "integer", "minimum": 0}
 _GLOB_TYPE = "agentcliglob"
 _BINARY = re.compile(rb"(/.*): ((?:WARNING: stopped searching )?binary file (?:matches|after match).*)")
-_NUMBERED = re.compile(r"(\d+)([:-])(.*)", re.DOTALL)
+_NUMBERED = re.compile(r"(\d+)(?::(\d+):|-)(\d+)[:-](.*)", re.DOTALL)
+"""Number, column of the first match (none: a line around one), where the line begins in the file, and its text."""
+_CUT = re.compile(r" \[\.\.\. (?:omitted end of long line|(\d+) more match(?:es)?)\]\Z")
+_LINE_BREAK = re.compile(r"(?<!\\)(?:\\\\)*\\n|\n")
+_NEGATED_CLASS = re.compile(r"\[\^[^\]]*\]")
 
 
 class Grep(BuiltinTool):
@@ -77,7 +85,11 @@ class Grep(BuiltinTool):
             return
         page = _Page(input.get("head_limit", DEFAULT_LIMIT) or _MOST_LINES, input.get("offset", 0))
         enough = min(page.limit + page.offset, _MOST_LINES)
-        found = await search(_arguments(input, path), context, signal, most=_MOST_LINES, enough=enough)
+        # A name may have line breaks in it; what ends it then is a zero byte.
+        separator = b"\0" if _mode(input) == "files_with_matches" else b"\n"
+        found = await search(
+            _arguments(input, path), context, signal, most=_MOST_LINES, enough=enough, separator=separator
+        )
         if signal.aborted:
             yield failure("The search was stopped.", summary="stopped")
         elif found.error and not found.lines and not _unreadable(found):
@@ -101,26 +113,42 @@ class _Line:
     text: str = ""
     number: int = 0
     is_match: bool = True
+    column: int = 0
+    """Of the first match, in bytes, from 1; 0 if that is not known."""
+    start: int = 0
+    """Where the line begins in the file, in bytes."""
+    file: bytes = b""
 
 
 # ------------------------------------------------------------------------------------------------------- asking
 
 
+def _mode(input: Json) -> str:
+    return str(input.get("output_mode", "files_with_matches"))
+
+
+def _spans_lines(pattern: str) -> bool:
+    """Whether it asks for a line break, which without `multiline` is nowhere; `[^\\n]` does not."""
+    return _LINE_BREAK.search(_NEGATED_CLASS.sub("", pattern)) is not None
+
+
 def _arguments(input: Json, path: str) -> list[str]:
-    mode = input.get("output_mode", "files_with_matches")
+    mode = _mode(input)
     arguments = ["--sort=path", "--engine=auto"]
     if mode == "files_with_matches":
-        arguments += ["--no-messages", "--files-with-matches"]
+        arguments += ["--no-messages", "--files-with-matches", "--null"]
     elif mode == "count":
         arguments += ["--no-messages", "--count", "--with-filename", "--null"]
     else:
         arguments += [f"--max-columns={_LONGEST_LINE}", "--max-columns-preview", "--no-heading", "--with-filename"]
-        arguments += ["--null", "--line-number"]
+        arguments += ["--null", "--line-number", "--column", "--byte-offset"]
         arguments += [f"{flag}{input[flag]}" for flag in ("-A", "-B", "-C") if flag in input]
     if input.get("-i"):
         arguments.append("--ignore-case")
     if input.get("multiline"):
         arguments += ["--multiline", "--multiline-dotall"]
+    elif _spans_lines(input["pattern"]):
+        arguments.append("--multiline")
     arguments += _which_files(split_globs(input.get("glob", "")), input.get("type"))
     return [*arguments, f"--regexp={input['pattern']}", "--", path]
 
@@ -168,28 +196,62 @@ def _visible(found: Found, mode: str, context: ToolContext) -> list[_Line]:
     base = str(context.cwd).rstrip("/") + "/"
     hidden: dict[bytes, bool] = {}
     lines: list[_Line] = []
+    begun = b""
     for raw in found.lines:
         name, null, rest = raw.partition(b"\0")
-        if not null and mode == "content":
+        if not null and mode != "files_with_matches":
             binary = _BINARY.fullmatch(raw)
             if binary is None:
-                lines.append(_Line(""))
+                # The beginning of a name that has a line break in it, if it is no mark.
+                begun += raw + b"\n" if begun or raw != b"--" else b""
+                lines += [] if begun else [_Line("")]
                 continue
             name, rest = binary.groups()
+        name, begun = begun + name, b""
         if context.hides is not None:
             if name not in hidden:
                 hidden[name] = context.hides(os.fsdecode(name))
             if hidden[name]:
                 continue
-        path = name.decode("utf-8", errors="replace")
-        path = visible_text(path.removeprefix(base))
+        path = _in_a_line(name.decode("utf-8", errors="replace").removeprefix(base))
         text = visible_text(rest.decode("utf-8", errors="replace").rstrip("\r"))
         numbered = _NUMBERED.fullmatch(text) if null and mode == "content" else None
         if numbered is None:
             lines.append(_Line(path, text))
         else:
-            lines.append(_Line(path, numbered.group(3), int(numbered.group(1)), numbered.group(2) == ":"))
+            number, column, start, text = numbered.groups()
+            lines.append(_Line(path, text, int(number), bool(column), int(column or 0), int(start), name))
     return _without_idle_marks(lines)
+
+
+def _in_a_line(path: str) -> str:
+    return visible_text(path).replace("\n", "\u240a")
+
+
+def _around_match(line: _Line) -> _Line:
+    """A long line around its first match, where that lies beyond what is shown of it. Blocking."""
+    cut = _CUT.search(line.text)
+    if cut is not None and cut.group(1) == "0":
+        return replace(line, text=f"{line.text[: cut.start()]} [... omitted end of long line]")
+    if cut is None or line.column <= _LONGEST_LINE - _BEFORE_MATCH:
+        return line
+    first = line.start + line.column - 1 - _BEFORE_MATCH
+    try:
+        with open(os.fsdecode(line.file), "rb", opener=open_without_links) as file:
+            encoded_otherwise = file.read(2) in (b"\xff\xfe", b"\xfe\xff")
+            file.seek(first)
+            data = file.read(_LONGEST_LINE + 1)
+    except OSError:
+        return line
+    if encoded_otherwise or b"\n" in data[:_BEFORE_MATCH] or len(data) <= _BEFORE_MATCH:
+        return line
+    shown, end, _rest = data[:_LONGEST_LINE].partition(b"\n")
+    more = "" if end or len(data) <= _LONGEST_LINE else "…"
+    # Both ends may lie inside a character.
+    text = visible_text(shown.decode("utf-8", errors="replace").strip("\ufffd").rstrip("\r"))
+    count = int(cut.group(1) or 1)
+    others = f"; {count:,} matches in this line" if count > 1 else ""
+    return replace(line, text=f"[at column {line.column:,}{others}] …{text}{more}")
 
 
 def _without_idle_marks(lines: list[_Line]) -> list[_Line]:
@@ -212,12 +274,12 @@ def _as_text(line: _Line, mode: str, numbers: bool) -> str:
 
 
 def _shown(found: Found, page: _Page, input: Json, context: ToolContext) -> Output:
-    mode = input.get("output_mode", "files_with_matches")
+    mode = _mode(input)
     every = _visible(found, mode, context)
     rows: list[_Line] = []
     texts: list[str] = []
     size = 0
-    for line in every[page.offset : page.offset + page.limit]:
+    for line in map(_around_match, every[page.offset : page.offset + page.limit]):
         text = _as_text(line, mode, input.get("-n", True))
         size += len(text) + 1
         if size > _MOST_CHARACTERS and texts:
@@ -226,11 +288,14 @@ def _shown(found: Found, page: _Page, input: Json, context: ToolContext) -> Outp
         texts.append(text)
     incomplete = found.more or found.timed_out
     notes = _notes(len(every) - page.offset - len(rows), page.offset + len(rows), found, mode)
+    if not input.get("multiline") and _spans_lines(input["pattern"]):
+        notes.append("[The pattern has a line break in it, so multiline was switched on.]")
     summary = _summary(every, mode, "+" if incomplete else "")
     if mode == "count" and every:
         notes.insert(0, f"Total: {summary}")
     if not rows:
-        texts = [f"No matches past offset {page.offset}." if page.offset and every else "No matches."]
+        nothing = f"No matches.{ignored_note(absolute_path(input.get('path') or '.', context))}"
+        texts = [f"No matches past offset {page.offset}." if page.offset and every else nothing]
         summary = "no matches"
     return Output(
         "\n\n".join(["\n".join(texts), *notes]),

@@ -242,7 +242,7 @@ def _searched(wanted: _Wanted) -> Iterator[bytes]:
             continue
         name = b"" if "--no-filename" in wanted.flags else os.fsencode(path)
         if "--files-with-matches" in wanted.flags:
-            yield name + b"\n"
+            yield name + (b"\0" if "--null" in wanted.flags else b"\n")
         elif "--count" in wanted.flags:
             yield b"%s\0%d\n" % (name, len(hits))
         else:
@@ -260,34 +260,51 @@ def _text(path: str) -> str | None:
         data = Path(path).read_bytes()
     except OSError:
         return None
-    return None if b"\0" in data[:_SAMPLE] else data.decode("utf-8", errors="replace")
+    return None if b"\0" in data[:_SAMPLE] else data.decode("utf-8", errors="surrogateescape")
 
 
-def _hits(expression: re.Pattern[str], text: str, lines: list[str], multiline: bool) -> list[int]:
-    """The lines that have to do with a match, from zero."""
+def _hits(expression: re.Pattern[str], text: str, lines: list[str], multiline: bool) -> dict[int, int]:
+    """The lines that have to do with a match, from zero, in order, and where in them it begins."""
     if not multiline:
-        return [index for index, line in enumerate(lines) if expression.search(line)]
-    hits: set[int] = set()
+        found = ((index, expression.search(line)) for index, line in enumerate(lines))
+        return {index: match.start() for index, match in found if match}
+    hits: dict[int, int] = {}
     for match in expression.finditer(text):
         start = text.count("\n", 0, match.start())
-        hits.update(range(start, start + match.group().removesuffix("\n").count("\n") + 1))
-    return sorted(hits)
+        hits.setdefault(start, match.start() - text.rfind("\n", 0, match.start()) - 1)
+        for index in range(start + 1, start + match.group().removesuffix("\n").count("\n") + 1):
+            hits.setdefault(index, 0)
+    return hits
 
 
-def _printed(name: bytes, lines: list[str], hits: list[int], wanted: _Wanted) -> Iterator[bytes]:
-    matching = set(hits)
+def _printed(name: bytes, lines: list[str], hits: dict[int, int], wanted: _Wanted) -> Iterator[bytes]:
     last = -1
+    offset = counted = 0
     for hit in hits:
         start = max(last + 1, hit - wanted.before)
         if last >= 0 and start > last + 1:
             yield b"--\n"
         for index in range(start, min(len(lines), hit + wanted.after + 1)):
-            if index <= last:
-                continue
-            mark = b":" if index in matching else b"-"
-            line = lines[index]
-            if wanted.longest and len(line) > wanted.longest:
-                line = line[: wanted.longest] + " [... omitted end of long line]"
-            number = b"%d%s" % (index + 1, mark) if "--line-number" in wanted.flags else b""
-            yield (name + b"\0" if name else b"") + number + line.encode("utf-8", errors="replace") + b"\n"
-            last = index
+            offset += sum(len(_encoded(line)) + 1 for line in lines[counted:index])
+            counted = last = index
+            place = _place(index + 1, lines[index], hits.get(index), offset, wanted)
+            yield (name + b"\0" if name else b"") + place + _shortened(lines[index], hits.get(index), wanted) + b"\n"
+
+
+def _place(number: int, line: str, at: int | None, offset: int, wanted: _Wanted) -> bytes:
+    mark = b"-" if at is None else b":"
+    place = b"%d%s" % (number, mark) if "--line-number" in wanted.flags else b""
+    if "--column" in wanted.flags and at is not None:
+        place += b"%d:" % (len(_encoded(line[:at])) + 1)
+    return place + (b"%d%s" % (offset, mark) if "--byte-offset" in wanted.flags else b"")
+
+
+def _shortened(line: str, at: int | None, wanted: _Wanted) -> bytes:
+    if not wanted.longest or len(line) <= wanted.longest:
+        return _encoded(line)
+    what = "omitted end of long line" if at is None or at < wanted.longest else "1 more match"
+    return _encoded(f"{line[: wanted.longest]} [... {what}]")
+
+
+def _encoded(line: str) -> bytes:
+    return line.encode("utf-8", errors="surrogateescape")

@@ -61,6 +61,19 @@ async def list_files(folder: str, context: ToolContext, signal: AbortSignal, *, 
     return await search(arguments, context, signal, most=most, separator=b"\0")
 
 
+def ignored_note(path: str) -> str:
+    """What to add to "nothing was found", where ignore files may be the reason. Blocking, a few looks at the disk."""
+    folder = Path(path)
+    if not folder.is_dir():
+        return ""
+    for each in (folder, *folder.parents):
+        if (each / ".gitignore").is_file() or (each / ".ignore").is_file():
+            return " (Files that .gitignore excludes were not looked at.)"
+        if (each / ".git").exists():
+            break
+    return ""
+
+
 async def search(
     arguments: Sequence[str],
     context: ToolContext,

@@ -16,6 +16,7 @@ from agentcli.tools.grep import Grep
 from tests.tools.running import context_in, run, text_of
 
 pytestmark = pytest.mark.anyio
+IGNORED = " (Files that .gitignore excludes were not looked at.)"
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ async def test_an_absolute_pattern_and_a_path_are_understood(context: ToolContex
 
 
 async def test_no_files_and_no_folder_are_said(context: ToolContext) -> None:
-    assert text_of(await run(Glob(), context, pattern="*.nothing")) == "No files match **/*.nothing."
+    assert text_of(await run(Glob(), context, pattern="*.nothing")) == f"No files match **/*.nothing.{IGNORED}"
     assert (await run(Glob(), context, pattern="*", path="missing")).is_error
 
 
@@ -111,7 +112,7 @@ async def test_content_with_context_lines(context: ToolContext) -> None:
 async def test_counts_globs_and_types(context: ToolContext) -> None:
     assert "src/new.py:1" in text_of(await run(Grep(), context, pattern="needle", output_mode="count")).splitlines()
     assert text_of(await run(Grep(), context, pattern="needle", glob="new.*")) == "src/new.py"
-    assert text_of(await run(Grep(), context, pattern="needle", type="js")) == "No matches."
+    assert text_of(await run(Grep(), context, pattern="needle", type="js")) == f"No matches.{IGNORED}"
     assert "unrecognized file type" in text_of(await run(Grep(), context, pattern="needle", type="nonsense"))
 
 
@@ -129,7 +130,7 @@ async def test_results_are_limited_and_can_be_paged(context: ToolContext) -> Non
 
 
 async def test_a_pattern_that_looks_like_a_flag_is_a_pattern(context: ToolContext) -> None:
-    assert text_of(await run(Grep(), context, pattern="--pre=sh")) == "No matches."
+    assert text_of(await run(Grep(), context, pattern="--pre=sh")) == f"No matches.{IGNORED}"
 
 
 async def test_a_wrong_pattern_and_a_missing_path_are_errors(context: ToolContext) -> None:
@@ -161,7 +162,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_a_search_that_takes_too_long_is_ended(
     context: ToolContext, tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (programs / "rg").write_text("#!/bin/sh\necho found.py\nsleep 100\n")
+    (programs / "rg").write_text("#!/bin/sh\nprintf 'found.py\\0'\nsleep 100\n")
     (programs / "rg").chmod(0o755)
     monkeypatch.setattr(ripgrep, "TIME_LIMIT", 0.2)
     slow = context_in(tmp_path, environ={"PATH": f"{programs}:{os.environ['PATH']}"})
@@ -303,7 +304,7 @@ async def test_files_that_cannot_be_read_are_a_note_and_no_error(
     partly = context_in(tmp_path, environ={"PATH": f"{programs}:{os.environ['PATH']}"})
     output = await run(Grep(), partly, pattern="hit", output_mode="content")
     assert not output.is_error
-    first = "/x/a.py:1:hit" if hit else "No matches."
+    first = "/x/a.py:1:hit" if hit else f"No matches.{IGNORED}"
     note = "[Could not be read: /x/b.py: Permission denied (os error 13) and 1 other.]"
     assert text_of(output) == f"{first}\n\n{note}"
 
