@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import clean_text
 from agentcli.core.plaintext import visible_text
 
 MOST_COUNTED = 10_000
-_MOST_LISTED = 20
+_MOST_LISTED = 200
 _MOST_QUOTED = 6
 _MOST_SEARCHED = 20_000
 _MOST_COMPARED = 400
@@ -22,7 +23,20 @@ _MOST_COMPARED = 400
 _MOST_SHOWN = 30
 _MOST_MARKED = 8
 _MOST_ALIGNED = 400
+_MOST_OF_A_LINE = 500
 _WIDEST = 400
+_MARGIN = 20
+_MOST_PIECES = 16
+_RAREST = 4
+_MOST_PLACES = 20
+"""Of each of the rarest pieces."""
+_MOST_PIECES_COMPARED = 10
+_AROUND = 400
+"""Characters around such a place that have to be alike."""
+_ALIKE = 0.5
+_GRAM = 8
+_LEGEND = "Differences, [-only in old_string-] {+only in the file+}:"
+_ADVICE = "Read it again and copy the text exactly."
 
 
 def line_number(text: str, position: int) -> int:
@@ -31,16 +45,48 @@ def line_number(text: str, position: int) -> int:
 
 def ambiguity(shown: str, text: str, positions: list[int]) -> str:
     lines = _lines(text)
-    numbers = [line_number(text, position) for position in positions[:_MOST_LISTED]]
-    listed = ", ".join(map(str, numbers)) + (" and more" if len(positions) > _MOST_LISTED else "")
+    numbers = _line_numbers(text, positions)
     count = f"{len(positions):,}" if len(positions) <= MOST_COUNTED else f"more than {MOST_COUNTED:,}"
     quoted: list[str] = []
-    for number in dict.fromkeys(numbers[:_MOST_QUOTED]):
-        quoted += ["--", *_numbered(lines, max(0, number - 2), number + 1, widest=160)]
+    last = 0
+    for number in numbers[:_MOST_QUOTED]:
+        first = max(last, number - 2)
+        quoted += ["--"] if first > last or not quoted else []
+        quoted += _numbered(lines, first, number + 1, widest=160)
+        last = number + 1
     return (
-        f"old_string occurs {count} times in {shown}: lines {listed}. Add surrounding lines to old_string to "
+        f"old_string occurs {count} times in {shown}: lines {_ranges(numbers)}. Add surrounding lines to old_string to "
         "make it unique, or set replace_all.\n" + "\n".join(quoted)
     )
+
+
+def _line_numbers(text: str, positions: list[int]) -> list[int]:
+    """Each line once. `positions` are in order; counting from one to the next looks at the text only once."""
+    line_end = "\n" if "\n" in text else "\r"
+    numbers: dict[int, None] = {}
+    number, counted = 1, 0
+    for position in positions:
+        number += text.count(line_end, counted, position)
+        counted = position
+        numbers[number] = None
+    return list(numbers)
+
+
+def _ranges(numbers: list[int]) -> str:
+    """`1, 3, 7–12`; two neighbours are no shorter as a range."""
+    groups: list[list[int]] = []
+    for number in numbers:
+        if groups and number == groups[-1][-1] + 1:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    words = [
+        word
+        for group in groups[:_MOST_LISTED]
+        for word in ([f"{group[0]}–{group[-1]}"] if len(group) > 2 else map(str, group))
+    ]
+    more = sum(map(len, groups[_MOST_LISTED:]))
+    return ", ".join(words) + (f" and {more:,} more" if more else "")
 
 
 def miss(shown: str, text: str, old: str, new: str) -> str:
@@ -49,15 +95,23 @@ def miss(shown: str, text: str, old: str, new: str) -> str:
     if all(re.match(r"\s*\d+\t", line) for line in wanted if line):
         return f"{message} It begins with line numbers as Read shows them; leave them and the tab after them out."
     plain = text.replace("\r\n", "\n")
-    if len(new.strip()) > 3 and (at := plain.find(new)) >= 0:
+    # What is a part of old_string is there before the edit as well as after it.
+    if len(new.strip()) > 3 and new.strip() not in old and (at := plain.find(new)) >= 0:
         message += f" But new_string is already there, at line {plain.count(chr(10), 0, at) + 1}: was this done before?"
     elif "\\" in old and _unescaped(old) in plain:
         return (
             f"{message} It is escaped once too often: it has a backslash and a letter where the file has the character."
         )
     start = _nearest(lines, wanted)
+    piece = _nearest_piece("\n".join(lines), old) if start is None else None
+    if piece is not None:
+        start = max(0, piece.line - piece.wanted_line)
+        if max(map(len, lines[start : start + len(wanted)])) > _WIDEST:
+            return f"{message} {_inside_a_line(piece, lines[piece.line], wanted[piece.wanted_line])}"
     if start is None:
-        return f"{message} Nothing in the file is like it. Read it again and copy the text exactly."
+        large = len(lines) > _MOST_SEARCHED or max(map(len, lines)) > _MOST_OF_A_LINE
+        nothing = "No part of it was found, but the file is too large to compare all of it"
+        return f"{message} {nothing if large else 'Nothing in the file is like it'}. {_ADVICE}"
     stop = min(len(lines), start + len(wanted))
     found = lines[start:stop]
     span = f"lines {start + 1}–{stop}" if stop - start > 1 else f"line {start + 1}"
@@ -68,6 +122,20 @@ def miss(shown: str, text: str, old: str, new: str) -> str:
             *_differences(wanted, found, start + 1),
         ]
     )
+
+
+def _inside_a_line(piece: _Piece, line: str, wanted: str) -> str:
+    """Of a line too long to be shown, the part that is meant."""
+    before = min(piece.wanted_column, _WIDEST // 2)
+    wanted = wanted[piece.wanted_column - before :][:_WIDEST]
+    start = max(0, piece.column - before)
+    # A little more on both sides: what is missing in old_string moves its ends.
+    first, stop = max(0, start - _MARGIN), min(len(line), start + len(wanted) + _MARGIN)
+    found = line[first:stop]
+    shown = f"{'…' if first else ''}{_shown(found)}{'…' if stop < len(line) else ''}"
+    marked = _marked(wanted, found, open_start=True, open_end=True)
+    text = f"The nearest text is in line {piece.line + 1}, about column {start + 1:,}:\n{shown}"
+    return f"{text}\n{_LEGEND}\n{piece.line + 1}: {marked}" if marked else text
 
 
 def _unescaped(old: str) -> str:
@@ -106,7 +174,7 @@ def _differences(wanted: list[str], found: list[str], first: int) -> list[str]:
     if not marked:
         return []
     more = ["… and more"] if len(marked) > _MOST_MARKED else []
-    return ["Differences, [-only in old_string-] {+only in the file+}:", *marked[:_MOST_MARKED], *more]
+    return [_LEGEND, *marked[:_MOST_MARKED], *more]
 
 
 def _marks(wanted: list[str], found: list[str], first: int) -> Iterator[str]:
@@ -196,11 +264,77 @@ def _most_alike(stripped: list[str], key: str) -> int | None:
     ranked = sorted(
         range(len(stripped)), key=lambda at: -len(letters & set(stripped[at])) + abs(len(stripped[at]) - len(key)) / 4
     )
-    best, score = None, 0.5
+    best, score = None, _ALIKE
     matcher = difflib.SequenceMatcher(None, autojunk=False)
-    matcher.set_seq2(key[:500])
+    matcher.set_seq2(key[:_MOST_OF_A_LINE])
     for at in ranked[:_MOST_COMPARED]:
-        matcher.set_seq1(stripped[at][:500])
+        matcher.set_seq1(stripped[at][:_MOST_OF_A_LINE])
         if matcher.quick_ratio() > score and (ratio := matcher.ratio()) > score:
             best, score = at, ratio
     return best
+
+
+# ---------------------------------------------------------------------------------------- large files and long lines
+
+# Comparing letter by letter is for short texts; looking for a word costs next to nothing also in many megabytes.
+
+
+@frozen
+class _Piece:
+    """A place in the text and the place in the wanted one that it stands for. Lines and columns are from 0."""
+
+    line: int
+    column: int
+    wanted_line: int
+    wanted_column: int
+
+
+def _nearest_piece(text: str, wanted: str) -> _Piece | None:
+    """None if no piece of `wanted` is in the text, or none with anything alike around it."""
+    matcher = difflib.SequenceMatcher(None, autojunk=False)
+    scored: list[tuple[float, int, int]] = []
+    for at, offset in _places(text, wanted):
+        _set(matcher, text, at, wanted, offset)
+        scored.append((matcher.quick_ratio(), at, offset))
+    best, score = None, _ALIKE
+    for _quick, at, offset in sorted(scored, key=lambda one: (-one[0], one[1]))[:_MOST_PIECES_COMPARED]:
+        _set(matcher, text, at, wanted, offset)
+        if (ratio := matcher.ratio()) > score:
+            best, score = (at, offset), ratio
+    if best is None:
+        return None
+    return _Piece(*_line_and_column(text, best[0]), *_line_and_column(wanted, best[1]))
+
+
+def _set(matcher: difflib.SequenceMatcher[str], text: str, at: int, wanted: str, offset: int) -> None:
+    before = min(at, offset, _AROUND // 2)
+    part = wanted[offset - before :][:_AROUND]
+    matcher.set_seqs(text[at - before : at - before + len(part)], part)
+
+
+def _places(text: str, wanted: str) -> Iterator[tuple[int, int]]:
+    """Where the rarest pieces are in the text, and where in the wanted one."""
+    words = {found.group(): found.start() for found in re.finditer(r"\w{4,}", wanted)}
+    grams = {wanted[at : at + _GRAM]: at for at in range(0, max(1, len(wanted) - _GRAM + 1), _GRAM // 2)}
+    pieces = sorted(words, key=len, reverse=True)[:_MOST_PIECES]
+    found = _rarest(text, pieces)
+    where = words
+    if not found:
+        step = max(1, len(grams) // _MOST_PIECES)
+        found, where = _rarest(text, [gram for gram in list(grams)[::step] if gram.strip()]), grams
+    for piece in found:
+        at = -1
+        for _place in range(_MOST_PLACES):
+            at = text.find(piece, at + 1)
+            if at < 0:
+                break
+            yield at, where[piece]
+
+
+def _rarest(text: str, pieces: list[str]) -> list[str]:
+    counted = sorted((text.count(piece), piece) for piece in pieces)
+    return [piece for count, piece in counted if count][:_RAREST]
+
+
+def _line_and_column(text: str, at: int) -> tuple[int, int]:
+    return text.count("\n", 0, at), at - text.rfind("\n", 0, at) - 1

@@ -51,7 +51,17 @@ def test_overlapping_places_are_more_than_one() -> None:
 def test_several_places_are_listed_with_what_is_around_them() -> None:
     text = refused("one\nx\ntwo\nx\nthree\n", "x")
     assert text.startswith("old_string occurs 2 times in a.py: lines 2, 4. Add surrounding lines")
-    assert "--\n1\tone\n2\tx\n3\ttwo\n--\n3\ttwo\n4\tx\n5\tthree" in text
+    assert "--\n1\tone\n2\tx\n3\ttwo\n4\tx\n5\tthree" in text
+
+
+def test_all_places_are_listed_as_ranges_and_what_is_around_them_only_once() -> None:
+    text = refused("y\n" + "x\n" * 40 + "y\ny\nx\n", "x")
+    first, *quoted = text.splitlines()
+    assert "occurs 41 times in a.py: lines 2–41, 44. Add" in first
+    assert quoted == ["--", "1\ty", *(f"{number}\tx" for number in range(2, 9))]
+    many = refused("x\ny\n" * 9_000, "x")
+    assert "397, 399 and 8,800 more. Add" in many
+    assert len(many) < 2_000
 
 
 # --------------------------------------------------------------------------------------------- what is overlooked
@@ -128,6 +138,33 @@ def test_a_line_too_many_or_too_few_is_named() -> None:
 )
 def test_a_miss_says_what_the_matter_may_be(text: str, old: str, new: str, expected: str) -> None:
     assert expected in refused(text, old, new)
+
+
+def test_what_is_a_part_of_the_old_text_is_not_taken_for_a_change_made_before() -> None:
+    text = refused("keep = 1  # a remark\n", "keep = 1  # the remark", "keep = 1")
+    assert "already there" not in text
+    assert "The nearest text is at line 1:" in text
+
+
+def test_the_nearest_line_is_found_in_a_large_file_too() -> None:
+    filler = "".join(f"value_{number} = compute({number})\n" for number in range(30_000))
+    text = refused(f"{filler}def unusual_name(first, second):\n{filler}", "def unusual_name(first, secnd):")
+    assert "The nearest text is at line 30001:\n30001\tdef unusual_name(first, second):" in text
+    assert "sec{+o+}nd" in text
+
+
+def test_the_nearest_text_is_found_inside_a_very_long_line() -> None:
+    filler = "".join(f"function f{number}(a,b){{return a+b}};" for number in range(5_000))
+    text = refused(f"// head\n{filler}var special=compute(12,34);{filler}\n", "var special=compute(12,35);")
+    assert f"The nearest text is in line 2, about column {len(filler) + 1:,}:\n…" in text
+    assert "var special=compute(12,3[-5-]{+4+});" in text
+    assert len(text) < 500
+
+
+def test_a_file_that_is_too_large_to_be_compared_is_said_to_be() -> None:
+    text = refused("".join(f"value_{number}\n" for number in range(30_000)), "§§§§§§ ¤¤¤¤¤¤")
+    assert "Nothing in the file is like it" not in text
+    assert "too large to compare all of it" in text
 
 
 def test_a_miss_is_short_whatever_the_file_is() -> None:
