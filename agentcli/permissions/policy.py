@@ -17,6 +17,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.permissions import suggest
+from agentcli.permissions.afterwards import Changed
 from agentcli.permissions.call import Call, PartVerdict
 from agentcli.permissions.commands import Part, Place, analyse
 from agentcli.permissions.filecommands import file_changes
@@ -321,7 +322,18 @@ class Policy:
         parts = analyse(command, place)
         if isinstance(parts, NotPlain):
             return [PartVerdict(command, str(parts), allowed=False)]
-        return [self._judge_part(part, call) for part in parts]
+        changed = Changed(call.resolve)
+        verdicts: list[PartVerdict] = []
+        for part in parts:
+            verdict = self._judge_part(part, call)
+            if verdict.allowed:
+                by_rule = part.objection is not None and self._rule_for(part, call) is not None
+                later = changed.objection(part, by_rule=by_rule)
+                if later is not None:
+                    verdict = PartVerdict(part.command.text, later, allowed=False, part=part)
+            changed.note(part)
+            verdicts.append(verdict)
+        return verdicts
 
     def _judge_part(self, part: Part, call: Call) -> PartVerdict:
         text, rule, clause = part.command.text, None, "it only reads"

@@ -1,0 +1,81 @@
+"""What earlier parts of a command have changed by the time a later part runs, which no look at the disk can show now.
+
+`mv a b && cat b/x` reads what `b/x` will be, not what it is. Judges nothing but that; `policy` asks it part by part.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from agentcli.permissions.commands import Part
+from agentcli.permissions.filecommands import file_changes
+from agentcli.permissions.paths import is_below
+from agentcli.permissions.shelltable import STEERED_BY
+
+_MAKES_PLAIN_FILES = frozenset({"mkdir", "touch"})
+_MOVES = frozenset({"cp", "mv", "ln", "install", "rsync", "tar", "unzip"})
+"""They can put links and whole folders anywhere."""
+_LOOKS_AT_NO_FILE = frozenset({"echo", "printf", "true", "false", ":", "exit", "sleep", "date", "whoami", "seq"})
+
+_CLAUSE = "a part before it changes files, so that what this part finds is not known yet"
+
+
+class Changed:
+    """Follows the parts of one command that are allowed, in their order."""
+
+    def __init__(self, resolve: Callable[[str], str]) -> None:
+        self._resolve = resolve
+        self._anything = False
+        self._moved: list[str] = []
+        """Below these anything may be a link by now."""
+
+    def objection(self, part: Part, *, by_rule: bool) -> str | None:
+        """Why a part that is allowed by what is on disk now may do something else when its turn comes."""
+        changes = part.inner[0] in _MAKES_PLAIN_FILES | _MOVES and part.objection is not None
+        if changes and not by_rule and (part.command.piped or part.command.feeds):
+            # All parts of a pipeline run at the same time.
+            return "it changes files while other parts of the pipeline run"
+        if not self._anything:
+            return None
+        if not by_rule and not self._still_proven(part, changes=changes):
+            return _CLAUSE
+        return None if all(map(self._is_plain, self._written(part, changes=changes and not by_rule))) else _CLAUSE
+
+    def note(self, part: Part) -> None:
+        if any(redirection.kind == "write" for redirection in part.command.redirections):
+            self._anything = True
+        if part.objection is None:
+            return
+        program = part.inner[0]
+        if program in _MAKES_PLAIN_FILES | _MOVES:
+            self._anything = True
+        if program in _MOVES:
+            for folder in part.folders or ("/",):
+                found = file_changes(part.inner, folder)
+                self._moved += [self._resolve(path) for path in found.writes] if found else ["/"]
+
+    def _still_proven(self, part: Part, *, changes: bool) -> bool:
+        program = part.inner[0]
+        if part.command.globs or part.extended:
+            return False
+        if changes:
+            return program in _MAKES_PLAIN_FILES
+        if program in _LOOKS_AT_NO_FILE:
+            return True
+        # New folders, new files and other contents lead nowhere else, but these obey what files there are.
+        return not self._moved and program != "git" and program not in STEERED_BY
+
+    def _written(self, part: Part, *, changes: bool) -> list[str]:
+        paths: list[str] = []
+        for folder in part.folders:
+            names = (r.target for r in part.command.redirections if r.kind == "write")
+            paths += [os.path.join(folder, name) for name in names]  # noqa: PTH118
+            found = file_changes(part.inner, folder) if changes else None
+            paths += found.writes if found else ()
+        return paths
+
+    def _is_plain(self, path: str) -> bool:
+        """Reached through no link, now or later."""
+        real = self._resolve(path)
+        return real == os.path.normpath(path) and not is_below(real, self._moved)

@@ -1,0 +1,76 @@
+"""A command in which later parts meet what earlier ones have changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.permission import Need, PermissionMode
+from agentcli.permissions.policy import Policy
+from agentcli.permissions.rules import parse_rules
+
+
+def behavior(command: str, project: Path, allow: str = "", mode: PermissionMode = PermissionMode.ACCEPT_EDITS) -> str:
+    policy = Policy(mode, parse_rules([allow] if allow else [], "flags"), search_path="")
+    return policy.decide("Bash", {}, [Need("execute", command)], project, [project]).behavior
+
+
+@pytest.fixture
+def project(tree: Path) -> Path:
+    (tree / "d1").mkdir()
+    (tree / "d1" / "x").symlink_to(tree.parent / "outside.txt")
+    (tree / "d1" / "out").symlink_to(tree.parent)
+    (tree / "e").mkdir()
+    (tree / "later").symlink_to(tree / "d3" / "out" / "y")
+    return tree
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mkdir -p e/objects e/refs && echo x > e/HEAD && git -C e status",
+        "touch e/HEAD && git -C e status",
+        "mv d1 d3 && cat d3/x",
+        "mv d1 d3; cat d3/x",
+        "mv d1 d3 || cat d3/x",
+        "cat d3/x | mv d1 d3",
+        "mv d1 d3 | cat d3/x",
+        "mv d1 d3 && touch d3/out/y",
+        "mv d1 d3 && mkdir d3/out/y",
+        "mv d1 d3 && echo x > d3/out/y",
+        "mv d1 d3 && echo x > later",
+        "mv d1 d3 && cp a.txt d3/out",
+        "mv d1 d3 && cd d3 && touch out/y",
+        "cp a.txt c.txt && cat c.txt",
+        "echo x > -o && sort *",
+        "echo x > .python-version && python3 --version",
+        "mkdir new && find . -type f -print0 | xargs -0 cat",
+    ],
+)
+def test_what_an_earlier_part_may_have_changed_is_asked_about(command: str, project: Path) -> None:
+    assert behavior(command, project) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mkdir -p new/deep && touch new/deep/a",
+        "mkdir new && echo x > new/a && cat a.txt >> new/a",
+        "touch c.txt && echo done",
+        "mkdir new && ls new",
+        "mv a.txt c.txt && echo done && mkdir other",
+        "cat a.txt | head -5 > c.txt",
+        "cp a.txt c.txt",
+    ],
+)
+def test_plain_edits_one_after_the_other_are_accepted(command: str, project: Path) -> None:
+    assert behavior(command, project) == "allow"
+
+
+def test_a_rule_that_lets_folders_be_moved_proves_nothing_about_what_follows(project: Path) -> None:
+    moving = "Bash(mv *)"
+    assert behavior("mv d1 d3", project, moving, PermissionMode.DEFAULT) == "allow"
+    assert behavior("mv d1 d3 && cat d3/x", project, moving, PermissionMode.DEFAULT) == "ask"
+    assert behavior("ln -s / d3 && cat d3/etc/passwd", project, "Bash(ln *)", PermissionMode.DEFAULT) == "ask"
+    assert behavior("npm test && ls", project, "Bash(npm test *)", PermissionMode.DEFAULT) == "allow"
