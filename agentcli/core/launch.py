@@ -45,6 +45,10 @@ class Launcher(Protocol):
         only when the output leaves no doubt."""
         ...
 
+    def about(self, path: str) -> str:
+        """A sentence when commands see this path otherwise than the other tools do; empty when they do not."""
+        ...
+
 
 class BareLauncher:
     name = "none"
@@ -57,3 +61,6 @@ class BareLauncher:
 
     def explain(self, code: int, output: str) -> str | None:
         return None
+
+    def about(self, path: str) -> str:
+        return ""

@@ -145,6 +145,22 @@ class BubblewrapLauncher:
             ),
         )
 
+    def about(self, path: str) -> str:
+        if self._placeholders.holds(Path(path)):
+            return (
+                "It is not there: an empty folder holds its place as long as a command runs in the sandbox. Wait until "
+                "those in the background have ended, or end them with KillShell."
+            )
+        if self._session is not None and Path(path).is_relative_to("/tmp"):  # noqa: S108 - asked about, not used
+            own = self._session / "tmp" / Path(path).relative_to("/tmp")  # noqa: S108
+            if not os.path.lexists(path) and os.path.lexists(own):
+                return f"Commands have a /tmp of their own; what they call {path} is {own}."
+        return ""
+
+    def clean(self) -> None:
+        """Remove what a session that was killed has left in the folders."""
+        self._placeholders.clean(self._held_folders())
+
     # ------------------------------------------------------------------------------------------------- arguments
 
     def _namespaces(self) -> tuple[str, ...]:

@@ -64,7 +64,9 @@ def _bubblewrap(rules: SandboxRules, ability: Ability, around: Surroundings) -> 
         warning = "The network cannot be taken away from commands here, though the settings ask for it."
         rules = replace(rules, network=True)
     places = Places(temp_root=around.temp_root, locks=around.cache_dir)
-    return Chosen(BubblewrapLauncher(rules, ability, places), warning)
+    launcher = BubblewrapLauncher(rules, ability, places)
+    launcher.clean()
+    return Chosen(launcher, warning)
 
 
 def _seatbelt(rules: SandboxRules, around: Surroundings) -> Chosen:

@@ -42,6 +42,18 @@ class Placeholders:
                 place.users += 1
         return Hold(self, places)
 
+    def holds(self, path: Path) -> bool:
+        """Whether there is nothing at this path but an empty folder that a running command needs there."""
+        with self._guard:
+            place = self._places.get(path.parent)
+            return place is not None and str(path) in place.noted() and _is_empty(path)
+
+    def clean(self, parents: Iterable[Path]) -> None:
+        """Remove what is left of sessions that were killed; nothing that another one needs."""
+        for parent in dict.fromkeys(parents):
+            if self._folder is not None and _lock_file(self._folder, parent).exists():
+                self.hold([parent]).release()
+
     def _place(self, parent: Path) -> _Place:
         place = self._places.get(parent)
         if place is None:
@@ -112,18 +124,38 @@ class _Place:
                     Path(json.loads(line)).rmdir()
             os.ftruncate(self._descriptor, 0)
 
+    def noted(self) -> list[object]:
+        """What was made, by this session or another; empty where there is no lock file."""
+        found: list[object] = []
+        if self._descriptor >= 0:
+            for line in os.pread(self._descriptor, _MOST_BYTES, 0).splitlines():
+                with contextlib.suppress(ValueError):
+                    found.append(json.loads(line))
+        return found
+
     def close(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
 
 
+def _is_empty(path: Path) -> bool:
+    try:
+        return not path.is_symlink() and not any(path.iterdir())
+    except OSError:
+        return False
+
+
+def _lock_file(folder: Path, parent: Path) -> Path:
+    name = hashlib.sha256(os.fsencode(parent)).hexdigest()[:24]
+    return folder / LOCKS / f"{name}.lock"
+
+
 def _lock(folder: Path | None, parent: Path) -> int:
     if folder is None:
         return -1
-    name = hashlib.sha256(os.fsencode(parent)).hexdigest()[:24]
     try:
         (folder / LOCKS).mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        return os.open(folder / LOCKS / f"{name}.lock", flags, 0o600)
+        return os.open(_lock_file(folder, parent), flags, 0o600)
     except OSError:
         return -1

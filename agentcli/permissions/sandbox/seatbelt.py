@@ -83,6 +83,9 @@ class SeatbeltLauncher:
             ),
         )
 
+    def about(self, path: str) -> str:
+        return ""
+
     def _temporary_folder(self) -> Path:
         with self._making:
             if self._temporary is None:

@@ -176,6 +176,31 @@ def test_a_session_cleans_up_after_one_that_was_killed(tmp_path: Path) -> None:
     assert not (work / ".envrc").exists()
 
 
+def test_only_an_empty_placeholder_in_use_counts_as_one(tmp_path: Path) -> None:
+    (tmp_path / ".idea").mkdir()
+    placeholders = Placeholders(tmp_path / "locks")
+    hold = placeholders.hold([tmp_path])
+    hold.make([tmp_path / ".envrc", tmp_path / ".vscode", tmp_path / ".idea"])
+    (tmp_path / ".vscode" / "settings.json").write_text("{}")
+    assert [name for name in (".envrc", ".vscode", ".idea", ".husky") if placeholders.holds(tmp_path / name)] == [
+        ".envrc"
+    ]
+    hold.release()
+    assert not placeholders.holds(tmp_path / ".envrc")
+
+
+def test_cleaning_up_makes_no_files_and_leaves_what_another_session_needs(tmp_path: Path) -> None:
+    work, locks = tmp_path / "work", tmp_path / "locks"
+    work.mkdir()
+    Placeholders(locks).clean([work])
+    assert not locks.exists()
+    hold = Placeholders(locks).hold([work])
+    hold.make([work / ".envrc"])
+    Placeholders(locks).clean([work])
+    assert (work / ".envrc").is_dir()
+    hold.release()
+
+
 def test_a_folder_of_the_persons_own_is_never_removed(tmp_path: Path) -> None:
     (tmp_path / ".vscode").mkdir()
     hold = Placeholders(tmp_path / "locks").hold([tmp_path])
