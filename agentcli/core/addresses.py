@@ -17,10 +17,13 @@ _NUMERIC = re.compile(r"(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+)){0,3}", re.I
 _HOST_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*")
 _LOCAL_ENDINGS = (
     *(".localhost", ".localdomain", ".local", ".internal", ".intranet", ".corp", ".home", ".lan", ".private"),
-    *(".home.arpa", ".in-addr.arpa", ".ip6.arpa", ".test"),
+    *(".home.arpa", ".in-addr.arpa", ".ip6.arpa", ".test", ".svc"),
 )
-_EMBEDDING = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "::/96"))
+_EMBEDDING = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "::ffff:0:0:0/96", "::/96"))
 """Networks whose last four bytes are an IPv4 address that the packet may end up at."""
+_ALSO_PRIVATE = tuple(ipaddress.ip_network(text) for text in ("168.63.129.16/32", "192.0.0.0/24", "64:ff9b:1::/48"))
+"""Global by their numbers, or in some versions of Python: a cloud's own services for its machines, and translation to
+IPv4 addresses of a local network."""
 _MOST_URL = 4000
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -113,6 +116,8 @@ def is_private_host(host: str) -> bool:
 
 def is_private_address(address: Address) -> bool:
     """Anything but a global unicast address, also when it is wrapped in an IPv6 one."""
+    if any(address in network for network in _ALSO_PRIVATE):
+        return True
     if isinstance(address, ipaddress.IPv4Address):
         return not address.is_global or address.is_multicast
     inner = address.ipv4_mapped or address.sixtofour

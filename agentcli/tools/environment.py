@@ -1,4 +1,8 @@
-"""What child processes see of the environment (S11): no keys, nothing that makes other code run inside them."""
+"""What child processes see of the environment (S11): no secrets, nothing that makes other code run inside them.
+
+A secret is known by its name: what ends in TOKEN, SECRET, PASSWORD, API_KEY and the like is left out, whatever it is
+for. So a command that needs one (`gh`, `npm publish`) has to be run by the person; nothing can be let through.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import re
 from collections.abc import Mapping
 
 _LEFT_OUT = re.compile(
-    r"LD_.*|DYLD_.*|.*_API_KEY|.*_AUTH_TOKEN|ANTHROPIC_CUSTOM_HEADERS|CLAUDE_CODE_OAUTH_TOKEN|AWS_BEARER_TOKEN_BEDROCK"
+    r"(?i:(?:.*_)?(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|SECRET_ACCESS_KEY|SECRET_KEY|PRIVATE_KEY))"
+    r"|ANTHROPIC_CUSTOM_HEADERS|AWS_BEARER_TOKEN_BEDROCK|PGPASSWORD|MYSQL_PWD|REDISCLI_AUTH|LD_.*|DYLD_.*"
     # Code that a shell, git or rg would run or obey unasked; a proof that a command only reads would be void.
     r"|BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|GIT_ASKPASS|SSH_ASKPASS|GIT_EXTERNAL_DIFF"
     r"|CDPATH|GLOBIGNORE|TAR_OPTIONS|RIPGREP_CONFIG_PATH|GREP_OPTIONS|LESSOPEN|LESSCLOSE|COLUMNS|LINES"

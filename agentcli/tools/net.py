@@ -144,10 +144,9 @@ class Fetcher:
 
     async def _routes(self, address: WebAddress, reaches: Callable[[str], bool] | None) -> Sequence[_Route] | Problem:
         literal = host_address(address.host)
-        if literal is not None:
-            return [_Route(literal)]
         try:
-            found = list(dict.fromkeys(await self._resolve(address.host, address.port)))
+            resolved = [literal] if literal is not None else await self._resolve(address.host, address.port)
+            found = list(dict.fromkeys(resolved))
         except (OSError, ValueError, UnicodeError):
             text = f"The host {address.host} was not found. Check the spelling, or whether there is a network."
             return Problem(text, "host not found")

@@ -329,6 +329,12 @@ async def test_a_redirect_does_not_get_around_the_check() -> None:
     assert len(site.asked) == 1
 
 
+async def test_an_address_without_a_name_is_checked_too() -> None:
+    answer = await Fetcher(Names({}), is_private=lambda _found: True).get(address("https://8.8.8.8/"), {})
+    assert isinstance(answer, Problem)
+    assert "leads to the private address 8.8.8.8" in answer.text
+
+
 async def test_a_public_place_that_redirects_to_a_private_one_is_only_told() -> None:
     names = Names({"public.example": [[LOOPBACK]]})
     async with Website({"/": redirect("http://169.254.169.254/latest/meta-data/")}) as site:

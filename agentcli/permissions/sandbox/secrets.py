@@ -24,6 +24,9 @@ UNREADABLE: tuple[str, ...] = (
     ".config/Bitwarden",
     ".config/keybase",
     ".config/sops",
+    ".config/containers/auth.json",
+    ".config/github-copilot",
+    ".config/Code",
     ".config/git/credentials",
     ".git-credentials",
     ".vault-token",
@@ -39,6 +42,9 @@ UNREADABLE: tuple[str, ...] = (
     ".cargo/credentials.toml",
     ".gem/credentials",
     ".m2/settings-security.xml",
+    ".m2/settings.xml",
+    ".cache/huggingface/token",
+    ".kaggle",
     ".mozilla",
     ".thunderbird",
     ".config/google-chrome",
@@ -55,7 +61,10 @@ UNREADABLE: tuple[str, ...] = (
     "Library/Application Support/Firefox",
     "Library/Cookies",
     ".claude/.credentials.json",
+    ".claude.json",
     ".codex/auth.json",
+    ".gemini",
+    ".local/share/opencode/auth.json",
     ".bash_history",
     ".zsh_history",
     ".psql_history",
@@ -72,7 +81,19 @@ UNREADABLE: tuple[str, ...] = (
 )
 """Whoever opens one of these is refused."""
 
-EMPTY: tuple[str, ...] = (".netrc", ".npmrc", ".pypirc", ".yarnrc.yml", ".docker/config.json", ".config/pip/pip.conf")
+EMPTY: tuple[str, ...] = (
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".yarnrc.yml",
+    ".docker/config.json",
+    ".config/pip/pip.conf",
+    ".gradle/gradle.properties",
+    ".terraformrc",
+    ".s3cfg",
+    ".boto",
+    ".databrickscfg",
+)
 """These hold settings beside their secrets, and programs give up when they may not open them: they look empty."""
 
 SYSTEM: tuple[str, ...] = ("/etc/shadow", "/etc/shadow-", "/etc/ssh")
