@@ -8,12 +8,15 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-LARGEST_FILE = 5 * 1024 * 1024
-ALWAYS_COPIED = LARGEST_FILE
+ALWAYS_COPIED = 5 * 1024 * 1024
+LARGEST_FILE = 50 * 1024 * 1024
+LARGE_TOGETHER = 100 * 1024 * 1024
+"""How much of files over `ALWAYS_COPIED` a process copies for a folder, old versions included. That takes one to two
+seconds; with much more the first snapshot could run out of time, and then nothing could be undone at all."""
 _DEEPEST_LOOK = 2_000
 """How many entries of new folders are looked at to tell whether they are empty."""
 
@@ -98,14 +101,27 @@ def stamp_of(status: os.stat_result) -> str:
     return f"{status.st_size} {status.st_mtime_ns}"
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    room: int
+    """How much there may be of large files."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Files that there was no copy of before. As long as they stay the same they get none now either: a file that is
+    in the second of two snapshots only would seem to have changed."""
+
+
 @dataclass(slots=True)
 class Sorted:
     add: list[str] = field(default_factory=list)
     remove: list[str] = field(default_factory=list)
+    large: dict[str, int] = field(default_factory=dict)
+    """Those of `add` that are large, with their sizes."""
     uncovered: dict[str, str] = field(default_factory=dict)
 
 
-def sort_files(root: Path, new: Sequence[str], changed: Sequence[str], removed: Iterable[str]) -> Sorted:
+def sort_files(
+    root: Path, new: Sequence[str], changed: Sequence[str], removed: Iterable[str], limits: Limits
+) -> Sorted:
     """What the index has to take in and let go. A file that is too large or unreadable is let go: no copy is better
     than a wrong one."""
     result = Sorted(remove=list(removed))
@@ -118,9 +134,16 @@ def sort_files(root: Path, new: Sequence[str], changed: Sequence[str], removed: 
         else:
             is_file = stat.S_ISREG(status.st_mode)
             keep = is_file or stat.S_ISLNK(status.st_mode)
-            if is_file and (status.st_size > LARGEST_FILE or not os.access(root / path, os.R_OK)):
-                result.uncovered[path] = stamp_of(status)
+            size = status.st_size
+            is_large = is_file and size > ALWAYS_COPIED
+            stamp = stamp_of(status)
+            refused = is_large and (size > min(LARGEST_FILE, limits.room) or limits.refused.get(path) == stamp)
+            if refused or (is_file and not os.access(root / path, os.R_OK)):
+                result.uncovered[path] = stamp
                 keep = False
+            elif is_large:
+                result.large[path] = size
+                limits = Limits(limits.room - size, limits.refused)
         if keep:
             result.add.append(path)
         elif path in tracked:

@@ -2,7 +2,7 @@
 
 Owns everything below its own folder in the state directory, and never writes into the folder it watches. What it keeps
 is content, links and the executable bit of files that git would not ignore, and empty folders; permission bits beyond
-that come back with a file that was deleted. Not kept: what is ignored and no call has named, files over the size limit,
+that come back with a file that was deleted. Not kept: what is ignored and no call has named, files over the size limits,
 `.git` itself. The index is a process's own (two agents may work in one folder); objects are shared. Files of
 repositories inside the folder are not part of its snapshots: these name them (`nested`), and each gets its own shadow.
 """
@@ -19,9 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from agentcli.workspace import listing
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import EMPTY_TREE, Git
-from agentcli.workspace.listing import Listed, folders_among, parse_listing, sort_files, sort_folders
+from agentcli.workspace.listing import Limits, Listed, folders_among, parse_listing, sort_files, sort_folders
 from agentcli.workspace.restore import OldFile, unusual_modes
 from agentcli.workspace.trees import Difference, Entry, blobs, differences, tree_entries
 
@@ -31,9 +32,14 @@ _MANY = 64
 """From so many new files on they go into one pack instead of a file each: ten times less to write for a first look."""
 _AT_ONCE = 5_000
 """Files per update of the index; what is in it stays there when the time is up and need not be done again."""
+_LARGE = ("core.looseCompression=0",)
+"""Copies of large files are not compressed: it would take three times as long, and most are compressed already."""
+_NO_TEXT = ("core.bigFileThreshold=5m",)
+"""From this size on no lines are compared and no deltas looked for, which takes minutes."""
 _MOST_PATHSPECS = 200
 _MOST_MODES = 10_000
 _BLOBS_AT_ONCE = 20
+_BYTES_AT_ONCE = 64 * 1024 * 1024
 _USUAL_SECONDS = 60.0
 _ATTRIBUTES = "* -text -ident -filter -working-tree-encoding !eol !diff !merge\n"
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tfilemode = true\n"
@@ -50,6 +56,7 @@ class Shadow:
         self._last_tree: str | None = None
         self._begun_anew = False
         self._modes: dict[str, int] = {}
+        self._limits = Limits(listing.LARGE_TOGETHER)
         self._named: set[str] = set()
         """Ignored files in the index because a call named them; from then on git sees their changes by itself."""
 
@@ -105,6 +112,7 @@ class Shadow:
             self._begun_anew = True
         self._last_tree = None
         self._named.clear()
+        self._limits = Limits(listing.LARGE_TOGETHER)
         await in_thread(lambda: self._git.index.unlink(missing_ok=True))
         return await self._take(forced)
 
@@ -127,13 +135,16 @@ class Shadow:
             folders.nested += [name for name in found.folders if name not in folders.nested]
         named = [path for path in forced if path not in self._named]
         new = [*self._ours(new), *named]
-        files = await in_thread(lambda: sort_files(self.root, new, listed.changed, listed.removed))
+        limits = self._limits
+        files = await in_thread(lambda: sort_files(self.root, new, listed.changed, listed.removed, limits))
         if _entries(self._git.index) + len(new) > MOST_FILES:
             raise TooManyFiles(f"the folder holds more than {MOST_FILES:,} files")
         if files.add or files.remove or self._last_tree is None:
-            await self._update(files.add, files.remove)
+            await self._update([path for path in files.add if path not in files.large], files.remove)
+            await self._update(list(files.large), (), _LARGE)
             self._last_tree = await self._written_tree()
             self._named = (self._named | {path for path in named if path in files.add}) - set(files.remove)
+        self._limits = Limits(limits.room - sum(files.large.values()), files.uncovered)
         if folders.filled and files.add:
             # Only now that their siblings are known are empty folders inside new ones listed by themselves.
             again = parse_listing(await self._list("--directory"))
@@ -161,10 +172,11 @@ class Shadow:
         name = out.relative_to(self.root).as_posix()
         return [path for path in paths if path != name and not path.startswith(f"{name}/")]
 
-    async def _update(self, add: Sequence[str], remove: Sequence[str]) -> None:
+    async def _update(self, add: Sequence[str], remove: Sequence[str], settings: Sequence[str] = ()) -> None:
         if remove:
             await self._run("update-index", "--force-remove", "-z", "--stdin", input=_joined(remove))
-        settings = ("core.bigFileThreshold=1", "pack.compression=1") if len(add) >= _MANY else ()
+        if len(add) >= _MANY:
+            settings = settings or ("core.bigFileThreshold=1", "pack.compression=1")
         for start in range(0, len(add), _AT_ONCE):
             part = add[start : start + _AT_ONCE]
             await self._run(
@@ -212,12 +224,12 @@ class Shadow:
         arguments = ["diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index"]
         if numbers:
             arguments += ["--numstat", "--no-textconv", "--no-ext-diff"]
-        return differences(await self._run(*arguments, before, after))
+        return differences(await self._run(*arguments, before, after, settings=_NO_TEXT))
 
     async def patch(self, before: str, after: str, limit: int) -> str:
         output = await self._run(
             "diff-tree", "-r", "-p", "-M", "--no-textconv", "--no-ext-diff", "--no-color",
-            "--src-prefix=a/", "--dst-prefix=b/", before, after, cut=limit,
+            "--src-prefix=a/", "--dst-prefix=b/", before, after, cut=limit, settings=_NO_TEXT,
         )  # fmt: skip
         return output.decode("utf-8", "replace")
 
@@ -240,17 +252,33 @@ class Shadow:
 
     async def old_files(self, entries: Mapping[str, Entry]) -> AsyncIterator[list[OldFile]]:
         """Content for each path, in handfuls that fit into memory."""
-        wanted = list(entries.items())
-        for start in range(0, len(wanted), _BLOBS_AT_ONCE):
-            part = wanted[start : start + _BLOBS_AT_ONCE]
+        async for part in self._handfuls(list(entries.items())):
             input = "".join(f"{entry.oid}\n" for _path, entry in part).encode()
             contents = blobs(await self._run("cat-file", "--batch", input=input, limited=False))
             if len(contents) != len(part):
                 raise SnapshotError("the stored content is not complete")
+            # What is put back is stored already: to take it in again costs no room.
+            again = sum(len(content) for content in contents if len(content) > listing.ALWAYS_COPIED)
+            self._limits = Limits(self._limits.room + again, self._limits.refused)
             yield [
                 OldFile(path, content, entry.mode == "100755", entry.mode == "120000", self._modes.get(path))
                 for (path, entry), content in zip(part, contents, strict=True)
             ]
+
+    async def _handfuls(self, wanted: Sequence[tuple[str, Entry]]) -> AsyncIterator[list[tuple[str, Entry]]]:
+        input = "".join(f"{entry.oid}\n" for _path, entry in wanted).encode()
+        sizes = (await self._run("cat-file", "--batch-check=%(objectsize)", input=input)).split(b"\n")
+        part: list[tuple[str, Entry]] = []
+        room = _BYTES_AT_ONCE
+        for one, size in zip(wanted, sizes, strict=False):
+            # A missing one has no size; reading it is what fails then.
+            room -= int(size) if size.isdigit() else 0
+            if part and (room < 0 or len(part) == _BLOBS_AT_ONCE):
+                yield part
+                part, room = [], _BYTES_AT_ONCE - (int(size) if size.isdigit() else 0)
+            part.append(one)
+        if part:
+            yield part
 
     async def entries(self, tree: str, paths: Sequence[str]) -> dict[str, Entry]:
         """These paths as they are in a tree; those that are not in it are left out."""
@@ -288,7 +316,8 @@ class Shadow:
 
     async def tidy(self, seconds: float) -> None:
         # References stay files of their own: their folders' times say how old a session is.
-        await self._git.run("gc", "--quiet", "--prune=2.days.ago", seconds=seconds, settings=("gc.packRefs=false",))
+        settings = ("gc.packRefs=false", *_NO_TEXT)
+        await self._git.run("gc", "--quiet", "--prune=2.days.ago", seconds=seconds, settings=settings)
 
     async def _run(
         self, *arguments: str, input: bytes = b"", settings: Sequence[str] = (), cut: int | None = None,

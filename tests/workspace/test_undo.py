@@ -281,6 +281,43 @@ async def test_a_file_without_a_copy_that_became_ignored_is_not_called_deleted(
         assert [Path(one.path).name for one in (await work.history.undo()).kept] == ["changed.bin"]
 
 
+async def test_large_files_are_copied_too_as_long_as_there_is_room_for_them(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "ALWAYS_COPIED", 300)
+    monkeypatch.setattr(listing, "LARGEST_FILE", 1_000)
+    monkeypatch.setattr(listing, "LARGE_TOGETHER", 1_500)
+    monkeypatch.setattr(shadow, "_BYTES_AT_ONCE", 500)
+    (project / "a.bin").write_bytes(b"a" * 700)
+    (project / "b.bin").write_bytes(b"b" * 700)
+    (project / "c.bin").write_bytes(b"c" * 700)
+    before = state_of(project)
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "a.bin").unlink()
+            (project / "b.bin").write_bytes(b"small")
+            (project / "crlf.txt").unlink()
+        assert "c.bin" not in {Path(one.path).name for one in await work.history.changes()}, "room is not given back"
+        for _time in range(3):
+            report = await work.history.undo()
+            assert (report.kept, state_of(project)) == ((), before)
+            assert (await work.history.redo()).kept == ()
+        assert (await work.history.undo()).kept == ()
+        async with work.submission():
+            (project / "c.bin").unlink()
+        assert [Path(one.path).name for one in (await work.history.undo()).kept] == ["c.bin"]
+
+
+async def test_a_file_of_nine_megabytes_that_was_removed_comes_back(project: Path, tmp_path: Path) -> None:
+    content = os.urandom(1024) * 9_000
+    (project / "mid.bin").write_bytes(content)
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "mid.bin").unlink()
+        assert (await work.history.undo()).recreated == (str(project / "mid.bin"),)
+    assert (project / "mid.bin").read_bytes() == content
+
+
 async def test_files_that_come_back_are_told_apart_from_those_that_change_back(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
