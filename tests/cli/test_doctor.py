@@ -83,3 +83,17 @@ def test_the_lines_begin_with_how_it_is(capfd: pytest.CaptureFixture[str], place
     lines = capfd.readouterr().out.splitlines()
     assert all(line.split()[0] in ("ok", "warn", "fail") for line in lines if not line.startswith(" "))
     assert "\x1b" not in "".join(lines)
+
+
+def test_doctor_runs_no_program_of_the_folder_it_looks_at(
+    capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = place / "work" / ".venv" / "bin"
+    planted.mkdir(parents=True)
+    for name in ("git", "rg", "bash"):
+        (planted / name).write_text(f"#!/bin/sh\ntouch {place}/sprung\n")
+        (planted / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{planted}:{os.environ['PATH']}")
+    _code, found, _shown = checks(capfd, "--sandbox", "off")
+    assert not any(str(planted) in found[name]["text"] for name in ("git", "ripgrep", "bash"))
+    assert not (place / "sprung").exists()
