@@ -8,14 +8,15 @@ happened while a person was asked counts. What the file should become is the cal
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 
+from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import visible_text
-from agentcli.tools.base import Output, ToolContext
-from agentcli.tools.builtin import absolute_path, failure, in_thread, os_failure, shown_path
+from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, os_failure, shown_path
 from agentcli.tools.diff import diff_display
 from agentcli.tools.encoding import Decoded, decode
 from agentcli.tools.files import LARGEST_LOADED, Refusal, inspect, load_now, near_names
@@ -73,6 +74,27 @@ class _Outcome:
     output: Output
     known: tuple[str, bytes | None, bool] | None = None
     """What the model knows of the file now, for the read cache: digest, content, and whether all of it."""
+
+
+class ChangingTool(BuiltinTool):
+    """A tool that changes the one file that its subject names. A subclass says what the file should become."""
+
+    def intent(self, input: Json) -> Intent:
+        raise NotImplementedError
+
+    def is_safe(self, input: Json) -> bool:
+        return False
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return (write_need(input.get(self.subject), context),)
+
+    def preview(self, input: Json, context: ToolContext) -> Json | Output | None:
+        return preview_change(self.intent(input), context)
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        yield await change_file(self.intent(input), context)
 
 
 def write_need(file_path: object, context: ToolContext) -> Need:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
-from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
-from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
-from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, failure, object_schema
-from agentcli.tools.change import Change, Intent, Present, change_file, preview_change, write_need
+from agentcli.tools.base import Output, ToolContext
+from agentcli.tools.builtin import failure, object_schema
+from agentcli.tools.change import Change, ChangingTool, Intent, Present
 from agentcli.tools.edit import (
     EDIT_FIELDS,
     creation,
@@ -23,7 +19,7 @@ from agentcli.tools.edit_apply import Applied, Problem, Replacement, apply
 from agentcli.tools.encoding import Decoded
 
 
-class MultiEdit(BuiltinTool):
+class MultiEdit(ChangingTool):
     name = "MultiEdit"
     subject = "file_path"
     input_schema = object_schema(
@@ -44,25 +40,14 @@ class MultiEdit(BuiltinTool):
         count = f" ({len(edits)} edits)" if isinstance(edits, list) and len(edits) != 1 else ""
         return plain_line(f"{super().title(input)}{count}")
 
-    def is_safe(self, input: Json) -> bool:
-        return False
-
-    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        return (write_need(input.get("file_path"), context),)
-
     def check(self, input: Json, context: ToolContext) -> str | None:
         for number, edit in enumerate(input["edits"], 1):
             if problem := edit_problem(edit):
                 return f"Edit {number} of {len(input['edits'])}: {problem}"
         return editable_problem(input["file_path"])
 
-    def preview(self, input: Json, context: ToolContext) -> Json | Output | None:
-        return preview_change(_intent(input), context)
-
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
-        yield await change_file(_intent(input), context)
+    def intent(self, input: Json) -> Intent:
+        return _intent(input)
 
 
 def _intent(input: Json) -> Intent:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
-from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
-from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
-from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, object_schema
-from agentcli.tools.change import Change, Intent, Present, change_file, preview_change, write_need
+from agentcli.tools.base import Output, ToolContext
+from agentcli.tools.builtin import object_schema
+from agentcli.tools.change import Change, ChangingTool, Intent, Present
 
 
-class NotebookEdit(BuiltinTool):
+class NotebookEdit(ChangingTool):
     name = "NotebookEdit"
     subject = "notebook_path"
     input_schema = object_schema(
@@ -34,12 +30,6 @@ class NotebookEdit(BuiltinTool):
         mode = str(input.get("edit_mode") or "replace")
         return plain_line(f"{self.name} {input.get('notebook_path', '')} ({mode} {input.get('cell_id') or 'cell'})")
 
-    def is_safe(self, input: Json) -> bool:
-        return False
-
-    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        return (write_need(input.get("notebook_path"), context),)
-
     def check(self, input: Json, context: ToolContext) -> str | None:
         mode = input.get("edit_mode") or "replace"
         if mode != "insert" and not input.get("cell_id"):
@@ -50,13 +40,8 @@ class NotebookEdit(BuiltinTool):
             return "notebook_path must name an .ipynb file; use Edit for other files."
         return super().check(input, context)
 
-    def preview(self, input: Json, context: ToolContext) -> Json | Output | None:
-        return preview_change(_intent(input), context)
-
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
-        yield await change_file(_intent(input), context)
+    def intent(self, input: Json) -> Intent:
+        return _intent(input)
 
 
 def _intent(input: Json) -> Intent:

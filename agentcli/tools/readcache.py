@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import threading
 import weakref
-from collections.abc import Iterator
 
 from agentcli.core.frozen import frozen
 
@@ -43,10 +42,9 @@ class ReadCache:
     def note_digest(self, path: str, digest: str, whole: bool = True, data: bytes | None = None) -> None:
         """`data`, if given, is what the digest is of."""
         with self._guard:
-            old = self._seen.pop(path, None)
+            old = self._seen.get(path)
             # Reading a part again does not make the model forget the rest, as long as the file is the same.
             whole = whole or (old is not None and old.whole and old.digest == digest)
-            # Re-inserting keeps the dictionary in order of last use.
             self._seen[path] = Seen(digest, whole)
             self._keep(path, data)
 
@@ -61,10 +59,6 @@ class ReadCache:
         with self._guard:
             self._seen.pop(path, None)
             self._keep(path, None)
-
-    def recent(self) -> Iterator[str]:
-        """Paths, most recently used first."""
-        return reversed(list(self._seen))
 
     def lock(self, path: str) -> asyncio.Lock:
         """Held by whoever changes the file, from reading it to having written it. Gone when nobody holds it."""
