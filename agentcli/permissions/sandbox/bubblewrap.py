@@ -27,7 +27,7 @@ from agentcli.permissions.sandbox.inside import Inside
 from agentcli.permissions.sandbox.placeholders import Hold, Placeholders
 from agentcli.permissions.sandbox.plan import Masks, SandboxRules, cache_environment, find_masks
 from agentcli.permissions.sandbox.probe import Ability
-from agentcli.permissions.sandbox.protected import Protection, protection, repositories, uses_git
+from agentcli.permissions.sandbox.protected import Protection, outermost, protection, repositories, uses_git
 from agentcli.permissions.sandbox.secrets import VARIABLES
 
 _HIDDEN = (Path("/run"), Path("/tmp"))  # noqa: S108 - hidden, not used
@@ -62,6 +62,7 @@ class BubblewrapLauncher:
         self._session: Path | None = None
         self._remove: Callable[[], object] | None = None
         self._making = threading.Lock()
+        self._running: list[Protection] = []
 
     @property
     def level(self) -> str:
@@ -98,7 +99,8 @@ class BubblewrapLauncher:
         hold = self._placeholders.hold(self._held_folders())
         try:
             protected = protection(rules.working_dirs, rules.home, arguments)
-            guarded = hold.make(protected.missing)
+            guarded = (*hold.make(protected.missing), *hold.make_files(protected.missing_files))
+            hold.expect(protected.unguarded)
             inside = Inside()
         except BaseException:
             hold.release()
@@ -107,6 +109,7 @@ class BubblewrapLauncher:
             git = uses_git(arguments)
             masks = find_masks(rules)
             shown = self._shown(environ)
+            protected = replace(protected, writable=self._steady(protected.writable))
             mounts = self._mounts(session, shown, protected, guarded)
             mounts += self._covers(session, shown, masks, git=git)
             variables = self._variables(session, environ)
@@ -123,7 +126,7 @@ class BubblewrapLauncher:
             inside.close()
             hold.release()
             raise
-        ending = _Ending(self, inside, hold, protected.unguarded)
+        ending = _Ending(self, inside, hold, protected)
         return Launch(command, variables, ending.close, (inside.descriptor,), inside.terminate)
 
     def explain(self, code: int, output: str) -> str | None:
@@ -160,6 +163,25 @@ class BubblewrapLauncher:
     def clean(self) -> None:
         """Remove what a session that was killed has left in the folders."""
         self._placeholders.clean(self._held_folders())
+
+    def _steady(self, folders: Iterable[Path]) -> tuple[Path, ...]:
+        """Without those that a command which runs already could replace by a link until they are mounted, writable."""
+        with self._making:
+            return tuple(
+                folder
+                for folder in folders
+                if all(running.fixes(folder) for running in self._running)
+                or not any(folder.is_relative_to(root) for root in self._rules.working_dirs)
+            )
+
+    def started(self, protected: Protection) -> None:
+        """For `_Ending`, as is `ended`."""
+        with self._making:
+            self._running.append(protected)
+
+    def ended(self, protected: Protection) -> None:
+        with self._making:
+            self._running.remove(protected)
 
     # ------------------------------------------------------------------------------------------------- arguments
 
@@ -291,7 +313,7 @@ class BubblewrapLauncher:
     def _held_folders(self) -> list[Path]:
         folders = list(self._rules.working_dirs)
         home = self._rules.home
-        folders += repositories(folders, home)
+        folders += map(outermost, repositories(folders, home))
         if home is not None and any(home.is_relative_to(folder) for folder in self._rules.working_dirs):
             folders.append(home)
         return folders
@@ -309,22 +331,27 @@ class BubblewrapLauncher:
 class _Ending:
     """What is left to do when a command has ended. Runs once."""
 
-    def __init__(self, launcher: BubblewrapLauncher, inside: Inside, hold: Hold, unguarded: tuple[Path, ...]) -> None:
+    def __init__(self, launcher: BubblewrapLauncher, inside: Inside, hold: Hold, protected: Protection) -> None:
         self._launcher = launcher
         """Kept, because the session's folder goes with it."""
         self._inside = inside
         self._hold = hold
-        self._unguarded = unguarded
+        self._protected = protected
+        self._ended = False
+        launcher.started(protected)
 
     def close(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
         self._inside.wait_until_gone()
         self._inside.close()
-        for path in self._unguarded:
+        for path in self._protected.unguarded:
             # It was not there before, and git would take its configuration from where it points.
             with contextlib.suppress(OSError):
                 path.unlink()
-        self._unguarded = ()
         self._hold.release()
+        self._launcher.ended(self._protected)
 
 
 def _bind(path: Path, *, writable: bool) -> list[str]:

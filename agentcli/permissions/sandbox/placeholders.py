@@ -1,8 +1,9 @@
 """Empty folders that hold the place of what a sandboxed command must not create, for as long as one runs.
 
-A mount needs something to be mounted on, so a protected path that is not there has to be there for a while. A folder,
-never a file: git and most programs do not see empty folders, and `rmdir` can only ever remove an empty one, so nothing
-that somebody wrote meanwhile is lost.
+A mount needs something to be mounted on, so a protected path that is not there has to be there for a while. A folder
+where that will do: git and most programs do not see empty folders, and `rmdir` can only ever remove an empty one, so
+nothing that somebody wrote meanwhile is lost. Where git would stumble over a folder it is a file, which is removed only
+while it holds what was put into it.
 
 A placeholder that is removed takes the mounts on it along, also in the sandbox of another session in the same folder.
 So every session holds a shared lock while its commands run, and only who gets it alone removes anything; what was made
@@ -83,7 +84,22 @@ class Hold:
 
     def make(self, paths: Iterable[Path]) -> tuple[Path, ...]:
         """Those of the paths that are there as folders now. Paths elsewhere than in the folders held are left out."""
-        return tuple(path for path in paths if path.parent in self._places and self._places[path.parent].make(path))
+        return tuple(path for path in paths if (place := self._place(path)) is not None and place.make(path))
+
+    def make_files(self, files: Iterable[tuple[Path, str]]) -> tuple[Path, ...]:
+        """The same with files that hold this text."""
+        return tuple(
+            path for path, text in files if (place := self._place(path)) is not None and place.make_file(path, text)
+        )
+
+    def expect(self, paths: Iterable[Path]) -> None:
+        """They are not there, and are to be removed if they are later: also by the next session, if this is killed."""
+        for path in paths:
+            if (place := self._place(path)) is not None:
+                place.note([str(path), None])
+
+    def _place(self, path: Path) -> _Place | None:
+        return next((self._places[parent] for parent in path.parents if parent in self._places), None)
 
     def release(self) -> None:
         """Once the command has ended; a second call does nothing."""
@@ -109,10 +125,25 @@ class _Place:
             return path.is_dir() and not path.is_symlink()
         except OSError:
             return False
+        self.note(str(path))
+        return True
+
+    def make_file(self, path: Path, text: str) -> bool:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            return path.is_file() and not path.is_symlink()
+        except OSError:
+            return False
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        self.note([str(path), text])
+        return True
+
+    def note(self, entry: object) -> None:
         if self._descriptor >= 0:
             with contextlib.suppress(OSError):
-                os.write(self._descriptor, json.dumps(str(path)).encode() + b"\n")
-        return True
+                os.write(self._descriptor, json.dumps(entry).encode() + b"\n")
 
     def clean_if_alone(self) -> None:
         if self._descriptor < 0:
@@ -120,8 +151,8 @@ class _Place:
         with contextlib.suppress(OSError, ValueError):
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for line in os.pread(self._descriptor, _MOST_BYTES, 0).splitlines():
-                with contextlib.suppress(OSError, ValueError):
-                    Path(json.loads(line)).rmdir()
+                with contextlib.suppress(OSError, ValueError, TypeError):
+                    _remove(json.loads(line))
             os.ftruncate(self._descriptor, 0)
 
     def noted(self) -> list[object]:
@@ -159,3 +190,15 @@ def _lock(folder: Path | None, parent: Path) -> int:
         return os.open(_lock_file(folder, parent), flags, 0o600)
     except OSError:
         return -1
+
+
+def _remove(entry: object) -> None:
+    match entry:
+        case str():
+            Path(entry).rmdir()
+        case [str() as name, None]:
+            Path(name).unlink()
+        case [str() as name, str() as text]:
+            path = Path(name)
+            if not path.is_symlink() and path.stat().st_size == len(text) and path.read_text() == text:
+                path.unlink()

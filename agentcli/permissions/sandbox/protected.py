@@ -37,10 +37,16 @@ HOME_FILES: tuple[str, ...] = (
 """Only where the home folder itself, or one above it, is a working directory."""
 _ENVIRONMENTS = (".venv", "venv", "env", ".env")
 _ACTIVATE = ("activate", "activate.fish", "activate.csh", "activate.ps1", "Activate.ps1", "activate_this.py")
-_MOST_MODULES = 100
-_MODULE_CONFIGS = ("*/config", "*/*/config", "*/modules/*/config")
+_MOST_MODULES = 12
+"""Submodules, and as many linked worktrees. Each costs five mounts, so with more of them all are read-only as one."""
+_MOST_FOLDERS = 300
+_DEEPEST = 6
 
 _USES_GIT = re.compile(r"(?<![\w./-])(?:[\w./-]*/)?(?:git|gh|jj|tig|lazygit|hub)(?![\w./-])")
+_ELSEWHERE = re.compile(r"^[^#;\n]*\b(?:worktree\s*=|bare\s*=\s*[^f\s]|bare\s*$|include)", re.MULTILINE | re.IGNORECASE)
+_WRAPPERS = frozenset({"command", "env", "exec", "nice", "nohup", "stdbuf", "time", "timeout", "xargs"})
+_SHELLS = frozenset({"bash", "dash", "eval", "sh", "zsh"})
+_GIT_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env"})
 _MAKES_REPOSITORY = re.compile(r"(?<![\w.-])git\b[^;&|\n]*\s(?:init|clone)\b")
 
 
@@ -52,8 +58,14 @@ class Protection:
     """What is there."""
     missing: tuple[Path, ...] = ()
     """What is not there and must not be made."""
+    missing_files: tuple[tuple[Path, str], ...] = ()
+    """The same where an empty folder would be in the way: with what a file in its place holds to mean nothing."""
     unguarded: tuple[Path, ...] = ()
     """What is not there, must not be made, and cannot be kept from it: to be looked for afterwards."""
+
+    def fixes(self, folder: Path) -> bool:
+        """Whether who runs under it cannot put anything else in the place of the folder."""
+        return folder in self.writable or any(folder.is_relative_to(path) for path in self.read_only)
 
 
 def uses_git(arguments: Sequence[str]) -> bool:
@@ -61,10 +73,58 @@ def uses_git(arguments: Sequence[str]) -> bool:
     return any(_USES_GIT.search(argument) for argument in arguments)
 
 
+def makes_repository(arguments: Sequence[str]) -> bool:
+    """Whether one of the commands, not just something in the text, is `git init` or `git clone`."""
+    if not any(_MAKES_REPOSITORY.search(argument) for argument in (" ".join(arguments), *arguments)):
+        return False
+    return _is_making(arguments) or any(_holds_making(argument, 0) for argument in arguments)
+
+
+def _holds_making(text: str, depth: int) -> bool:
+    from agentcli.permissions.shelltree import Unparsable, descendants, parse, text_of
+
+    root = parse(text)
+    if isinstance(root, Unparsable) or depth > 2:
+        return False
+    for node in descendants(root):
+        if node.type != "command":
+            continue
+        words = [
+            text_of(child).strip("\"'")
+            for child in node.children
+            if child.is_named and child.type not in ("variable_assignment", "file_redirect", "heredoc_redirect")
+        ]
+        if _is_making(words):
+            return True
+        if (
+            words
+            and words[0].rpartition("/")[2] in _SHELLS
+            and any(_holds_making(word, depth + 1) for word in words[1:])
+        ):
+            return True
+    return False
+
+
+def _is_making(words: Sequence[str]) -> bool:
+    names = [word.rpartition("/")[2] for word in words]
+    if names and names[0] in _WRAPPERS and "git" in names:
+        words = words[names.index("git") :]
+    elif names[:1] != ["git"]:
+        return False
+    rest = iter(words[1:])
+    for word in rest:
+        if word in _GIT_VALUES:
+            next(rest, None)
+        elif not word.startswith("-"):
+            return word in ("init", "clone")
+    return False
+
+
 def protection(working_dirs: Sequence[Path], home: Path | None, arguments: Sequence[str]) -> Protection:
     writable: list[Path] = []
     read_only: list[Path] = []
     missing: list[Path] = []
+    missing_files: list[tuple[Path, str]] = []
     unguarded: list[Path] = []
     git = uses_git(arguments)
     for folder in working_dirs:
@@ -79,24 +139,40 @@ def protection(working_dirs: Sequence[Path], home: Path | None, arguments: Seque
                     missing.append(home / name)
         dot_git = folder / ".git"
         if not os.path.lexists(dot_git):
-            if not (git and any(_MAKES_REPOSITORY.search(argument) for argument in arguments)):
+            if not (git and makes_repository(arguments)):
                 missing.append(dot_git)
         elif not git or not dot_git.is_dir():
             read_only.append(dot_git)
     if git:
         for repository in repositories(working_dirs, home):
             writable.append(repository)
-            read_only += _risky(repository)
-            if not (repository / "hooks").exists():
-                missing.append(repository / "hooks")
-            if not os.path.lexists(repository / "commondir"):
-                unguarded.append(repository / "commondir")
+            parts = _parts(repository)
+            read_only += parts.read_only
+            missing += parts.missing
+            missing_files += parts.missing_files
+            unguarded += parts.unguarded
+    kept = [path for path in dict.fromkeys(read_only) if not path.is_symlink()]
+    held = (*writable, *kept, *missing, *(path for path, _text in missing_files))
+    writable += _ancestors(held, (*working_dirs, *writable))
     return Protection(
-        tuple(dict.fromkeys(writable)),
-        tuple(path for path in dict.fromkeys(read_only) if not path.is_symlink()),
+        tuple(sorted(set(writable))),
+        tuple(kept),
         tuple(dict.fromkeys(missing)),
+        tuple(dict.fromkeys(missing_files)),
         tuple(dict.fromkeys(unguarded)),
     )
+
+
+def _ancestors(paths: Iterable[Path], roots: Sequence[Path]) -> list[Path]:
+    """The folders between a writable one and these. A mount stays where it is, but the folder it lies in can be renamed
+    and copied, and the copy is not mounted on: unless it is a mount too. Never a link, which would open what it leads
+    to."""
+    plain: dict[Path, bool] = {}
+    for path in paths:
+        for parent in reversed(path.parents):
+            if parent not in plain and any(parent != root and parent.is_relative_to(root) for root in roots):
+                plain[parent] = plain.get(parent.parent, True) and not parent.is_symlink() and parent.is_dir()
+    return [parent for parent, usable in plain.items() if usable and parent not in roots]
 
 
 def _activate_scripts(folder: Path) -> Iterable[Path]:
@@ -121,6 +197,11 @@ def repositories(working_dirs: Sequence[Path], home: Path | None) -> list[Path]:
     return found
 
 
+def outermost(repository: Path) -> Path:
+    """The git folder that a submodule's lies in, else itself: what sessions in either have to agree on."""
+    return next((parent for parent in reversed(repository.parents) if parent.name == ".git"), repository)
+
+
 def _linked(dot_git: Path) -> list[Path]:
     """A worktree's two folders, if they point back at it: the pointer alone is a file that anybody could have made."""
     try:
@@ -140,16 +221,72 @@ def _linked(dot_git: Path) -> list[Path]:
         return []
 
 
-def _risky(repository: Path) -> list[Path]:
-    """What of a git folder makes git run something, or look for its configuration elsewhere."""
-    names = ("hooks", "config", "config.worktree", "commondir", "gitdir", "info/attributes")
-    found = [repository / name for name in names if os.path.lexists(repository / name)]
-    modules = [config for pattern in _MODULE_CONFIGS for config in (repository / "modules").glob(pattern)]
-    linked = (repository / "worktrees").glob("*/")
-    for config in modules[:_MOST_MODULES]:
-        found += [path for path in (config, config.parent / "hooks") if path.exists()]
-    for worktree in islice(linked, _MOST_MODULES):
-        found += [
-            worktree / name for name in ("commondir", "gitdir", "config.worktree") if os.path.lexists(worktree / name)
-        ]
-    return found
+def _parts(repository: Path) -> Protection:
+    """What of a git folder, its submodules and worktrees makes git run something, or look for its configuration
+    elsewhere."""
+    read_only: list[Path] = []
+    missing: list[Path] = []
+    missing_files: list[tuple[Path, str]] = []
+    unguarded: list[Path] = []
+    folders = [repository]
+    modules = _modules(repository / "modules")
+    if modules is None:
+        read_only.append(repository / "modules")
+    else:
+        folders += modules
+    for folder in folders:
+        names = ("hooks", "config", "config.worktree", "commondir", "gitdir", "info/attributes")
+        read_only += [folder / name for name in names if os.path.lexists(folder / name)]
+        if not os.path.lexists(folder / "hooks"):
+            missing.append(folder / "hooks")
+        if not os.path.lexists(folder / "config") and os.path.lexists(folder / "HEAD"):
+            missing_files.append((folder / "config", ""))
+        if not os.path.lexists(folder / "config.worktree"):
+            missing_files.append((folder / "config.worktree", ""))
+        if not os.path.lexists(folder / "commondir"):
+            if folder == repository and _has_its_files_elsewhere(folder):
+                unguarded.append(folder / "commondir")
+            else:
+                missing_files.append((folder / "commondir", ".\n"))
+    linked = list(islice((repository / "worktrees").glob("*/"), _MOST_MODULES + 1))
+    if len(linked) > _MOST_MODULES:
+        read_only.append(repository / "worktrees")
+        linked = []
+    for worktree in linked:
+        for name in ("commondir", "gitdir", "config.worktree"):
+            if os.path.lexists(worktree / name):
+                read_only.append(worktree / name)
+            elif name == "config.worktree":
+                missing_files.append((worktree / name, ""))
+    return Protection((), tuple(read_only), tuple(missing), tuple(missing_files), tuple(unguarded))
+
+
+def _modules(root: Path) -> list[Path] | None:
+    """The git folders of submodules, also of those in submodules; their names may have slashes. None: too many."""
+    found: list[Path] = []
+    waiting = [(root, 0)]
+    looked = 0
+    while waiting:
+        folder, depth = waiting.pop()
+        try:
+            inner = [Path(entry) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+        looked += len(inner)
+        for path in inner:
+            if os.path.lexists(path / "HEAD") or os.path.lexists(path / "config"):
+                found.append(path)
+                path /= "modules"
+            waiting.append((path, depth + 1))
+        if looked > _MOST_FOLDERS or depth > _DEEPEST or len(found) > _MOST_MODULES:
+            return None
+    return sorted(found)
+
+
+def _has_its_files_elsewhere(repository: Path) -> bool:
+    """git forgets where, as soon as there is a `commondir`, even one that says `here`."""
+    try:
+        text = (repository / "config").read_text(errors="replace")
+    except OSError:
+        return False
+    return _ELSEWHERE.search(text) is not None

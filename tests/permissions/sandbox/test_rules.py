@@ -102,7 +102,7 @@ def test_a_worktree_may_write_its_repository_only_if_that_knows_it(tmp_path: Pat
         subprocess.run(["git", *arguments], check=True, env=environ)
     subprocess.run(["git", "-C", str(main), "worktree", "add", "-q", str(linked)], check=True, env=environ)
     found = protection((linked,), None, ["git commit"])
-    assert found.writable == (main / ".git",)
+    assert found.writable == tuple(main / ".git" / name for name in ("", "worktrees", "worktrees/linked"))
     assert main / ".git" / "config" in found.read_only
     assert linked / ".git" in found.read_only
     forged = tmp_path / "forged"

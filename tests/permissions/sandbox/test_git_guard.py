@@ -1,0 +1,217 @@
+"""Ways to have git, or a shell, run something later by what a sandboxed command leaves in the project."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher
+from agentcli.permissions.sandbox.placeholders import Placeholders
+from agentcli.permissions.sandbox.protected import makes_repository, protection
+from tests.permissions.sandbox.box import Box
+
+pytestmark = pytest.mark.anyio
+
+IDENTITY = "git -c user.name=t -c user.email=t@example.org"
+
+
+@pytest.fixture
+def nested(box: Box) -> Box:
+    """A repository with a submodule and a linked worktree."""
+    source = box.root / "source"
+    source.mkdir()
+    box.git("init", "-q", str(source))
+    box.git("-C", str(source), "commit", "-q", "--allow-empty", "-m", "one")
+    box.git("init", "-q")
+    box.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(source), "sub")
+    box.git("commit", "-q", "-m", "two")
+    box.git("worktree", "add", "-q", str(box.root / "linked"))
+    return box
+
+
+@pytest.mark.parametrize(
+    "folder", [".git", ".git/modules", ".git/modules/sub", ".git/worktrees", ".git/worktrees/linked"]
+)
+async def test_a_folder_around_what_is_protected_cannot_be_exchanged_for_a_copy(nested: Box, folder: str) -> None:
+    text = await nested.text(f": git; mv -T {folder} {folder}-away && cp -r {folder}-away {folder}")
+    assert "resource busy" in text
+    assert not (nested.project / f"{folder}-away").exists()
+
+
+@pytest.mark.parametrize("folder", [".venv", ".venv/bin"])
+async def test_a_virtual_environment_cannot_be_exchanged_for_a_copy(box: Box, folder: str) -> None:
+    await box.run(f"{sys.executable} -m venv --without-pip .venv")
+    text = await box.text(f"mv {folder} copy && cp -r copy {folder} && echo evil >> .venv/bin/activate")
+    assert "resource busy" in text
+    assert "evil" not in (box.project / ".venv/bin/activate").read_text()
+    output = await box.run(
+        ". .venv/bin/activate && touch .venv/bin/tool .venv/lib/new && mv .venv/bin/tool .venv/moved"
+    )
+    assert not output.is_error, output.content
+
+
+async def test_a_folder_of_the_home_cannot_be_exchanged_where_that_is_the_project(box: Box) -> None:
+    (box.home / ".config" / "git").mkdir()
+    at_home = box.with_rules(working_dirs=(box.project, box.home))
+    text = await at_home.text(f"mv {box.home}/.config {box.home}/c && cp -r {box.home}/c {box.home}/.config")
+    assert "resource busy" in text
+
+
+async def test_a_link_in_place_of_a_folder_opens_nothing(box: Box) -> None:
+    (box.project / ".venv").mkdir()
+    (box.outside / "activate").write_text("theirs\n")
+    (box.project / ".venv" / "bin").symlink_to(box.outside)
+    assert box.outside not in protection((box.project,), None, ["true"]).writable
+    assert box.project / ".venv" / "bin" not in protection((box.project,), None, ["true"]).writable
+    assert (await box.run("echo evil > .venv/bin/file.txt")).is_error
+    assert (box.outside / "file.txt").read_text() == "theirs\n"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/config.worktree",
+        ".git/commondir",
+        ".git/hooks/pre-commit",
+        ".git/modules/sub/config.worktree",
+        ".git/modules/sub/commondir",
+        ".git/modules/sub/hooks/pre-commit",
+        ".git/worktrees/linked/config.worktree",
+    ],
+)
+async def test_what_git_would_obey_cannot_be_planted_where_it_is_missing(nested: Box, path: str) -> None:
+    for hooks in (".git/hooks", ".git/modules/sub/hooks"):
+        for sample in (nested.project / hooks).iterdir():
+            sample.unlink()
+        (nested.project / hooks).rmdir()
+    output = await nested.run(f": git; mkdir -p $(dirname {path}) && echo /nowhere > {path}")
+    assert output.is_error
+    assert "Read-only" in str(output.content)
+    assert not (nested.project / path).exists()
+    assert not (nested.project / ".git" / "hooks").exists(), "what held the place is gone"
+    assert not (nested.project / ".git" / "commondir").exists()
+
+
+async def test_git_works_around_all_that(nested: Box) -> None:
+    command = (
+        "git config extensions.worktreeConfig; set -e; echo a > a; git add a; ID commit -qm three; git status --short;"
+        "cd sub; echo b > b; git add b; ID commit -qm four; git rev-parse --show-toplevel; cd ..; git add sub;"
+        "ID commit -qm five; git submodule status; git worktree list; git gc -q;"
+        "git checkout -qb other; git stash list; git worktree add -q /tmp/another; git log --oneline"
+    )
+    output = await nested.run(command.replace("ID", IDENTITY))
+    assert not output.is_error, output.content
+    assert f"{nested.project}/sub" in str(output.content)
+    assert "five" in nested.git("log", "--oneline")
+    assert nested.git("status", "--short") == ""
+
+
+async def test_git_works_where_worktrees_have_their_own_configuration(nested: Box) -> None:
+    nested.git("config", "extensions.worktreeConfig", "true")
+    output = await nested.run("git status --short && git -C sub status --short")
+    assert output.content == "(no output, exit code 0)"
+
+
+async def test_a_repository_whose_files_are_elsewhere_finds_them_and_is_pointed_nowhere_else(box: Box) -> None:
+    box.git("init", "-q")
+    (box.project / "files").mkdir()
+    box.git("config", "core.worktree", "../files")
+    text = await box.text("git rev-parse --show-toplevel; mkdir c; echo ../c > .git/commondir")
+    assert text == f"{box.project}/files"
+    assert not (box.project / ".git" / "commondir").exists()
+
+
+async def test_too_many_submodules_are_read_only_as_one(box: Box) -> None:
+    box.git("init", "-q")
+    for number in range(40):
+        folder = box.project / ".git" / "modules" / "lib" / str(number)
+        folder.mkdir(parents=True)
+        (folder / "HEAD").touch()
+    found = protection((box.project,), None, ["git status"])
+    assert box.project / ".git" / "modules" in found.read_only
+    assert len(found.writable + found.read_only + found.missing + found.missing_files) < 20
+
+
+async def test_what_a_killed_session_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    folder = tmp_path.resolve() / "repository"
+    folder.mkdir()
+    killed = Placeholders(tmp_path / "locks").hold([folder])
+    killed.make([folder / "hooks"])
+    killed.make_files([(folder / "commondir", ".\n"), (folder / "config.worktree", "")])
+    killed.expect([folder / "planted"])
+    (folder / "planted").write_text("evil")
+    (folder / "config.worktree").write_text("the person's own")
+    (lock,) = (tmp_path / "locks" / "placeholders").iterdir()
+    noted = lock.read_text()
+    assert len([json.loads(line) for line in noted.splitlines()]) == 4
+    killed.release()
+    assert [path.name for path in folder.iterdir()] == ["config.worktree"]
+
+
+async def test_a_folder_that_a_running_command_could_exchange_is_not_opened(box: Box) -> None:
+    launcher = box.launcher()
+    early = launcher.launch(["sleep", "1"], box.project, os.environ)
+    scripts = box.project / ".venv" / "bin"
+    scripts.mkdir(parents=True)
+    (scripts / "activate").touch()
+    during = launcher.launch(["true"], box.project, os.environ)
+    early.close()
+    during.close()
+    after = launcher.launch(["true"], box.project, os.environ)
+    after.close()
+    assert not _opens(during.arguments, scripts)
+    assert _opens(after.arguments, scripts)
+
+
+async def test_a_command_in_the_background_does_not_weaken_what_others_run_under(nested: Box) -> None:
+    launcher: BubblewrapLauncher = nested.launcher()
+    server = launcher.launch(["sleep", "1"], nested.project, os.environ)
+    during = launcher.launch(["git", "status"], nested.project, os.environ)
+    server.close()
+    during.close()
+    assert _opens(during.arguments, nested.project / ".git" / "modules" / "sub")
+
+
+def _opens(arguments: tuple[str, ...], path: Path) -> bool:
+    return ("--bind", str(path)) in pairwise(arguments)
+
+
+@pytest.mark.parametrize(
+    ("command", "makes"),
+    [
+        ("git init", True),
+        ("git init -q . && ls", True),
+        ("cd x; /usr/bin/git -C y -c a=b clone z", True),
+        ("GIT_DIR=x git --bare init", True),
+        ("env A=b git init", True),
+        ("timeout 5 git clone x", True),
+        ("if true; then (git init); fi", True),
+        ("x=$(git init)", True),
+        ("bash -c 'git init'", True),
+        ("echo x # git init", False),
+        ("# git init\nmkdir .git", False),
+        ("echo git init", False),
+        ("echo 'git init'", False),
+        ("git commit -m 'git init'", False),
+        ("git log init", False),
+        ("git -C init status", False),
+        ("cat <<E\ngit init\nE", False),
+    ],
+)
+async def test_only_a_command_makes_a_repository(command: str, makes: bool) -> None:
+    assert makes_repository(["/bin/bash", "-c", 'eval "$1"', "bash", command]) is makes
+
+
+async def test_an_argument_list_makes_a_repository_too() -> None:
+    assert makes_repository(["git", "init"])
+
+
+async def test_words_in_a_comment_open_no_git_folder(box: Box) -> None:
+    output = await box.run("mkdir -p .git # git init\necho evil > .git/config")
+    assert output.is_error
+    assert not (box.project / ".git").exists()
