@@ -18,8 +18,10 @@ from typing import TypeVar
 
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json
+from agentcli.core.plaintext import plain_line
 from agentcli.workspace.base import FileChange, Snapshot, SnapshotError, UndoReport
 from agentcli.workspace.folders import Folders, Place, Roots, distinct, home_of, make_private
+from agentcli.workspace.heads import head_commit
 from agentcli.workspace.journal import Journal, Submission
 from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
 from agentcli.workspace.shadow import Shadow, in_thread
@@ -42,6 +44,8 @@ class _Open:
     """By folder, the files that calls have named: they are kept even when they are ignored."""
     settled: set[str] = field(default_factory=set)
     """Those of them that the first snapshot is known to have if it can."""
+    heads: dict[str, str | None] = field(default_factory=dict)
+    """By folder, the commit that was checked out before."""
     uncovered: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """By folder, the files without a copy that were there when it was last looked at."""
     given_up: set[str] = field(default_factory=set)
@@ -102,6 +106,8 @@ class History:
         self._note_target(input, cwd, roots, opened, journal)
         snapshots = await self._take([*roots, *(Path(root) for root in record.before)], opened, record)
         fresh = {root: snapshot for root, snapshot in snapshots.items() if root not in record.before}
+        for root in fresh:
+            opened.heads[root] = await in_thread(partial(head_commit, Path(root)))
         if record.before:
             fresh |= await self._amended(record, snapshots, opened)
             for root in fresh.keys() - record.before.keys() - {str(root) for root in roots}:
@@ -145,12 +151,26 @@ class History:
         journal = await self._journal_read()
         after = await self._take([Path(root) for root in record.before], opened, record, hurry)
         await self._tell_lost(opened, after)
+        await self._note_commits(opened, record, journal)
         for root in after.keys() - record.before.keys():
             journal.note_missed(record, f"{root} was made meanwhile and is a repository of its own: it stays.")
         if record.before.keys() <= after.keys():
             # Else it stays open, and what is there at the next chance counts as its end.
             whole = {root: after[root] for root in record.before}
             await in_thread(lambda: journal.note_after(record, whole))
+
+    async def _note_commits(self, opened: _Open, record: Submission, journal: Journal) -> None:
+        """Files come back with an undo, commits do not: that has to be said, or the two are thought to agree."""
+        told = set()
+        for root, was in opened.heads.items():
+            now = await in_thread(partial(head_commit, Path(root)))
+            if now is None or now == was or (was, now) in told:
+                continue
+            told.add((was, now))
+            since = f"went from commit {was[:10]} to {now[:10]}" if was else f"got its first commit, {now[:10]},"
+            text = f"The repository of {root} {since} meanwhile: "
+            text += "commits and branches stay as they are; use git to take them back."
+            await in_thread(partial(journal.note_missed, record, text))
 
     def take_notice(self) -> str | None:
         return self._notices.pop(0) if self._notices else None
@@ -231,7 +251,7 @@ class History:
     def _nothing(self, journal: Journal, again: bool) -> str:
         if again:
             return "There is nothing to do again."
-        missed = [text for one in journal.submissions for text in one.missed]
+        missed = [text for one in journal.submissions if not one.undone for text in one.missed]
         if missed:
             return f"There is nothing that can be undone. {missed[-1]}"
         if any(one.undone for one in journal.submissions):
@@ -256,8 +276,12 @@ class History:
         for root, snapshot in now.items():
             was = opened.uncovered.get(root, {})
             opened.uncovered[root] = snapshot.uncovered
-            for path in await in_thread(partial(lost, Path(root), was, snapshot.uncovered)):
-                self._tell(f"{Path(root) / path} was removed and cannot be put back: {why_uncovered((was[path],))}.")
+            gone = await in_thread(partial(lost, Path(root), was, snapshot.uncovered))
+            if gone:
+                first = plain_line(os.fsencode(Path(root) / gone[0]).decode("utf-8", "replace"), 300)
+                more = f" and {len(gone) - 1} more were" if len(gone) > 1 else " was"
+                reason = why_uncovered([was[path] for path in gone])
+                self._tell(f"{first}{more} removed and cannot be put back: {reason}.")
 
     def _tell(self, text: str) -> None:
         if text not in self._told:

@@ -2,7 +2,7 @@
 
 Owns everything below its own folder in the state directory, and never writes into the folder it watches. What it keeps
 is content, links and the executable bit of files that git would not ignore, and empty folders; permission bits beyond
-that come back with a file that was deleted. Not kept: what is ignored and no call has named, files over the size limits,
+that come back with a file that was deleted. Not kept: what is ignored and no call has named, files over the size limit,
 `.git` itself. The index is a process's own (two agents may work in one folder); objects are shared. Files of
 repositories inside the folder are not part of its snapshots: these name them (`nested`), and each gets its own shadow.
 """

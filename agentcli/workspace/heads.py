@@ -1,0 +1,62 @@
+"""Which commit a folder's repository stands at, read from its files: git itself would obey the repository's settings.
+
+Reads a few small regular files, never more than their beginning, and changes nothing. Blocking; called in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+_MOST = 1 << 20
+_DEEPEST = 5
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_REFERENCE = re.compile(r"refs/[^\0\s\\:?*\[~^]{1,500}")
+
+
+def head_commit(root: Path) -> str | None:
+    """The commit that is checked out where this folder lies; None where there is none, or none that can be read."""
+    folder = next((one / ".git" for one in (root, *root.parents) if os.path.lexists(one / ".git")), None)
+    if folder is None:
+        return None
+    if (pointer := _text(folder)).startswith("gitdir:"):
+        folder = folder.parent / pointer.removeprefix("gitdir:").strip()
+    # A further work tree has a HEAD of its own and shares the references.
+    shared = _text(folder / "commondir").strip()
+    places = [folder, folder / shared] if shared else [folder]
+    said = _text(folder / "HEAD").strip()
+    for _step in range(_DEEPEST):
+        if _COMMIT.fullmatch(said):
+            return said
+        name = said.removeprefix("ref:").strip()
+        if not said.startswith("ref:") or not _REFERENCE.fullmatch(name) or ".." in name:
+            return None
+        said = next((text for place in places if (text := _text(place / name).strip())), "")
+        said = said or next((text for place in places if (text := _packed(place, name))), "")
+    return None
+
+
+def _packed(folder: Path, name: str) -> str:
+    for line in _text(folder / "packed-refs").splitlines():
+        commit, _space, reference = line.partition(" ")
+        if reference == name:
+            return commit
+    return ""
+
+
+def _text(path: Path) -> str:
+    """The beginning of a regular file; "" for anything else. A pipe in its place must not be waited for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except (OSError, ValueError):
+        return ""
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ""
+        return os.read(descriptor, _MOST).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)

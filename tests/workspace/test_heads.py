@@ -1,0 +1,97 @@
+"""What is known of commits: read from files, whatever these hold."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agentcli.workspace.heads import head_commit
+from tests.workspace.folders import working
+
+ONE = "1" * 40
+
+
+def git(folder: Path, *arguments: str) -> str:
+    names = ("-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false")
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
+    done = subprocess.run(
+        ["git", *names, *arguments], cwd=folder, env=environ, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.txt").write_text("1\n")
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "first")
+    return folder
+
+
+def test_the_commit_is_found_on_a_branch_packed_detached_and_in_a_further_work_tree(
+    project: Path, tmp_path: Path
+) -> None:
+    (project / "deep").mkdir()
+    commit = git(project, "rev-parse", "HEAD")
+    assert head_commit(project) == head_commit(project / "deep") == commit
+    git(project, "worktree", "add", "-q", "-b", "other", str(tmp_path / "further"))
+    assert head_commit(tmp_path / "further") == commit
+    git(project, "pack-refs", "--all")
+    assert head_commit(project) == head_commit(tmp_path / "further") == commit
+    git(project, "checkout", "-q", "--detach")
+    assert head_commit(project) == commit
+
+
+@pytest.mark.parametrize(
+    "head", ["", "ref: refs/../../secret", "ref: /etc/passwd", "ref: refs/heads/none", "ref: refs/a", "\0", "z" * 40]
+)
+def test_a_head_that_makes_no_sense_is_no_commit(tmp_path: Path, head: str) -> None:
+    (tmp_path / ".git" / "refs").mkdir(parents=True)
+    (tmp_path / "secret").write_text(ONE)
+    (tmp_path / ".git" / "refs" / "a").write_text("ref: refs/a")
+    (tmp_path / ".git" / "HEAD").write_text(head)
+    assert head_commit(tmp_path) is None
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    os.mkfifo(tmp_path / ".git" / "HEAD")
+    assert head_commit(tmp_path) is None
+
+
+@pytest.mark.anyio
+async def test_an_undo_says_that_commits_stay(project: Path, tmp_path: Path) -> None:
+    first = git(project, "rev-parse", "HEAD")
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            (project / "a.txt").write_text("2\n")
+        assert "commit" not in (await work.history.undo()).text
+        async with work.submission():
+            (project / "a.txt").write_text("3\n")
+            git(project, "commit", "-q", "-a", "-m", "second")
+        second = git(project, "rev-parse", "HEAD")
+        report = await work.history.undo()
+        assert report.text == (
+            f"The repository of {project} went from commit {first[:10]} to {second[:10]} meanwhile: "
+            "commits and branches stay as they are; use git to take them back."
+        )
+        assert (project / "a.txt").read_text() == "1\n"
+        assert (await work.history.undo()).text == "There is nothing more to undo in this session."
+    assert git(project, "rev-parse", "HEAD") == second
+
+
+@pytest.mark.anyio
+async def test_where_there_was_only_a_commit_undo_names_it(project: Path, tmp_path: Path) -> None:
+    (project / "a.txt").write_text("mine\n")
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission():
+            git(project, "commit", "-q", "-a", "-m", "second")
+        report = await work.history.undo()
+    assert not report.done
+    assert "commits and branches stay as they are" in report.text
