@@ -23,6 +23,7 @@ from agentcli.tools.builtin import (
     shown_path,
 )
 from agentcli.tools.files import open_without_links
+from agentcli.tools.read_text import for_people
 from agentcli.tools.ripgrep import TIME_LIMIT, Found, ignored_note, search
 
 DEFAULT_LIMIT = 250
@@ -303,7 +304,7 @@ def _shown(found: Found, page: _Page, input: Json, context: ToolContext) -> Outp
         display={
             "kind": "matches",
             "mode": mode,
-            "text": "\n".join(texts),
+            "text": for_people("\n".join(texts)),
             "rows": [_row(line, mode) for line in rows[:_MOST_ROWS]],
         },
         structured={"mode": mode, "lines": texts if rows else []},
@@ -311,11 +312,12 @@ def _shown(found: Found, page: _Page, input: Json, context: ToolContext) -> Outp
 
 
 def _row(line: _Line, mode: str) -> Json:
+    path = for_people(line.path)
     if mode == "files_with_matches":
-        return {"path": line.path}
+        return {"path": path}
     if mode == "count":
-        return {"path": line.path, "count": int(line.text) if line.text.isdigit() else 0}
-    return {"path": line.path, "line": line.number, "text": line.text, "match": line.is_match}
+        return {"path": path, "count": int(line.text) if line.text.isdigit() else 0}
+    return {"path": path, "line": line.number, "text": for_people(line.text), "match": line.is_match}
 
 
 def _notes(more: int, following: int, found: Found, mode: str) -> list[str]:

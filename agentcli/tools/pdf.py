@@ -22,7 +22,7 @@ from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure, in_thread
 from agentcli.tools.image import Picture, fitted
-from agentcli.tools.read_text import MOST_CHARACTERS, Wanted, counted, legible
+from agentcli.tools.read_text import MOST_CHARACTERS, Wanted, counted, for_people, legible
 
 MOST_PAGES = 20
 _SECONDS = 60
@@ -108,7 +108,7 @@ def _shown(result: dict[str, Any], wanted: Wanted) -> Output:
     partly = f" of {total}" if count != total else ""
     structured = {"type": "pdf", "path": wanted.path, "first_page": first, "last_page": last, "total_pages": total}
     shown = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))[:10_000]
-    display = {"kind": "text", "path": wanted.shown, "text": shown}
+    display = {"kind": "text", "path": wanted.shown, "text": for_people(shown)}
     summary = f"{count}{partly} {'page' if total == 1 else 'pages'}"
     return Output(_joined(blocks), summary=summary, display=display, structured=structured)
 

@@ -10,6 +10,7 @@ import base64
 import os
 import threading
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
@@ -98,7 +99,8 @@ class Read(BuiltinTool):
         wanted = Wanted(path, shown, offset, min(MOST_LINES, int(input.get("limit") or MOST_LINES)))
         try:
             if found.st_size > LARGEST_LOADED:
-                yield await _large(real, wanted, signal)
+                output = await _large(real, wanted, signal)
+                yield _without_pages(output) if input.get("pages") else output
                 return
             data = await load(real)
         except OSError as error:
@@ -110,7 +112,7 @@ class Read(BuiltinTool):
         output, seen = await in_thread(_present, data, wanted)
         if seen is not None:
             context.read_cache.note_digest(real, seen.digest, seen.whole, data)
-        yield output
+        yield _without_pages(output) if input.get("pages") else output
 
 
 async def _large(real: str, wanted: Wanted, signal: AbortSignal) -> Output:
@@ -132,6 +134,14 @@ async def _pdf(data: bytes, wanted: Wanted, pages: str | None, signal: AbortSign
 
     chosen = page_range(pages) if pages else None
     return failure(chosen) if isinstance(chosen, str) else await read_pdf(data, wanted, chosen, signal)
+
+
+def _without_pages(output: Output) -> Output:
+    """Says that the pages that were asked for are not what is shown."""
+    note = "[This is no PDF, so pages was ignored; offset and limit say what to read of it.]"
+    if isinstance(output.content, str):
+        return replace(output, content=f"{output.content}\n\n{note}")
+    return replace(output, content=(*output.content, TextBlock(note)))
 
 
 def _refused(refusal: Refusal, path: str, context: ToolContext) -> Output:

@@ -15,6 +15,7 @@ from agentcli.core.messages import Json, clean_text
 from agentcli.core.plaintext import visible_text
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
+from agentcli.tools.diff import _HIDDEN
 from agentcli.tools.encoding import Decoded, decode, looks_binary
 from agentcli.tools.files import open_without_links
 from agentcli.tools.files_language import language_of
@@ -58,6 +59,14 @@ class Page:
 def legible(text: str) -> str:
     """Safe for screens and for the API, character for character."""
     return clean_text(visible_text(text))
+
+
+def for_people(text: str) -> str:
+    """Legible text for `Output.display`: what people cannot see, or see in another order, is spelled out as in diffs.
+
+    Not for the model: it copies what it reads into edits.
+    """
+    return text if text.isascii() else text.translate(_HIDDEN)
 
 
 def counted(count: int, what: str) -> str:
@@ -117,7 +126,7 @@ def _display(page: Page, wanted: Wanted) -> Json:
         "kind": "code",
         "path": wanted.shown,
         "language": language_of(wanted.path),
-        "text": text,
+        "text": for_people(text),
         "start": page.first,
         "lines": len(page.lines),
     }

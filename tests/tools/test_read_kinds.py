@@ -25,6 +25,7 @@ from agentcli.core.abort import AbortController, AbortReason
 from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.tools import image, pdf, read, read_text
 from agentcli.tools.base import Output, ToolContext
+from agentcli.tools.grep import Grep
 from agentcli.tools.pdf import PageRange, page_range
 from agentcli.tools.read import Read
 from tests.tools.running import context_in, run, text_of
@@ -229,6 +230,26 @@ async def test_a_text_about_pdfs_is_a_text(context: ToolContext, tmp_path: Path)
     assert text_of(await run(Read(), context, file_path="a.py")) == '1\tMAGIC = b"%PDF-"'
     (tmp_path / "a.pdf").write_bytes(b"\r\n" + pdf_of("After a blank line, some text"))
     assert "After a blank line" in text_of(await run(Read(), context, file_path="a.pdf"))
+
+
+async def test_pages_of_what_is_no_pdf_are_said_to_be_ignored(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    text = text_of(await run(Read(), context, file_path="a.txt", pages="2"))
+    assert text.startswith("1\tone\n2\ttwo\n\n[This is no PDF, so pages was ignored;")
+    assert "ignored" not in text_of(await run(Read(), context, file_path="a.txt"))
+
+
+async def test_people_see_what_is_hidden_in_a_text_and_the_model_gets_it_as_it_is(
+    context: ToolContext, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("if x: # \u202e } begin\u200b ä\n")
+    spelled = "if x: # <U+202E> } begin<U+200B> ä"
+    output = await run(Read(), context, file_path="a.txt")
+    assert (text_of(output), output.display["text"]) == ("1\tif x: # \u202e } begin\u200b ä", spelled)
+    found = await run(Grep(), context, pattern="begin", output_mode="content")
+    assert text_of(found) == "a.txt:1:if x: # \u202e } begin\u200b ä"
+    assert found.display["text"] == f"a.txt:1:{spelled}"
+    assert found.display["rows"][0]["text"] == spelled
 
 
 def test_ranges_of_pages() -> None:
