@@ -158,7 +158,9 @@ class ShellCommand:
 
 
 def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Launch:
-    shell = find_program("bash", context.environ.get("PATH"), context.working_dirs) or "/bin/sh"
+    shell = find_program("bash", context.environ.get("PATH"), context.working_dirs)
+    # For whoever works in / every program lies in a working directory; the system's own shell must do then.
+    shell = shell or find_program("bash", "/bin:/usr/bin", ()) or "/bin/sh"
     # Where a `cd` has led is told at the end, and by a trap for when that is not reached: a command may `exit`, or set
     # a trap of its own. Through /dev/fd because some shells know only descriptors below ten.
     tell = f"pwd -P >/dev/fd/{descriptor}"

@@ -21,3 +21,10 @@ async def test_a_bash_in_a_working_directory_is_never_the_shell(tmp_path: Path) 
     for path in (f"{planted.parent}:{os.environ['PATH']}", str(planted.parent)):
         context = context_in(tmp_path, environ={"PATH": path})
         assert text_of(await run(Bash(), context, command="echo real")) == "real"
+
+
+async def test_who_works_in_the_root_of_all_still_has_the_systems_bash(tmp_path: Path) -> None:
+    if not any(Path(folder, "bash").exists() for folder in ("/bin", "/usr/bin")):
+        pytest.skip("bash is not installed where systems have it")
+    context = context_in(tmp_path, working_dirs=(Path("/"),))
+    assert text_of(await run(Bash(), context, command="[[ a == a ]] && echo real")) == "real"
