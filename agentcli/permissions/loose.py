@@ -72,6 +72,44 @@ def loose_segments(command: str) -> tuple[Segment, ...]:
     return tuple(dict.fromkeys(found))
 
 
+_PLAIN_NAME = re.compile(r"[\w./+:@%,~=-]+|\[{1,2}|!")
+_RUNS_ARGUMENTS = frozenset(
+    {"eval", "command", "builtin", "exec", "env", "sudo", "doas", "nohup", "timeout", "nice", "time", "stdbuf", "xargs"}
+    | {"sh", "bash", "dash", "zsh", "ksh", "su", "watch", "setsid", "parallel", "coproc"}
+)
+
+
+@functools.lru_cache(maxsize=128)
+def unclear_program(command: str) -> str | None:
+    """The first program whose name is known only when the command runs, as it is written: rules cannot see it."""
+    root = parse(command)
+    if isinstance(root, Unparsable):
+        return shortened(command)
+    for node in descendants(root):
+        if node.type != "command":
+            continue
+        name = node.child_by_field_name("name")
+        if name is None:
+            continue
+        program = _literal(name)
+        if program is None or not _PLAIN_NAME.fullmatch(program) or re.search(r"[*?{}]", text_of(name)):
+            return shortened(text_of(name))
+        program = program.rpartition("/")[2]
+        if program == "alias":
+            return shortened(text_of(node))
+        if program in _RUNS_ARGUMENTS:
+            for argument in node.children_by_field_name("argument"):
+                if _literal(argument) is None or (
+                    program != "xargs" and re.search(r"[*?{}`]|\$[^']", text_of(argument))
+                ):
+                    return shortened(text_of(argument))
+    return None
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
 @functools.lru_cache(maxsize=128)
 def loose_words(command: str) -> frozenset[str]:
     """Every word of every reading, and what stands after a `=` or a `:` in one (`--file=x`, `REV:path`)."""

@@ -22,13 +22,17 @@ from agentcli.permissions.call import Call, PartVerdict
 from agentcli.permissions.commands import Part, Place, analyse
 from agentcli.permissions.filecommands import file_changes
 from agentcli.permissions.hosts import host_of, is_private_host
-from agentcli.permissions.paths import is_inside, real_path
+from agentcli.permissions.loose import unclear_program
+from agentcli.permissions.paths import is_below, is_inside, real_path
 from agentcli.permissions.removal import removed_essential
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules
 from agentcli.permissions.shell import NotPlain
+from agentcli.permissions.shelltree import too_long
 
 _BUILT_IN = ("always asks", "agentcli")
 """Rule and source of what is asked about whatever else is said: no hook may answer it."""
+_MOST_MATCHED = 100_000
+"""How much of a command that is asked about anyway is looked through for what is denied."""
 _ACCEPTED = "edits in the working directories are accepted"
 
 
@@ -106,7 +110,8 @@ class Policy:
     ) -> Decision:
         call = Call.of(tool_name, needs, cwd, working_dirs, self.home)
         decision = (
-            self._by_restriction("deny", self.deny, call)
+            self._by_length(call)
+            or self._by_restriction("deny", self.deny, call)
             or self._by_question(call)
             or self._by_always_asking(call)
             or self._by_restriction("ask", self.ask, call)
@@ -129,6 +134,24 @@ class Policy:
                 return Decision("deny", f"denied by {_origin(rule)}", rule.text, rule.source)
             return Decision("ask", f"{_origin(rule)} asks first", rule.text, rule.source)
         return None
+
+    def _by_length(self, call: Call) -> Decision | None:
+        """What is too long for the walks is asked about without them; where nobody asks, only restrictions count."""
+        if not any(need.kind == "execute" and too_long(need.target) for need in call.needs):
+            return None
+        about = [rule for rule in (*self.deny, *self.ask) if rule.names(call.tool_name) or rule.spec is not None]
+        if self.refuses_always(call.tool_name) or self.mode is PermissionMode.PLAN:
+            return None
+        if self.mode is PermissionMode.BYPASS and not about:
+            return None
+        texts = [need.target for need in call.needs if need.kind == "execute"]
+        if any(map(has_control_characters, texts)):
+            return self._by_always_asking(call)
+        for rule in self.deny:
+            if rule.names(call.tool_name) and any(rule.matches_somewhere(text[:_MOST_MATCHED]) for text in texts):
+                return Decision("deny", f"denied by {_origin(rule)}", rule.text, rule.source)
+        reason = "the command is too long to be looked at; put it into a file, or into several commands"
+        return Decision("ask", reason, *_BUILT_IN)
 
     def _restricts(self, rule: Rule, call: Call) -> bool:
         if rule.spec is None:
@@ -174,7 +197,15 @@ class Policy:
             removed = removed_essential(need.target, call.cwd, call.working_dirs, self.home)
             if removed is not None:
                 reason = f"this would remove {removed}, which holds your files; that is asked about in every mode"
-                return Decision("ask", reason, *_BUILT_IN)
+                return Decision("ask", shown_command(reason), *_BUILT_IN)
+            # Plan mode refuses such a command anyway.
+            denying = self.mode is not PermissionMode.PLAN and any(
+                rule.spec is not None and rule.names(call.tool_name) for rule in self.deny
+            )
+            unclear = unclear_program(need.target) if denying else None
+            if unclear is not None:
+                reason = f"it is not known what {unclear} runs, and there are deny rules for {call.tool_name}"
+                return Decision("ask", shown_command(reason), *_BUILT_IN)
         return None
 
     # -------------------------------------------------------------------------------------------- by mode, rules
@@ -262,7 +293,7 @@ class Policy:
                 continue
             if need.kind == "execute":
                 return self._asked_about(need.target, call)
-            return Decision("ask", _question(need, inside=call.is_inside(need.target)))
+            return Decision("ask", _question(need, call))
         if all(self._harmless(need, call) for need in call.needs):
             return Decision("allow", "allowed because it only reads what it may", details=self._details(call))
         return Decision("allow", f"allowed because {_ACCEPTED}", details=self._details(call))
@@ -409,14 +440,17 @@ def _origin(rule: Rule) -> str:
     return f"rule {rule.text} from {rule.source or 'this session'}"
 
 
-def _question(need: Need, *, inside: bool) -> str:
+def _question(need: Need, call: Call) -> str:
+    where = "it is outside the working directories"
+    real = need.real or (call.resolve(need.target) if need.kind in ("read", "write") else "")
+    given = os.path.normpath(need.target)
+    if real and real != given and is_below(given, (str(folder) for folder in call.working_dirs)):
+        where = f"it leads to {real}, which is outside the working directories"
     match need.kind:
         case "read":
-            return f"{need.target} is outside the working directories"
+            return f"{need.target}{where.removeprefix('it')}"
         case "write":
-            return f"writing {need.target} needs your approval" + (
-                "" if inside else "; it is outside the working directories"
-            )
+            return f"writing {need.target} needs your approval" + ("" if call.is_inside(need.target) else f"; {where}")
         case "fetch":
             return f"fetching {need.target} needs your approval"
         case _:

@@ -11,14 +11,26 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agentcli.permissions.loose import loose_segments
+from agentcli.permissions.paths import expanded_pattern
 
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
 _TRIGGERS = _REMOVERS | {"find"}
-_FIND_FILTERS = re.compile(r"-(?:i?name|i?path|i?regex|i?wholename|empty|[acm]time|[acm]min|size|newer\w*)\Z")
+_FIND_NAMES = re.compile(r"-(?:i?name|i?path|i?regex|i?wholename)\Z")
+_FIND_FILTERS = re.compile(r"-(?:empty|[acm]time|[acm]min|size|newer\w*)\Z")
+_MOST_FINDS = 40
+_MOST_PATTERNS = 60
+_MOST_TARGETS = 2_000
+_LISTS_SOME = frozenset({"git", "rg", "grep", "egrep", "fgrep", "fd", "ag"})
+"""What they print is chosen by its contents or by what is known about it, so it is never a whole folder tree."""
+_UNKNOWN = re.compile(
+    r"(?:^|[\s;&|(){}'\"`/\\])(?:rm|rmdir|unlink|shred|srm|trash)\s(?P<arguments>[^;&|\n]*)", re.MULTILINE
+)
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+_ASSIGNED = re.compile(r"(?:^|[\s;&|(])(\w+)=([^\s;&|]*)")
 
 
 def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path | None) -> str | None:
-    """The path, as written, of an essential folder that the command would remove; None if there is none.
+    """What the command would remove that is, or may be, an essential folder, as it is written; None if nothing.
 
     `keep` are the working directories; they, `cwd`, `home` and all parents of these are essential.
     """
@@ -33,25 +45,92 @@ def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path 
     bases = [str(cwd)]
     # What a `cd` in the same command leads to is where a later `rm -rf *` works.
     moves = [words[1] if len(words) > 1 else "~" for words in segments if words[0] in ("cd", "pushd")]
-    bases += [str(cwd / _expanded(move, cwd, home)) for move in moves]
+    bases += [str(cwd / _expanded(move, cwd, home)) for move in moves[:_MOST_FINDS]]
+    removes, patterns = False, 0
     for segment, words in zip(found, segments, strict=True):
-        for index, word in enumerate(words if segment.anywhere else words[:1]):
-            program, arguments = word.rpartition("/")[2], words[index + 1 :]
-            if program in _REMOVERS:
-                targets = [argument for argument in arguments if not argument.startswith("-")]
-            elif program == "find" and _find_removes_all(arguments):
-                targets = _find_roots(arguments)
-            else:
-                continue
-            for target in targets:
-                if any(_normal(base, target, cwd, home) in essential for base in bases):
-                    return target
+        targets, removing = _targets(words if segment.anywhere else words[:1], words)
+        removes = removes or removing
+        targets = list(dict.fromkeys(targets))
+        if len(targets) > _MOST_TARGETS:
+            return "more than can be looked at"
+        for target in targets:
+            patterns += any(character in target for character in "*?[")
+            # Each costs a look into a folder.
+            if patterns > _MOST_PATTERNS:
+                return "more than can be looked at"
+            if _is_somebodys_home(target) or any(_meets(base, target, cwd, home, essential) for base in bases):
+                return target
+        if removing and "xargs" in words[:-1] and not _names_are_chosen(segments):
+            return "what xargs is given"
+    return _unknown_target(command) if removes else None
+
+
+def _targets(starts: list[str], words: list[str]) -> tuple[list[str], bool]:
+    """What is removed by a stretch of words, and whether it has a program in it that removes what it is given."""
+    targets: list[str] = []
+    finds = 0
+    for index, word in enumerate(starts):
+        program = word.rpartition("/")[2]
+        if program in _REMOVERS:
+            # What follows a second one follows the first one too.
+            return targets + [argument for argument in words[index + 1 :] if not argument.startswith("-")], True
+        if program == "find":
+            finds += 1
+            arguments = words[index + 1 :] if finds <= _MOST_FINDS else []
+            if _find_removes_all(arguments):
+                targets += _find_roots(arguments)
+    return targets, False
+
+
+def _unknown_target(command: str) -> str | None:
+    """A target that only the shell can know when it runs."""
+    text = command.replace("\\\n", "")
+    assigned: dict[str, bool] = {}
+    for name, value in _ASSIGNED.findall(text):
+        # The loose walk puts plain values in the place of their variables.
+        plain = re.fullmatch(r"[\w./~+:@%-]+|'[^'$`]*'|\"[^\"$`]*\"", value) is not None
+        assigned[name] = assigned.get(name, True) and plain
+    for found in _UNKNOWN.finditer(text):
+        arguments = found["arguments"]
+        if "`" in arguments or "$(" in arguments or "<(" in arguments:
+            return arguments.strip()
+        for name in _VARIABLE.findall(arguments):
+            if name not in ("HOME", "PWD", "IFS") and not assigned.get(name, False):
+                return f"${name}"
+        if "$" in re.sub(_VARIABLE, "", arguments).replace("$'", "").replace('$"', ""):
+            return arguments.strip()
     return None
 
 
+def _names_are_chosen(segments: list[list[str]]) -> bool:
+    """Whether the names for xargs come from a search that cannot find everything there is."""
+    for words in segments:
+        program = words[0].rpartition("/")[2]
+        if program in _LISTS_SOME or (program == "find" and _has_filter(words)):
+            return True
+    return False
+
+
+def _is_somebodys_home(word: str) -> bool:
+    return re.match(r"~[^/]", word) is not None
+
+
 def _find_removes_all(arguments: list[str]) -> bool:
-    removes = "-delete" in arguments or ("-exec" in arguments and any(w.rpartition("/")[2] == "rm" for w in arguments))
-    return removes and not any(_FIND_FILTERS.match(argument) for argument in arguments)
+    runs = any(argument in ("-exec", "-execdir", "-ok", "-okdir") for argument in arguments)
+    removes = "-delete" in arguments or (runs and any(w.rpartition("/")[2] == "rm" for w in arguments))
+    return removes and not _has_filter(arguments)
+
+
+def _has_filter(arguments: list[str]) -> bool:
+    for index, argument in enumerate(arguments):
+        if index and arguments[index - 1] in ("!", "-not", "\\!"):
+            # All but a few is nearly all.
+            continue
+        if _FIND_FILTERS.match(argument):
+            return True
+        if _FIND_NAMES.match(argument) and index + 1 < len(arguments) and not _matches_all(arguments[index + 1]):
+            return True
+    return False
 
 
 def _find_roots(arguments: list[str]) -> list[str]:
@@ -68,8 +147,24 @@ def _expanded(word: str, cwd: Path, home: Path | None) -> str:
     return re.sub(r"\$\{?PWD\}?", lambda _: str(cwd), word)
 
 
-def _normal(base: str, word: str, cwd: Path, home: Path | None) -> str:
-    word = _expanded(word, cwd, home)
+def _matches_all(name: str) -> bool:
+    """Whether a pattern leaves nothing out that counts: `*`, `.*`, `?*`, `[a-z]*`, `*.*`, `./*`."""
+    return re.sub(r"\[[^\]/]*\]|[*?./]", "", name) == ""
+
+
+def _meets(base: str, word: str, cwd: Path, home: Path | None, essential: set[str]) -> bool:
+    path = _expanded(word, cwd, home).rstrip("/") or "/"
     # All that is in a folder is as good as the folder: `/*`, `~/*`, `*`, `./.*`.
-    word = re.sub(r"(?:^|(?<=/))(?:\.?\*+|\.\[!?\.?\]\*|\.\?\?\*)\Z", "", word) or "."
-    return os.path.normpath(Path(base) / word)
+    folder, _slash, name = path.rpartition("/")
+    while re.search(r"[*?\[]", name) and _matches_all(name):
+        path = folder or ("/" if path.startswith("/") else ".")
+        folder, _slash, name = path.rpartition("/")
+    if _normal(base, path) in essential:
+        return True
+    matches = expanded_pattern(path, base) if re.search(r"[*?\[]", path) else None
+    return any(_normal(base, match) in essential for match in matches or ())
+
+
+def _normal(base: str, word: str) -> str:
+    path = os.path.normpath(os.path.join(base, word))  # noqa: PTH118 - pathlib keeps two slashes, and so does normpath
+    return "/" + path.lstrip("/")

@@ -140,39 +140,39 @@ def _command_pattern(spec: str) -> str:
     return " ".join(spec.split())
 
 
-def _matches_words(pattern: str, text: str) -> bool:
+def _matches_words(pattern: str, text: str, start: int = 0) -> bool:
     # `npm test *` is `npm test` too, but not `npm tests`.
-    if pattern.endswith(" *") and text == pattern[:-2]:
+    if pattern.endswith(" *") and len(text) - start == len(pattern) - 2 and text.startswith(pattern[:-2], start):
         return True
-    return _wildcard(pattern, text)
+    return _wildcard(pattern, text, start)
 
 
 def _matches_anywhere(pattern: str, segment: str, *, first_only: bool) -> bool:
     if pattern.startswith("*"):
         return _matches_words(pattern, segment)
+    # By position, never by slices: a segment may have very many words.
     start = 0
     while True:
-        rest = segment[start:]
-        if _matches_words(pattern, rest):
-            return True
-        # `/bin/rm` is `rm` to a deny rule.
-        program, _blank, arguments = rest.partition(" ")
-        if "/" in program and _matches_words(pattern, f"{program.rpartition('/')[2]} {arguments}".strip()):
+        if _matches_words(pattern, segment, start):
             return True
         following = segment.find(" ", start)
+        # `/bin/rm` is `rm` to a deny rule.
+        slash = segment.rfind("/", start, len(segment) if following < 0 else following)
+        if slash >= 0 and _matches_words(pattern, segment, slash + 1):
+            return True
         if following < 0 or first_only:
             return False
         start = following + 1
 
 
-def _wildcard(pattern: str, text: str) -> bool:
+def _wildcard(pattern: str, text: str, start: int) -> bool:
     """`*` is any text, also none. Linear: a hostile command must not make a regular expression backtrack."""
     head, *rest = pattern.split("*")
-    if not rest:
-        return text == pattern
-    if not text.startswith(head):
+    if not text.startswith(head, start):
         return False
-    position = len(head)
+    if not rest:
+        return len(text) - start == len(pattern)
+    position = start + len(head)
     for piece in rest[:-1]:
         found = text.find(piece, position)
         if found < 0:

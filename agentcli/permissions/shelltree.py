@@ -23,6 +23,11 @@ class Unparsable(str):
     __slots__ = ()
 
 
+def too_long(command: str) -> bool:
+    """More than is looked at, in bytes; cheap for any length."""
+    return len(command) > MOST_BYTES or len(command.encode("utf-8", "replace")) > MOST_BYTES
+
+
 def parse(command: str) -> Node | Unparsable:
     """The root of the tree. What the grammar does not fully understand has no tree."""
     try:

@@ -186,6 +186,32 @@ def test_control_characters_in_a_command_are_refused(mode: PermissionMode, proje
         "rm -rf /home",
         "rm -rf $PWD",
         "rmdir /",
+        "rm -rf //",
+        "rm -rf //home",
+        "rm -rf ///*",
+        "rm -rf $(pwd)",
+        'rm -rf "$(pwd)"',
+        "rm -rf `pwd`",
+        "rm -rf ?*",
+        "rm -rf [a-z]*",
+        "rm -rf ./[!.]*",
+        "rm -rf */",
+        "rm -rf /hom*",
+        "rm -rf {*,.*}",
+        'find . -name "*" -delete',
+        "find . -path './*' -delete",
+        "find . ! -name x -delete",
+        "find . -execdir rm {} +",
+        "rm -rf ~root",
+        "rm -rf ~+",
+        "rm -rf $OLDPWD",
+        "rm -rf ${OLDPWD}/x",
+        "rm -rf ${x:-/}",
+        "d=$(pwd); rm -rf $d",
+        "d=/; rm -rf $d",
+        "echo / | xargs rm -rf",
+        "find . | xargs rm -rf",
+        "cat list | xargs -n1 rm",
     ],
 )
 def test_removing_what_holds_everything_asks_even_in_bypass(mode: PermissionMode, command: str, project: Path) -> None:
@@ -193,10 +219,26 @@ def test_removing_what_holds_everything_asks_even_in_bypass(mode: PermissionMode
 
 
 @pytest.mark.parametrize(
-    "command", ["rm -rf build", "rm a.py", "rm -rf ./dist/*", "find . -name '*.pyc' -delete", "rm *.log"]
+    "command",
+    [
+        "rm -rf build",
+        "rm a.py",
+        "rm -rf ./dist/*",
+        "find . -name '*.pyc' -delete",
+        "rm *.log",
+        "d=build; rm -rf $d/x",
+        "rm $HOME/x/y",
+        "find . -name '*.pyc' | xargs rm",
+        "git commit -m 'rm $x'",
+        "rm -rf build && echo $(date)",
+    ],
 )
 def test_ordinary_removal_is_not_asked_about_in_bypass(command: str, project: Path) -> None:
     assert bash(policy(PermissionMode.BYPASS), command, project).behavior == "allow"
+
+
+def test_two_slashes_at_the_front_hide_nothing(project: Path) -> None:
+    assert bash(policy(PermissionMode.BYPASS), f"rm -rf /{project}", project).behavior == "ask"
 
 
 def test_removing_the_project_from_a_folder_in_it_asks(project: Path) -> None:
@@ -204,7 +246,61 @@ def test_removing_the_project_from_a_folder_in_it_asks(project: Path) -> None:
     assert bash(policy(PermissionMode.BYPASS), f"rm -rf {project}", project, cwd=project / "sub").behavior == "ask"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "/bin/r? x",
+        "{r,}m x",
+        "z=; r${z}m x",
+        "a=r b=m; $a$b x",
+        "alias x=rm",
+        "eval $a$b",
+        "command r? x",
+        'bash -c "$a x"',
+        "env $a x",
+        "ls 'x",
+    ],
+)
+def test_while_rules_deny_commands_a_name_that_nobody_can_read_asks(command: str, project: Path) -> None:
+    assert bash(policy(PermissionMode.BYPASS), command, project).behavior == "allow"
+    assert bash(policy(PermissionMode.BYPASS, deny="Bash(rm *)"), command, project).behavior in ("ask", "deny")
+    assert bash(policy(allow="Bash", deny="Bash(rm *)"), command, project).behavior in ("ask", "deny")
+    assert bash(policy(PermissionMode.PLAN, deny="Bash(rm *)"), command, project).behavior == "deny"
+
+
+@pytest.mark.parametrize(
+    "command", ["ls $HOME", "echo {a,b}", "[ -f x ] && make", "for i in *; do echo $i; done", "bash run.sh", "./x.sh"]
+)
+def test_while_rules_deny_commands_plain_names_need_no_question(command: str, project: Path) -> None:
+    assert bash(policy(PermissionMode.BYPASS, deny="Bash(rm *)"), command, project).behavior == "allow"
+
+
+@pytest.mark.parametrize("command", ["find . " + "a " * 50_000, "rm " * 30_000, "find " * 30_000, "/x " * 30_000])
+def test_a_very_long_command_is_asked_about_without_a_look_at_it(command: str, project: Path) -> None:
+    assert bash(policy(), command, project).behavior == "ask"
+    assert bash(policy(allow="Bash"), command, project).behavior == "ask"
+    assert bash(policy(PermissionMode.PLAN), command, project).behavior == "deny"
+    assert bash(policy(PermissionMode.BYPASS, deny="Bash(mv *)"), command, project).behavior == "ask"
+    assert bash(policy(PermissionMode.BYPASS, deny="Bash"), command, project).behavior == "deny"
+    assert bash(policy(PermissionMode.BYPASS), command, project).behavior == "allow"
+
+
+def test_a_long_command_does_not_hide_what_it_removes(project: Path) -> None:
+    assert bash(policy(PermissionMode.BYPASS), "echo " + "a " * 20_000 + "; rm -rf /", project).behavior == "ask"
+
+
 # --------------------------------------------------------------------------------------------------------- paths
+
+
+def test_the_question_says_where_a_link_leads(project: Path) -> None:
+    outside = project.parent / "outside.txt"
+    (project / "lo").symlink_to(outside)
+    wanted = f"{project}/lo leads to {outside}, which is outside the working directories"
+    assert read(policy(), project / "lo", project).reason == wanted
+    stated = [Need("read", str(project / "lo"), str(outside))]
+    assert policy().decide("Read", {}, stated, project, [project]).reason == wanted
+    assert read(policy(), outside, project).reason == f"{outside} is outside the working directories"
+    assert f"it leads to {outside}" in write(policy(), project / "lo", project).reason
 
 
 def test_a_read_only_command_may_not_name_files_outside(project: Path) -> None:
