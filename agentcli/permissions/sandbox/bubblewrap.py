@@ -23,6 +23,7 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.launch import Launch
+from agentcli.core.plaintext import plain_line
 from agentcli.permissions.sandbox.inside import Inside
 from agentcli.permissions.sandbox.placeholders import Hold, Placeholders
 from agentcli.permissions.sandbox.plan import Masks, SandboxRules, cache_environment, find_masks
@@ -157,7 +158,7 @@ class BubblewrapLauncher:
         if self._session is not None and Path(path).is_relative_to("/tmp"):  # noqa: S108 - asked about, not used
             own = self._session / "tmp" / Path(path).relative_to("/tmp")  # noqa: S108
             if not os.path.lexists(path) and os.path.lexists(own):
-                return f"Commands have a /tmp of their own; what they call {path} is {own}."
+                return f"Commands have a /tmp of their own, in which it is {plain_line(str(own), 1_000)}."
         return ""
 
     def clean(self) -> None:
@@ -231,10 +232,13 @@ class BubblewrapLauncher:
         rules = self._rules
         visible = (*shown, *rules.working_dirs, *rules.allow_write)
         made: list[str] = []
+        # What is beside something opened again looks as if it were gone, which git would record.
+        closed = [path for path in masks.refused if git and self._is_worked_in(path)]
+        reopened = [path for path in masks.reopened if not any(path.is_relative_to(folder) for folder in closed)]
         for path in masks.refused:
             if not _is_visible(path, visible):
                 continue
-            if any(opened.is_relative_to(path) for opened in masks.reopened) and path.is_dir():
+            if any(opened.is_relative_to(path) for opened in reopened) and path.is_dir():
                 # Passable, not listable: what is opened again inside has to be reached.
                 made += ["--perms", "0111", "--tmpfs", str(path)]
             else:
@@ -244,7 +248,7 @@ class BubblewrapLauncher:
                 # In a repository it may be tracked, and nothing tracked may look empty.
                 empty = _REFUSING_FILE if git and self._is_worked_in(path) else str(session / "empty")
                 made += ["--ro-bind", str(session / "no-folder") if path.is_dir() else empty, str(path)]
-        for path in dict.fromkeys((*masks.reopened, *rules.readable)):
+        for path in dict.fromkeys((*reopened, *(path for path in rules.readable if path not in masks.reopened))):
             if path.exists():
                 made += _bind(path, writable=False)
         return made

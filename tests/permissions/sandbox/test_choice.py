@@ -14,7 +14,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.launch import BareLauncher
 from agentcli.permissions.sandbox import choose as choosing
 from agentcli.permissions.sandbox import probe as probing
-from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher
+from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher, Places
 from agentcli.permissions.sandbox.choose import Surroundings, choose
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.probe import Ability, probe
@@ -177,7 +177,7 @@ def test_a_failure_is_not_kept(tmp_path: Path) -> None:
 )
 def test_only_a_plain_command_runs_outside(tmp_path: Path, command: str, bare: bool) -> None:
     rules = replace(rules_in(tmp_path), excluded_commands=("docker", "git push *"))
-    launcher = BubblewrapLauncher(rules, GOOD, choosing.Places(temp_root=tmp_path, locks=tmp_path / "locks"))
+    launcher = BubblewrapLauncher(rules, GOOD, Places(temp_root=tmp_path, locks=tmp_path / "locks"))
     arguments = ["/bin/bash", "-c", 'eval "$1"', "bash", command]
     launch = launcher.launch(arguments, tmp_path, {})
     launch.close()

@@ -114,19 +114,26 @@ _COMMIT = "git -c user.name=t -c user.email=t@example.org commit -q"
 @pytest.mark.parametrize(
     "command", [f"{_COMMIT}am work", f"git add -A; {_COMMIT}m work", f"git add .; {_COMMIT}m work"]
 )
-@pytest.mark.parametrize("denied", ["conf/secret.yml", "conf", "home/.npmrc"])
-async def test_git_never_records_what_it_may_not_read_as_empty_or_gone(box: Box, command: str, denied: str) -> None:
+@pytest.mark.parametrize("kept", ["a denied file", "a denied folder", "most of a denied folder", "settings at home"])
+async def test_git_never_records_what_it_may_not_read_as_empty_or_gone(box: Box, command: str, kept: str) -> None:
     home = box.project / "home"
-    for path in (box.project / "conf" / "secret.yml", home / ".npmrc", box.project / "notes"):
+    conf = box.project / "conf"
+    for path in (conf / "secret.yml", conf / "public", home / ".npmrc", box.project / "notes"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(SECRET)
     box.git("init", "-q")
     box.git("add", "-A")
     box.git("commit", "-qm", "one")
     (box.project / "notes").write_text("changed")
-    covered = box.with_rules(home=home, denied_files=lambda: (box.project / denied,))
+    # One at a time: where git stops at one of them, it does not come to the others.
+    covered = {
+        "a denied file": box.with_rules(denied_files=lambda: (conf / "secret.yml",)),
+        "a denied folder": box.with_rules(denied_files=lambda: (conf,)),
+        "most of a denied folder": box.with_rules(denied_files=lambda: (conf,), allow_read=(conf / "public",)),
+        "settings at home": box.with_rules(home=home),
+    }[kept]
     await covered.run(command)
-    for name in ("conf/secret.yml", "home/.npmrc"):
+    for name in ("conf/secret.yml", "conf/public", "home/.npmrc"):
         assert box.git("show", f"HEAD:{name}") == SECRET
         assert box.git("show", f":{name}") == SECRET, "nor is it waiting for the next commit"
 
