@@ -5,8 +5,10 @@ Knows names and git's layout; mounts nothing and changes nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import stat
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -39,11 +41,13 @@ _ENVIRONMENTS = (".venv", "venv", "env", ".env")
 _ACTIVATE = ("activate", "activate.fish", "activate.csh", "activate.ps1", "Activate.ps1", "activate_this.py")
 _MOST_MODULES = 12
 """Submodules, and as many linked worktrees. Each costs five mounts, so with more of them all are read-only as one."""
+_MOST_POINTERS = 40
 _MOST_FOLDERS = 300
 _DEEPEST = 6
 
 _USES_GIT = re.compile(r"(?<![\w./-])(?:[\w./-]*/)?(?:git|gh|jj|tig|lazygit|hub)(?![\w./-])")
 _ELSEWHERE = re.compile(r"^[^#;\n]*\b(?:worktree\s*=|bare\s*=\s*[^f\s]|bare\s*$|include)", re.MULTILINE | re.IGNORECASE)
+_WORKTREE = re.compile(r'^\s*worktree\s*=\s*"?([^"\n]+?)"?\s*$', re.MULTILINE | re.IGNORECASE)
 _WRAPPERS = frozenset({"command", "env", "exec", "nice", "nohup", "stdbuf", "time", "timeout", "xargs"})
 _SHELLS = frozenset({"bash", "dash", "eval", "sh", "zsh"})
 _GIT_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env"})
@@ -143,8 +147,10 @@ def protection(working_dirs: Sequence[Path], home: Path | None, arguments: Seque
                 missing.append(dot_git)
         elif not git or not dot_git.is_dir():
             read_only.append(dot_git)
-    if git:
-        for repository in repositories(working_dirs, home):
+    pointers: list[Path] = []
+    for repository in repositories(working_dirs, home):
+        pointers += _pointers(repository, working_dirs)
+        if git:
             writable.append(repository)
             parts = _parts(repository)
             read_only += parts.read_only
@@ -154,9 +160,11 @@ def protection(working_dirs: Sequence[Path], home: Path | None, arguments: Seque
     kept = [path for path in dict.fromkeys(read_only) if not path.is_symlink()]
     held = (*writable, *kept, *missing, *(path for path, _text in missing_files))
     writable += _ancestors(held, (*working_dirs, *writable))
+    # Only the folder that it lies in: git renames between those above it, which cannot be done between mounts.
+    writable += [path.parent for path in pointers if path.parent not in working_dirs]
     return Protection(
         tuple(sorted(set(writable))),
-        tuple(kept),
+        tuple(dict.fromkeys((*kept, *pointers))),
         tuple(dict.fromkeys(missing)),
         tuple(dict.fromkeys(missing_files)),
         tuple(dict.fromkeys(unguarded)),
@@ -167,12 +175,25 @@ def _ancestors(paths: Iterable[Path], roots: Sequence[Path]) -> list[Path]:
     """The folders between a writable one and these. A mount stays where it is, but the folder it lies in can be renamed
     and copied, and the copy is not mounted on: unless it is a mount too. Never a link, which would open what it leads
     to."""
-    plain: dict[Path, bool] = {}
+    beginnings = tuple(str(root).rstrip("/") + "/" for root in roots)
+    plain: dict[str, bool] = {}
     for path in paths:
-        for parent in reversed(path.parents):
-            if parent not in plain and any(parent != root and parent.is_relative_to(root) for root in roots):
-                plain[parent] = plain.get(parent.parent, True) and not parent.is_symlink() and parent.is_dir()
-    return [parent for parent, usable in plain.items() if usable and parent not in roots]
+        # As text: this is done for dozens of paths before every command, and paths as objects cost 3 ms.
+        chain: list[str] = []
+        parent = str(path).rpartition("/")[0]
+        while parent not in plain and parent.startswith(beginnings):
+            chain.append(parent)
+            parent = parent.rpartition("/")[0]
+        for folder in reversed(chain):
+            plain[folder] = plain.get(folder.rpartition("/")[0], True) and _is_plain_folder(folder)
+    return [path for folder, usable in plain.items() if usable and (path := Path(folder)) not in roots]
+
+
+def _is_plain_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _activate_scripts(folder: Path) -> Iterable[Path]:
@@ -230,7 +251,7 @@ def _parts(repository: Path) -> Protection:
     unguarded: list[Path] = []
     folders = [repository]
     modules = _modules(repository / "modules")
-    if modules is None:
+    if len(modules) > _MOST_MODULES:
         read_only.append(repository / "modules")
     else:
         folders += modules
@@ -261,8 +282,9 @@ def _parts(repository: Path) -> Protection:
     return Protection((), tuple(read_only), tuple(missing), tuple(missing_files), tuple(unguarded))
 
 
-def _modules(root: Path) -> list[Path] | None:
-    """The git folders of submodules, also of those in submodules; their names may have slashes. None: too many."""
+def _modules(root: Path) -> list[Path]:
+    """The git folders of submodules, also of those in submodules; their names may have slashes. More than the most:
+    there may be others."""
     found: list[Path] = []
     waiting = [(root, 0)]
     looked = 0
@@ -278,9 +300,33 @@ def _modules(root: Path) -> list[Path] | None:
                 found.append(path)
                 path /= "modules"
             waiting.append((path, depth + 1))
-        if looked > _MOST_FOLDERS or depth > _DEEPEST or len(found) > _MOST_MODULES:
-            return None
-    return sorted(found)
+        if looked > _MOST_FOLDERS or depth > _DEEPEST:
+            return found + [root] * (_MOST_MODULES + 1)
+        if len(found) > _MOST_POINTERS:
+            break
+    return found
+
+
+def _pointers(repository: Path, working_dirs: Sequence[Path]) -> list[Path]:
+    """The `.git` files in working directories that say where a submodule or worktree has its git folder: git runs what
+    is configured there, also for who only looks at the repository around it."""
+    named: list[Path] = []
+    for module in _modules(repository / "modules")[:_MOST_POINTERS]:
+        with contextlib.suppress(OSError):
+            if (match := _WORKTREE.search((module / "config").read_text(errors="replace"))) is not None:
+                named.append(module / match[1] / ".git")
+    for file in islice((repository / "worktrees").glob("*/gitdir"), _MOST_POINTERS):
+        with contextlib.suppress(OSError):
+            named.append(Path(file.read_text(errors="replace").strip()))
+    found = []
+    for path in named:
+        real = Path(os.path.realpath(path))
+        # A link on the way could lead to what is not to be opened.
+        if real != Path(os.path.normpath(path)) or real.name != ".git" or not real.is_file():
+            continue
+        if any(real.is_relative_to(folder) for folder in working_dirs):
+            found.append(real)
+    return found
 
 
 def _has_its_files_elsewhere(repository: Path) -> bool:

@@ -126,6 +126,28 @@ async def test_a_repository_whose_files_are_elsewhere_finds_them_and_is_pointed_
     assert not (box.project / ".git" / "commondir").exists()
 
 
+@pytest.mark.parametrize("word", [": git", "true"])
+async def test_where_a_submodule_has_its_git_folder_cannot_be_changed(nested: Box, word: str) -> None:
+    nested.git("worktree", "add", "-q", "trees/inner")
+    for folder in ("sub", "trees/inner"):
+        before = (nested.project / folder / ".git").read_text()
+        for plant in (
+            f"echo gitdir: ../evil > {folder}/.git",
+            f"rm -f {folder}/.git; echo gitdir: ../evil > {folder}/.git",
+            f"mv -T {folder} {folder}-away; cp -r {folder}-away {folder}; echo gitdir: ../evil > {folder}/.git",
+        ):
+            assert (await nested.run(f"{word}; {plant}")).is_error
+            assert (nested.project / folder / ".git").read_text() == before
+    assert not (await nested.run("echo x > sub/x; mkdir d; mv sub/x d; git mv .gitmodules d")).is_error
+
+
+async def test_a_submodule_behind_a_link_opens_nothing(nested: Box) -> None:
+    (nested.project / "sub").rename(nested.outside / "sub")
+    (nested.project / "sub").symlink_to(nested.outside / "sub")
+    found = protection((nested.project,), None, ["true"])
+    assert not any("sub" in path.parts for path in (*found.writable, *found.read_only))
+
+
 async def test_too_many_submodules_are_read_only_as_one(box: Box) -> None:
     box.git("init", "-q")
     for number in range(40):
