@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import tempfile
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, visible_text
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema
-from agentcli.tools.output import FILE_LIMIT, SHOWN, HeadAndTail
+from agentcli.tools.output import SHOWN, HeadAndTail
 from agentcli.tools.ripgrep import Found, search
 from agentcli.tools.shells import Shell, Shells
 
@@ -137,39 +136,44 @@ async def _search(pattern: str, file: IO[bytes], context: ToolContext, signal: A
 async def _filtered(new: _New, pattern: str, context: ToolContext, signal: AbortSignal) -> _Shown:
     """The new lines that match. By ripgrep, whose expressions cannot be made to take for ever."""
     with tempfile.TemporaryFile() as file:
-        lines, notes = await in_thread(_copy, new, file)
+        lines, whole = await in_thread(_copy, new, file)
         found = await _search(pattern, file, context, signal)
-    where = f"; all of it is in {new.saved}" if new.saved else ""
+    where = f"; {'all of it is in' if whole else 'see'} {new.saved}" if new.saved else ""
+    note = "" if whole else "Not all of it could be kept; what is missing was not filtered. "
     if found.more or found.timed_out:
-        notes += f"Not all new lines were looked at{where}. "
+        note += f"Not all of the new lines are filtered{where}. "
+    if found.error and not found.lines:
+        return _Shown(new.text.strip("\n"), visible_text(f"This is not filtered: {found.error}\n"))
     if not found.lines:
-        return _Shown("", f"{_none_of(lines)} the filter{where}. {notes}")
+        return _Shown("", f"{_none_of(lines)} the filter{where}. {note}")
     bounded = HeadAndTail()
     bounded.add("\n".join(line.decode("utf-8", errors="replace") for line in found.lines))
-    return _Shown(bounded.text(where), notes)
+    return _Shown(bounded.text(where), note)
 
 
 def _none_of(lines: int) -> str:
     return "1 new line, which does not match" if lines == 1 else f"{lines:,} new lines, none match"
 
 
-def _copy(new: _New, target: IO[bytes]) -> tuple[int, str]:
-    """All that is new, to a file of its own; how many lines that are, and what is to be said about it. Blocking."""
-    note = ""
-    pieces: Iterator[str] = iter([new.text.strip("\n")])
-    if new.is_cut:
-        note = "What was left out in the middle was not kept, and is not filtered. "
-        if new.saved is not None:
-            with contextlib.suppress(OSError):
-                whole = new.saved.stat().st_size < FILE_LIMIT
-                pieces = _span(new) if whole else itertools.chain(_span(new), [f"\n{new.text[-SHOWN // 2 :]}"])
-                note = "" if whole else "The file is full: of what came after it, only the end is filtered. "
-    lines, last = 0, "\n"
-    for piece in pieces:
-        lines, last = lines + piece.count("\n"), piece[-1:] or last
-        target.write(piece.encode("utf-8", errors="replace"))
+def _copy(new: _New, target: IO[bytes]) -> tuple[int, bool]:
+    """All that is new, to a file of its own; how many lines that are, and whether it is indeed all. Blocking."""
+    lines, ending = 0, ""
+    if new.is_cut and new.saved is not None:
+        # The saved file may have been removed; what is in memory is still there.
+        with contextlib.suppress(OSError):
+            for piece in _span(new):
+                lines += piece.count("\n")
+                ending = (ending + piece)[-SHOWN:]
+                target.write(piece.encode("utf-8", errors="replace"))
+    tail = new.text[-(SHOWN // 2) :]
+    whole = not new.is_cut or tail in ending
+    if not new.is_cut or not whole:
+        # A file that is full, or could not be written, has a beginning only.
+        rest = f"\n{tail}" if ending else new.text.strip("\n")
+        lines, ending = lines + rest.count("\n"), rest
+        target.write(rest.encode("utf-8", errors="replace"))
     target.flush()
-    return lines + (last != "\n"), note
+    return lines + (not ending.endswith("\n")), whole
 
 
 def _span(new: _New) -> Iterator[str]:

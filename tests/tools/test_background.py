@@ -221,6 +221,21 @@ async def test_many_matching_lines_are_bounded(tmp_path: Path) -> None:
         assert "characters left out; all of it is in " in text
 
 
+@pytest.mark.parametrize("lost", ["full", "removed"])
+async def test_a_filter_says_when_not_all_was_kept(lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if lost == "full":
+        monkeypatch.setattr(output_module, "FILE_LIMIT", 20_000)
+    async with session(tmp_path) as context:
+        command = "echo ERROR-first; seq 1 200000; echo ERROR-last"
+        await run(Bash(), context, command=command, run_in_background=True)
+        await over(context)
+        if lost == "removed":
+            for path in (tmp_path / "results").iterdir():
+                path.unlink()
+        text = text_of(await run(BashOutput(), context, bash_id="bash_1", filter="ERROR"))
+        assert text.startswith("ERROR-first\nERROR-last\n\nNot all of it could be kept; ")
+
+
 async def test_a_filter_that_does_not_work_takes_nothing(tmp_path: Path) -> None:
     async with session(tmp_path) as context:
         await run(Bash(), context, command="echo apple", run_in_background=True)
