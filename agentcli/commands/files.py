@@ -57,8 +57,9 @@ def change_lines(engine: Engine, changes: Sequence[FileChange]) -> list[str]:
     for change in changes:
         numbers = "binary" if change.added is None else f"+{change.added} −{change.removed or 0}"
         if change.note:
-            numbers = f"{_DONE[change.kind]}; {change.note}"
-        rows.append(f"  {_SIGNS[change.kind]} {short_name(engine, change.path)}  {numbers}")
+            numbers = f"{_DONE[change.kind]}; {change.note}" if change.certain else change.note
+        sign = _SIGNS[change.kind] if change.certain else "?"
+        rows.append(f"  {sign} {short_name(engine, change.path)}  {numbers}")
     return _cut(rows)
 
 

@@ -21,6 +21,8 @@ class FileChange:
     removed: int | None
     note: str = ""
     """What there is to know of it instead of numbers: half a sentence for people."""
+    certain: bool = True
+    """False: no snapshot could see whether this happened, `note` says why."""
 
 
 @frozen

@@ -23,6 +23,7 @@ from agentcli.workspace.base import FileChange, Snapshot, SnapshotError, UndoRep
 from agentcli.workspace.folders import Folders, Place, Roots, distinct, home_of, make_private
 from agentcli.workspace.heads import head_commit
 from agentcli.workspace.journal import Journal, Submission
+from agentcli.workspace.listing import is_ignore_file
 from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
 from agentcli.workspace.shadow import Shadow, in_thread
 from agentcli.workspace.uncovered import lost, uncovered_changes, why_uncovered
@@ -31,6 +32,7 @@ from agentcli.workspace.undo import Undoing
 T = TypeVar("T")
 DIFF_LIMIT = 200_000
 _HURRY_SECONDS = 1.0
+_IGNORED_BEFORE = "was ignored before, so whether it is new is not known"
 _PATH_FIELDS = ("file_path", "notebook_path")
 
 
@@ -201,6 +203,10 @@ class History:
             for path, kind in (await in_thread(partial(uncovered_changes, root, before, after, trees))).items():
                 note = why_uncovered((before.uncovered.get(path), after.uncovered.get(path)))
                 found[path] = FileChange(str(root / path), kind, None, None, note)
+            if any(is_ignore_file(path) and one.before.exists for path, one in trees.items()):
+                added = [path for path, change in found.items() if change.kind == "added"]
+                for path in await shadow.ignored_then(before.tree, added):
+                    found[path] = replace(found[path], note=_IGNORED_BEFORE, certain=False)
             changes += [change for _path, change in sorted(found.items())]
         return changes
 

@@ -96,6 +96,10 @@ def folders_among(root: Path, paths: Iterable[str]) -> list[str]:
     return found
 
 
+def is_ignore_file(path: str) -> bool:
+    return path.rpartition("/")[2] == ".gitignore"
+
+
 def stamp_of(status: os.stat_result) -> str:
     """Changes when the file does."""
     return f"{status.st_size} {status.st_mtime_ns}"

@@ -16,6 +16,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +24,7 @@ from agentcli.workspace import listing
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import EMPTY_TREE, Git
 from agentcli.workspace.listing import Limits, Listed, folders_among, parse_listing, sort_files, sort_folders
-from agentcli.workspace.restore import OldFile, unusual_modes
+from agentcli.workspace.restore import OldFile, Restoring, parents, unusual_modes
 from agentcli.workspace.trees import Difference, Entry, blobs, differences, tree_entries
 
 T = TypeVar("T")
@@ -301,7 +302,34 @@ class Shadow:
         finally:
             await in_thread(lambda: index.unlink(missing_ok=True))
 
-    async def ignored(self, paths: Sequence[str]) -> set[str]:
+    async def ignored_then(self, tree: str, paths: Sequence[str]) -> set[str]:
+        """Which of these the ignore files left out as they were in a tree. All of them, where that cannot be told."""
+        held = tree_entries(await self._run("ls-tree", "-r", "-z", "--full-tree", tree)) if paths else {}
+        rules = {path: one for path, one in held.items() if listing.is_ignore_file(path) and one.mode != "120000"}
+        if not rules:
+            return set()
+        top = self.place / f"rules.{self._git.index.name}"
+        folder = top / self._prefix
+
+        def begun() -> None:
+            shutil.rmtree(top, ignore_errors=True)
+            folder.mkdir(mode=0o700, parents=True)
+            for above in parents(f"{self._prefix}x"):
+                source = self._git.work_tree / Path(above).parent / ".gitignore"
+                if source.is_file() and not source.is_symlink():
+                    shutil.copyfile(source, top / Path(above).parent / ".gitignore")
+
+        try:
+            await in_thread(begun)
+            async for files in self.old_files(rules):
+                await in_thread(partial(Restoring(folder).write, files))
+            return await self.ignored(paths, replace(self._git, work_tree=top, folder=folder))
+        except (OSError, SnapshotError):
+            return set(paths)
+        finally:
+            await in_thread(lambda: shutil.rmtree(top, ignore_errors=True))
+
+    async def ignored(self, paths: Sequence[str], git: Git | None = None) -> set[str]:
         """Which of these the ignore files leave out, as they are now. All of them, where git cannot tell."""
         if not paths:
             return set()
@@ -309,7 +337,7 @@ class Shadow:
             # With the dot in front no name is taken for a pattern.
             input = _joined(f"./{path}" for path in paths)
             arguments = ("check-ignore", "-z", "--stdin", "--no-index")
-            output = await self._git.run(*arguments, input=input, seconds=_USUAL_SECONDS, fine=(0, 1))
+            output = await (git or self._git).run(*arguments, input=input, seconds=_USUAL_SECONDS, fine=(0, 1))
         except SnapshotError:
             return set(paths)
         return {os.fsdecode(name).removeprefix("./") for name in output.split(b"\0") if name}

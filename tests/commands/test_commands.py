@@ -115,6 +115,15 @@ async def test_a_file_without_a_copy_is_named_by_diff_and_undo(tmp_path: Path, m
         )
 
 
+async def test_diff_does_not_call_a_file_new_that_was_only_hidden(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, reply(call("Bash", command="mv .gitignore old")), "Done.") as engine:
+        (tmp_path / "project" / ".gitignore").write_text(".env\n")
+        (tmp_path / "project" / ".env").write_text("KEY=1\n")
+        await collect(engine.submit("move"))
+        rows = (await said(engine, "/diff")).splitlines()
+    assert "  ? .env  was ignored before, so whether it is new is not known" in rows
+
+
 async def test_effort_shows_what_is_in_force_and_takes_the_nearest_level(tmp_path: Path) -> None:
     async with engine_on(tmp_path, model="claude-opus-4-6") as engine:
         assert "The effort is auto" in await said(engine, "/effort")

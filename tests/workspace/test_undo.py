@@ -479,6 +479,28 @@ async def test_a_file_that_was_ignored_before_is_not_removed_because_the_ignore_
     assert [(Path(kept.path).name, "ignored" in kept.reason) for kept in report.kept] == [("precious", True)]
 
 
+@pytest.mark.parametrize("inside", ["", "deep/folder"])
+async def test_a_file_that_was_ignored_before_is_not_called_new(project: Path, tmp_path: Path, inside: str) -> None:
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    (project / ".gitignore").write_text(".env\n*.key\n")
+    folder = project / inside
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ".gitignore").write_text(".env\ndata/\n*.key\n")
+    (folder / ".env").write_text("KEY=1\n")
+    (folder / "data").mkdir()
+    (folder / "data" / "old").write_text("old")
+    async with working(tmp_path / "state", folder) as work:
+        async with work.submission():
+            (folder / ".gitignore").rename(folder / "ignore.bak")
+            (folder / "new.txt").write_text("x")
+            (folder / ".gitignore").write_text("!.env\n")
+        changes = await work.history.changes()
+        doubtful = {Path(one.path).name for one in changes if not one.certain}
+        assert doubtful == {".env", "old"}
+        assert {Path(one.path).name for one in changes} - doubtful == {".gitignore", "ignore.bak", "new.txt"}
+    assert not list((tmp_path / "state").rglob("rules.*"))
+
+
 async def test_a_repository_inside_that_loses_its_git_folder_keeps_its_files(project: Path, tmp_path: Path) -> None:
     nested = project / "vendor"
     nested.mkdir()
