@@ -58,6 +58,8 @@ _ANY_FILES = frozenset(
         "file",
         "du",
         "grep",
+        "egrep",
+        "fgrep",
         "rg",
         "diff",
         "sort",
@@ -141,9 +143,15 @@ class Part:
     extended: bool = False
     """Arguments are added to it that nobody knows beforehand (xargs)."""
 
+    input_allowed: bool = False
+    """Every file that it has redirected to its input is one that could be read without asking."""
+
     @property
     def only_reads(self) -> bool:
-        return self.objection is None and all(r.kind == "harmless" for r in self.command.redirections)
+        return self.objection is None and all(
+            redirection.kind == "harmless" or (redirection.kind == "read" and self.input_allowed)
+            for redirection in self.command.redirections
+        )
 
 
 def analyse(command: str, place: Place) -> tuple[Part, ...] | NotPlain:
@@ -213,7 +221,9 @@ class _Course:
             if wrapped.extended:
                 reason = _xargs_objection(inner, producer, wrapped.null_separated, self._place)
             reason = reason or objection_here(inner, shifted, folders, self._place)
-        return Part(command, folders, reason, inner, " ".join(command.sources[start:]), wrapped.extended)
+        text = " ".join(command.sources[start:])
+        input_allowed = reason is None and not wrapped.extended and _input_allowed(command, folders, self._place)
+        return Part(command, folders, reason, inner, text, wrapped.extended, input_allowed)
 
     @staticmethod
     def _assignment_objection(command: SimpleCommand) -> str | None:
@@ -291,6 +301,16 @@ def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple
         if reason is not None:
             return reason
     return None
+
+
+def _input_allowed(command: SimpleCommand, folders: tuple[str, ...], place: Place) -> bool:
+    for redirection in command.redirections:
+        for folder in folders if redirection.kind == "read" else ():
+            path = os.path.join(folder, redirection.target)  # noqa: PTH118
+            # Opening a pipe would wait, and what is not there yet may become anything.
+            if not os.path.isfile(path) or _word_objection(redirection.target, folder, place):  # noqa: PTH113
+                return False
+    return bool(folders)
 
 
 def _names_folder(word: str, folder: str) -> bool:

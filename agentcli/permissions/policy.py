@@ -196,7 +196,7 @@ class Policy:
                 return Decision("deny", "the command contains control characters; write it without them")
             removed = removed_essential(need.target, call.cwd, call.working_dirs, self.home)
             if removed is not None:
-                reason = f"this would remove {removed}, which holds your files; that is asked about in every mode"
+                reason = f"this would remove {removed}, which may hold your files; that is asked about in every mode"
                 return Decision("ask", shown_command(reason), *_BUILT_IN)
             # Plan mode refuses such a command anyway.
             denying = self.mode is not PermissionMode.PLAN and any(
@@ -377,7 +377,7 @@ class Policy:
             else:
                 return PartVerdict(text, part.objection, allowed=False, part=part)
         for redirection in part.command.redirections:
-            if redirection.kind == "read":
+            if redirection.kind == "read" and not part.input_allowed:
                 return PartVerdict(text, f"of the redirection from {redirection.target}", allowed=False, part=part)
             if redirection.kind == "write":
                 writing = self._redirection_rule(redirection.target, part, call)

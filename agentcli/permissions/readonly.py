@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from agentcli.permissions.scripts import awk_only_prints, jq_only_computes, sed_only_prints
-from agentcli.permissions.shelltable import GIT_COMMANDS, PROGRAMS, SUB_COMMANDS, WHY, Flags
+from agentcli.permissions.shelltable import GIT_COMMANDS, PROGRAMS, SUB_COMMANDS, TELLS_ABOUT_ITSELF, WHY, Flags
 
 Words = tuple[str, ...]
 
@@ -21,6 +21,8 @@ def objection(words: Words) -> str | None:
     for argument in arguments:
         if _names_kernel_file(argument):
             return f"{argument} is not an ordinary file"
+    if arguments in (("--version",), ("--help",)) and program in TELLS_ABOUT_ITSELF:
+        return None
     special = _SPECIAL.get(program)
     if special is not None:
         return special(arguments)
@@ -36,7 +38,9 @@ def reads_unnamed_files(words: Words) -> bool:
     """Whether the contents of files that the command does not name may come out of it (recursive search, history)."""
     if words[0] in ("git", "rg", "xargs"):
         return True
-    return words[0] == "grep" and any(re.match(r"-[A-Za-z]*r|--recursive", word) for word in words[1:])
+    return words[0] in ("grep", "egrep", "fgrep") and any(
+        re.match(r"-[A-Za-z]*r|--recursive", word) for word in words[1:]
+    )
 
 
 def _names_kernel_file(argument: str) -> bool:

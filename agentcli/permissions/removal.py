@@ -92,13 +92,14 @@ def _unknown_target(command: str) -> str | None:
         assigned[name] = assigned.get(name, True) and plain
     for found in _UNKNOWN.finditer(text):
         arguments = found["arguments"]
+        shown = " ".join(word for word in arguments.split() if not word.startswith("-"))
         if "`" in arguments or "$(" in arguments or "<(" in arguments:
-            return arguments.strip()
+            return shown
         for name in _VARIABLE.findall(arguments):
             if name not in ("HOME", "PWD", "IFS") and not assigned.get(name, False):
                 return f"${name}"
         if "$" in re.sub(_VARIABLE, "", arguments).replace("$'", "").replace('$"', ""):
-            return arguments.strip()
+            return shown
     return None
 
 

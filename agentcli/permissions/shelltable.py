@@ -67,6 +67,13 @@ _VERSION_OR_V = Flags(words=frozenset({"--version", "-V"}), most_positional=0, b
 _VERSION_OR_LITTLE_V = Flags(words=frozenset({"--version", "-v"}), most_positional=0, bare=False)
 _NOTHING = Flags(words=frozenset(), most_positional=0)
 
+# Without -R, which follows links.
+_GREP = _flags("EFGPiyvwxcLlnHhoqsraIUzZbT", "eABCm", "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case "
+               "invert-match word-regexp line-regexp count files-with-matches files-without-match line-number with-filename "
+               "no-filename only-matching quiet silent no-messages recursive text null include= exclude= exclude-dir= "
+               "color color= colour= max-count= after-context= before-context= context= regexp= binary-files= byte-offset",
+               digits=True)  # fmt: skip
+
 PROGRAMS: Mapping[str, Flags] = {
     "ls": _flags("aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1", "IwT", "all almost-all author classify color color= "
                  "directory full-time group-directories-first human-readable inode numeric-uid-gid recursive reverse size "
@@ -161,12 +168,9 @@ PROGRAMS: Mapping[str, Flags] = {
                  "quiet heading no-heading json stats trim vimgrep column null type-list color= colors= glob= iglob= type= "
                  "type-not= max-count= max-columns= max-depth= max-filesize= after-context= before-context= context= regexp= "
                  "sort= sortr= encoding= replace= no-messages no-config crlf"),
-    # Without -R, which follows links.
-    "grep": _flags("EFGPiyvwxcLlnHhoqsraIUzZbT", "eABCm", "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case "
-                   "invert-match word-regexp line-regexp count files-with-matches files-without-match line-number with-filename "
-                   "no-filename only-matching quiet silent no-messages recursive text null include= exclude= exclude-dir= "
-                   "color color= colour= max-count= after-context= before-context= context= regexp= binary-files= byte-offset",
-                   digits=True),
+    "grep": _GREP,
+    "egrep": _GREP,
+    "fgrep": _GREP,
     "find": Flags(words=_FIND_WORDS),
     # Not -v, with which it runs what comes from standard input.
     "python": _VERSION_OR_V,
@@ -195,6 +199,11 @@ _HISTORY = (
     "merges no-merges first-parent reverse follow topo-order date-order cherry cherry-pick left-right ancestry-path "
     "full-history simplify-merges parents children pickaxe-regex pickaxe-all source relative-date left-only right-only"
 )
+
+TELLS_ABOUT_ITSELF = frozenset(
+    "ls cat head tail wc grep rg jq sort uniq cut tr find sed diff du df stat date tar fd tree".split()
+)
+"""With `--version` or `--help` alone they print that and do nothing else."""
 
 SUB_COMMANDS: Mapping[str, Mapping[str, Flags]] = {
     "npm": {

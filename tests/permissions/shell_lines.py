@@ -19,6 +19,13 @@ tail -c 100 a.txt
 tail -5 a.txt
 wc -l a.py b.py
 wc -c < /dev/null
+wc -l < a.txt
+sort < src/app.py | uniq -c
+egrep -n 'a|b' a.txt
+fgrep -rl foo src
+rg --version
+jq --version
+ls --help
 pwd
 pwd -P
 echo hello world
@@ -391,6 +398,19 @@ READ_ONLY += [
 ]
 
 NOT_PROVEN = r"""
+wc -l < link
+wc -l < ../outside.txt
+cat < missing
+cat < folder/outside.txt
+cat < src
+xargs ls < a.txt
+python3 - < a.py
+python3 < a.py
+bash < a.txt
+egrep -R foo .
+fgrep -f a.txt b.txt
+rg --version --pre=x
+git --help
 find . -name evil.sh | xargs -I ls timeout 5 ls
 find . -name evil.sh | xargs -Ils nice ls
 find . -name evil.sh | xargs -I ls env ls
