@@ -130,13 +130,14 @@ class _Place:
 
     def make_file(self, path: Path, text: str) -> bool:
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            if text:
+                _write_at_once(path, text)
+            else:
+                _write_new(path, text)
         except FileExistsError:
             return path.is_file() and not path.is_symlink()
         except OSError:
             return False
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
         self.note([str(path), text])
         return True
 
@@ -190,6 +191,27 @@ def _lock(folder: Path | None, parent: Path) -> int:
         return os.open(_lock_file(folder, parent), flags, 0o600)
     except OSError:
         return -1
+
+
+def _write_at_once(path: Path, text: str) -> None:
+    """A git that runs outside would stumble over it half written."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        _write_new(draft, text)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            raise
+        except OSError:  # not every file system has hard links
+            _write_new(path, text)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _write_new(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
 
 
 def _remove(entry: object) -> None:

@@ -39,9 +39,9 @@ HOME_FILES: tuple[str, ...] = (
 """Only where the home folder itself, or one above it, is a working directory."""
 _ENVIRONMENTS = (".venv", "venv", "env", ".env")
 _ACTIVATE = ("activate", "activate.fish", "activate.csh", "activate.ps1", "Activate.ps1", "activate_this.py")
-_MOST_MODULES = 12
-"""Submodules, and as many linked worktrees. Each costs five mounts, so with more of them all are read-only as one."""
-_MOST_POINTERS = 40
+_MOST_MODULES = 16
+"""Submodules, and as many linked worktrees. Five mounts each, of 0.1 to 0.3 ms, so more are read-only as one."""
+_MOST_POINTERS = 16
 _MOST_FOLDERS = 300
 _DEEPEST = 6
 

@@ -175,6 +175,16 @@ async def test_what_a_killed_session_left_is_removed_by_the_next(tmp_path: Path)
     assert [path.name for path in folder.iterdir()] == ["config.worktree"]
 
 
+async def test_a_file_that_was_there_is_neither_changed_nor_removed(tmp_path: Path) -> None:
+    path = tmp_path.resolve() / "commondir"
+    path.write_text("../..\n")
+    hold = Placeholders(tmp_path / "locks").hold([path.parent])
+    assert hold.make_files([(path, ".\n")]) == (path,)
+    hold.release()
+    assert path.read_text() == "../..\n"
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["commondir", "locks"]
+
+
 async def test_a_folder_that_a_running_command_could_exchange_is_not_opened(box: Box) -> None:
     launcher = box.launcher()
     early = launcher.launch(["sleep", "1"], box.project, os.environ)
