@@ -6,7 +6,8 @@ covered, also where they lie in a working directory.
 
 What it does not stop: with the network shared, sockets without a file (the abstract ones of X11) and servers on this
 machine can be reached; protected names in sub-folders, and links in place of protected paths, are left to the
-permission pipeline; nothing is limited in CPU, memory or disk.
+permission pipeline; a repository that a command makes is its own, so what it configures there git runs for who looks
+at it, or at the one around it once it was added to that; nothing is limited in CPU, memory or disk.
 """
 
 from __future__ import annotations
