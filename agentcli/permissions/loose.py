@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
@@ -75,7 +76,7 @@ def loose_segments(command: str) -> tuple[Segment, ...]:
 _PLAIN_NAME = re.compile(r"[\w./+:@%,~=-]+|\[{1,2}|!")
 _RUNS_ARGUMENTS = frozenset(
     {"eval", "command", "builtin", "exec", "env", "sudo", "doas", "nohup", "timeout", "nice", "time", "stdbuf", "xargs"}
-    | {"sh", "bash", "dash", "zsh", "ksh", "su", "watch", "setsid", "parallel", "coproc"}
+    | {"sh", "bash", "dash", "zsh", "ksh", "su", "watch", "setsid", "parallel", "coproc", "busybox", "toybox"}
 )
 
 
@@ -97,13 +98,21 @@ def unclear_program(command: str) -> str | None:
         program = program.rpartition("/")[2]
         if program == "alias":
             return shortened(text_of(node))
-        if program in _RUNS_ARGUMENTS:
-            for argument in node.children_by_field_name("argument"):
-                if _literal(argument) is None or (
-                    program != "xargs" and re.search(r"[*?{}`]|\$[^']", text_of(argument))
-                ):
-                    return shortened(text_of(argument))
+        for argument in _run_arguments(program, node.children_by_field_name("argument")):
+            # {} is what xargs and find put names in the place of.
+            text = text_of(argument).replace("{}", "")
+            if _literal(argument) is None or re.search(r"[*?{}`]|\$[^']", text):
+                return shortened(text_of(argument))
     return None
+
+
+def _run_arguments(program: str, arguments: list[Node]) -> list[Node]:
+    """Those of the arguments in which a program may be named that is run."""
+    if program in _RUNS_ARGUMENTS:
+        return arguments
+    if program == "find":
+        return [after for flag, after in pairwise(arguments) if text_of(flag) in ("-exec", "-execdir", "-ok", "-okdir")]
+    return []
 
 
 def shortened(text: str) -> str:

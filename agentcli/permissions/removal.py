@@ -93,7 +93,7 @@ def _unknown_target(command: str) -> str | None:
     for found in _UNKNOWN.finditer(text):
         arguments = found["arguments"]
         shown = " ".join(word for word in arguments.split() if not word.startswith("-"))
-        if "`" in arguments or "$(" in arguments or "<(" in arguments:
+        if "`" in arguments or "$(" in arguments or "<(" in arguments or re.search(r"\$\{\w*[^\w}]", arguments):
             return shown
         for name in _VARIABLE.findall(arguments):
             if name not in ("HOME", "PWD", "IFS") and not assigned.get(name, False):

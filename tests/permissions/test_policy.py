@@ -207,6 +207,7 @@ def test_control_characters_in_a_command_are_refused(mode: PermissionMode, proje
         "rm -rf $OLDPWD",
         "rm -rf ${OLDPWD}/x",
         "rm -rf ${x:-/}",
+        "rm -rf ${PWD%/*}/project",
         "d=$(pwd); rm -rf $d",
         "d=/; rm -rf $d",
         "echo / | xargs rm -rf",
@@ -259,6 +260,9 @@ def test_removing_the_project_from_a_folder_in_it_asks(project: Path) -> None:
         'bash -c "$a x"',
         "env $a x",
         "ls 'x",
+        "busybox r? x",
+        "find . -name a -exec /bin/r? {} +",
+        "ls | xargs r?",
     ],
 )
 def test_while_rules_deny_commands_a_name_that_nobody_can_read_asks(command: str, project: Path) -> None:
@@ -269,7 +273,17 @@ def test_while_rules_deny_commands_a_name_that_nobody_can_read_asks(command: str
 
 
 @pytest.mark.parametrize(
-    "command", ["ls $HOME", "echo {a,b}", "[ -f x ] && make", "for i in *; do echo $i; done", "bash run.sh", "./x.sh"]
+    "command",
+    [
+        "ls $HOME",
+        "echo {a,b}",
+        "[ -f x ] && make",
+        "for i in *; do echo $i; done",
+        "bash run.sh",
+        "./x.sh",
+        "find . -name '*.py' -exec grep x {} +",
+        "ls | xargs -I{} cp {} x",
+    ],
 )
 def test_while_rules_deny_commands_plain_names_need_no_question(command: str, project: Path) -> None:
     assert bash(policy(PermissionMode.BYPASS, deny="Bash(rm *)"), command, project).behavior == "allow"
