@@ -66,6 +66,8 @@ class RightsParts:
             ask=self._rules("ask"),
             deny=(*parse_rules(options.disallowed_tools, "--disallowedTools"), *self._rules("deny")),
             home=self._ground.home,
+            search_path=self._ground.environ.get("PATH", ""),
+            trusted=self._ground.is_trusted(),
         )
         if options.json_schema is not None:
             policy = policy.with_allowed([STRUCTURED_OUTPUT], "--json-schema")

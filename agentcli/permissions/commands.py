@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.permissions.gitconfig import runs_programs
 from agentcli.permissions.paths import expanded_pattern, is_below, real_path
 from agentcli.permissions.readonly import objection, reads_unnamed_files
 from agentcli.permissions.shell import NotPlain, SimpleCommand, plain_commands
@@ -107,6 +108,8 @@ class Place:
     resolve: Callable[[str], str] = real_path
     search_path: str = ""
     """Where the shell looks for programs: PATH. Empty: not looked at."""
+    trusted: bool = True
+    """Whether the person trusts the folder: then its repository may make git run programs."""
 
     @classmethod
     def of(
@@ -117,9 +120,10 @@ class Place:
         hides: Callable[[str], bool] | None = None,
         resolve: Callable[[str], str] = real_path,
         search_path: str = "",
+        trusted: bool = True,
     ) -> Place:
         inside, beside = (tuple(resolve(str(folder)) for folder in folders) for folders in (working_dirs, readable))
-        return cls(str(cwd), inside, beside, hides, resolve, search_path)
+        return cls(str(cwd), inside, beside, hides, resolve, search_path, trusted)
 
     def holds(self, path: str) -> bool:
         """Whether a path leads into the working directories."""
@@ -368,7 +372,8 @@ def _folder_objection(words: tuple[str, ...], folder: str, place: Place) -> str 
                 return f"{ancestor} is a bare repository, whose settings may run programs"
             # git goes on upwards from a .git that is no repository.
             if (ancestor / ".git").is_file() or os.path.lexists(ancestor / ".git" / "HEAD"):
-                return None
+                program = None if place.trusted else runs_programs(ancestor)
+                return f"nobody has trusted this repository and {program}" if program else None
     return None
 
 

@@ -47,6 +47,8 @@ class Policy:
     """Folders beside the working directories that may be read without asking, such as the session's stored results."""
     search_path: str | None = None
     """Where commands look for programs; None: where this process does."""
+    trusted: bool = True
+    """Whether the person trusts the folder; a stranger's repository may make git run programs."""
 
     def with_mode(self, mode: PermissionMode) -> Policy:
         return replace(self, mode=mode)
@@ -349,7 +351,7 @@ class Policy:
 
         search_path = os.environ.get("PATH", "") if self.search_path is None else self.search_path
         hidden = hides if hiding else None
-        place = Place.of(call.cwd, call.working_dirs, self.readable, hidden, call.resolve, search_path)
+        place = Place.of(call.cwd, call.working_dirs, self.readable, hidden, call.resolve, search_path, self.trusted)
         parts = analyse(command, place)
         if isinstance(parts, NotPlain):
             return [PartVerdict(command, str(parts), allowed=False)]

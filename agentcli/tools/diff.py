@@ -13,7 +13,7 @@ _MOST_COMPARED = 2_000
 """Lines on one side beyond which the middle is shown as replaced whole: comparing is quadratic."""
 _LONGEST = 60_000
 _UNENDED = "\x00"
-_HIDDEN = {
+HIDDEN_CHARACTERS = {
     code: f"<U+{code:04X}>"
     for code in (0x061C, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), 0x2060, *range(0x2066, 0x206A), 0xFEFF)
 }
@@ -38,7 +38,7 @@ def diff_display(path: str, old: str, new: str) -> Json:
     if len(text) > _LONGEST:
         text = text[:_LONGEST].rpartition("\n")[0] + "\n… the rest of the diff is not shown"
         display["truncated"] = True
-    return {**display, "diff": clean_text(visible_text(text)).translate(_HIDDEN)}
+    return {**display, "diff": clean_text(visible_text(text)).translate(HIDDEN_CHARACTERS)}
 
 
 def _lines(text: str) -> list[str]:

@@ -86,3 +86,21 @@ def test_linked_worktrees_and_submodules_are_followed(repository: Path, tmp_path
     assert runs_programs(tree) is None
     configure(repository, "core.fsmonitor=./evil")
     assert runs_programs(tree) is not None
+
+
+def test_git_asks_in_a_strangers_repository_that_makes_it_run_programs(repository: Path) -> None:
+    from agentcli.core.permission import Need
+    from agentcli.permissions.policy import Policy
+
+    def behavior(command: str, *, trusted: bool) -> str:
+        policy = Policy(search_path="/usr/bin:/bin", trusted=trusted)
+        need = Need("execute", command)
+        return policy.decide("Bash", {"command": command}, (need,), repository, (repository,)).behavior
+
+    assert behavior("git status", trusted=False) == "allow"
+    configure(repository, "core.fsmonitor=./evil")
+    assert behavior("git status", trusted=False) == "ask"
+    assert behavior("git -C . diff", trusted=False) == "ask"
+    assert behavior("cd . && git log", trusted=False) == "ask"
+    assert behavior("ls", trusted=False) == "allow"
+    assert behavior("git status", trusted=True) == "allow"
