@@ -104,11 +104,14 @@ class Credentials:
         return headers if self.base_url == PUBLIC_BASE_URL else {**headers, "x-api-key": key}
 
     async def renew(self) -> bool:
-        """The key was refused: read it anew. True if another one came. Raises `CredentialError`."""
+        """The key was refused: read it anew. True if another one came; a helper that fails brings none."""
         if self.helper is None:
             return False
-        old = await self.helper.read()
-        return await self.helper.read(fresh=True) != old
+        try:
+            old = await self.helper.read()
+            return await self.helper.read(fresh=True) != old
+        except CredentialError:
+            return False
 
 
 def resolve_credentials(

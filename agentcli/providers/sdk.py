@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable
 from importlib.util import find_spec
 from typing import Any, Literal, TypeVar
 
-from agentcli.core.errors import CredentialError, UsageError
+from agentcli.core.errors import UsageError
 from agentcli.core.ids import Clock, SystemClock
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind
@@ -77,10 +77,7 @@ class SdkTransport:
             await stream.close()
 
     async def renew(self) -> bool:
-        try:
-            return await self._credentials.renew()
-        except CredentialError:
-            return False
+        return await self._credentials.renew()
 
     async def warm(self) -> None:
         # A failure here will be met again, and told, by the first request.

@@ -74,10 +74,7 @@ class WireTransport:
             await response.aclose()
 
     async def renew(self) -> bool:
-        try:
-            return await self._credentials.renew()
-        except CredentialError:
-            return False
+        return await self._credentials.renew()
 
     async def warm(self) -> None:
         await asyncio.to_thread(importlib.import_module, "httpx2")

@@ -8,6 +8,7 @@ happened while a person was asked counts. What the file should become is the cal
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
 
 from agentcli.core.abort import AbortSignal
@@ -76,11 +77,11 @@ class _Outcome:
     """What the model knows of the file now, for the read cache: digest, content, and whether all of it."""
 
 
-class ChangingTool(BuiltinTool):
+class ChangingTool(BuiltinTool, ABC):
     """A tool that changes the one file that its subject names. A subclass says what the file should become."""
 
-    def intent(self, input: Json) -> Intent:
-        raise NotImplementedError
+    @abstractmethod
+    def intent(self, input: Json) -> Intent: ...
 
     def is_safe(self, input: Json) -> bool:
         return False
