@@ -40,7 +40,7 @@ def parse(argv: Sequence[str]) -> Parsed:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """A comma list; commas inside parentheses do not split, empty items are dropped."""
+    """A list with commas or blanks between its items; neither splits inside parentheses, empty items are dropped."""
     items: list[str] = []
     depth, start = 0, 0
     for position, character in enumerate(text):
@@ -48,7 +48,7 @@ def split_list(text: str) -> tuple[str, ...]:
             depth += 1
         elif character == ")":
             depth = max(0, depth - 1)
-        elif character == "," and depth == 0:
+        elif depth == 0 and (character == "," or character.isspace()):
             items.append(text[start:position])
             start = position + 1
     items.append(text[start:])

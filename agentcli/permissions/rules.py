@@ -115,21 +115,6 @@ def parse_rules(texts: Iterable[str], source: str = "", root: Path | None = None
     return tuple(parse_rule(text, source, root) for text in texts)
 
 
-def parse_rule_list(text: str) -> tuple[str, ...]:
-    """The rules of a flag's value: separated by commas or blanks, neither of which splits inside parentheses."""
-    rules: list[str] = []
-    current, depth = "", 0
-    for char in text:
-        if depth == 0 and (char == "," or char.isspace()):
-            rules.append(current)
-            current = ""
-            continue
-        depth = max(0, depth + {"(": 1, ")": -1}.get(char, 0))
-        current += char
-    rules.append(current)
-    return tuple(rule for rule in rules if rule)
-
-
 # ---------------------------------------------------------------------------------------------- command patterns
 
 

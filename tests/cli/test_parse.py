@@ -106,6 +106,10 @@ def test_a_sub_command_keeps_its_own_arguments() -> None:
 
 def test_commas_in_parentheses_do_not_split() -> None:
     assert split_list(" A, B(x,(y,z)) ,,C") == ("A", "B(x,(y,z))", "C")
+    assert split_list("Read Bash(npm run test *), Edit(src/(a)/**)") == (
+        "Read", "Bash(npm run test *)", "Edit(src/(a)/**)",
+    )  # fmt: skip
+    assert split_list("") == ()
     assert split_list("Bash(a), b)") == ("Bash(a)", "b)")
 
 

@@ -6,15 +6,7 @@ import pytest
 
 from agentcli.core.errors import UsageError
 from agentcli.permissions.paths import PathPattern, is_protected
-from agentcli.permissions.rules import parse_rule, parse_rule_list
-
-
-def test_commas_and_blanks_inside_parentheses_do_not_split() -> None:
-    assert parse_rule_list("A,B(x,y:*)") == ("A", "B(x,y:*)")
-    assert parse_rule_list("Read Bash(npm run test *), Edit(src/(a)/**)") == (
-        "Read", "Bash(npm run test *)", "Edit(src/(a)/**)",
-    )  # fmt: skip
-    assert parse_rule_list("") == ()
+from agentcli.permissions.rules import parse_rule
 
 
 @pytest.mark.parametrize("text", ["", "Bash(", "Bash(x", "two words(x)", "Bash)x("])
