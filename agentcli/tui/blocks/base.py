@@ -1,0 +1,68 @@
+"""What every block is: an item, and its lines at a width.
+
+A block is asked for its lines again only when it changed, the width changed or its lines were dropped to save memory,
+so `layout` may cost something; what is painted on every frame are the lines' strips. Nothing here knows the screen.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.strip import Strip
+
+from agentcli.tui.model import Item
+from agentcli.tui.palette import Palette
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row. `strip` is what is painted and is never wider than the width asked for; the rest is for copying."""
+
+    strip: Strip
+    text: str = ""
+    """What copying the whole row gives: source text without gutter, padding and decoration."""
+    indent: int = 0
+    """Cells before `text` begins."""
+    joint: str = "\n"
+    """What stands between this row and the next in the source: a line break, or where a line was wrapped the blank
+    (or nothing) that the wrap swallowed."""
+
+
+class Block(ABC):
+    """Owned by the transcript. `expanded` shows all of what is otherwise folded."""
+
+    foldable = False
+    """Whether expanding shows more than is shown now; a click on a foldable block toggles it."""
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.expanded = False
+
+    @abstractmethod
+    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+        """All lines at this width. Called again after a change; what did not change may be kept. May return the same
+        list, changed in place. Never raises for any text and any width from 1 up."""
+
+    def replace(self, item: Item) -> None:
+        """The item as it is now."""
+        self.item = item
+        self.forget()
+
+    def grow(self, text: str) -> None:
+        """Text was added to the item's end. Blocks whose items grow override this."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """Drop everything that `layout` can make again."""
+
+    def tick(self, now: float) -> bool:
+        """Called a few times a second while the block is visible and work goes on (live durations): whether the block
+        looks different now."""
+        return False
+
+    @property
+    def source(self) -> str:
+        """The whole text for search and copying, also of what is folded."""
+        return str(getattr(self.item, "text", ""))

@@ -1,0 +1,201 @@
+"""What the transcript shows, as values, and the operations that change it.
+
+The presenter makes these out of events; the transcript turns them into lines. No Textual and no Rich here. All text in
+an item is already free of control sequences (line breaks and tabs stay); blocks may rely on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Literal
+
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
+
+
+@frozen(kw_only=True)
+class Item:
+    id: str
+    parent: str = ""
+    """The tool item under which this one is shown, for what a sub-agent does; "" for what stands by itself."""
+
+
+@frozen(kw_only=True)
+class WelcomeItem(Item):
+    """The first thing in a new session."""
+
+    version: str
+    lines: tuple[str, ...] = ()
+    """What is in force and what to try, one fact a line."""
+
+
+@frozen(kw_only=True)
+class PromptItem(Item):
+    """What the person sent: a prompt, a slash command or a shell line, as it was typed (chips not expanded)."""
+
+    text: str
+    images: int = 0
+
+
+@frozen(kw_only=True)
+class AnswerItem(Item):
+    """Markdown of the model. Grows with `Grow` until `done`."""
+
+    text: str = ""
+    done: bool = False
+
+
+@frozen(kw_only=True)
+class ThinkingItem(Item):
+    """Grows until `seconds` is known; then it folds."""
+
+    text: str = ""
+    seconds: float | None = None
+    """None while it goes on."""
+
+
+ToolStatus = Literal["writing", "waiting", "running", "done", "failed", "denied", "interrupted"]
+"""writing: the model is still spelling out the input; waiting: for the person's permission."""
+
+
+@frozen(kw_only=True)
+class ToolItem(Item):
+    """One call. `output` grows with `Grow` while it runs; at its end `display`, `summary` and `duration_ms` come."""
+
+    name: str
+    title: str
+    """One line, e.g. `Read src/app.py`."""
+    status: ToolStatus
+    input: Json = field(default_factory=dict)
+    output: str = ""
+    """Live output so far; at the end the text of the result where there is no better display."""
+    summary: str = ""
+    display: Json = field(default_factory=dict)
+    """In the form of `tools.base.Output.display`."""
+    duration_ms: int = 0
+    began: float = 0.0
+    """Monotonic time when it began to run, for the live duration."""
+    background: bool = False
+
+
+Level = Literal["info", "warning", "error"]
+
+
+@frozen(kw_only=True)
+class NoticeItem(Item):
+    """A quiet line: retries, fallbacks, attachments, problems. Replaced in place while something counts down."""
+
+    text: str
+    level: Level = "info"
+    code: str = ""
+
+
+@frozen(kw_only=True)
+class OutputItem(Item):
+    """What a slash command or a shell line answered: plain text (`text`), Markdown (`markdown`) or a diff (`diff`)."""
+
+    text: str
+    kind: Literal["text", "markdown", "diff"] = "text"
+    failed: bool = False
+
+
+@frozen(kw_only=True)
+class BoundaryItem(Item):
+    """A rule across the transcript: compaction, a resumed session, a cleared conversation."""
+
+    text: str
+
+
+@frozen(kw_only=True)
+class EndItem(Item):
+    """How a submission ended: `interrupted`, an error, or time and cost."""
+
+    text: str
+    level: Level = "info"
+    errors: tuple[str, ...] = ()
+
+
+# -------------------------------------------------------------------------------------------------- operations
+
+
+@frozen
+class Add:
+    """A new item at the end (or at the end of its parent's items)."""
+
+    item: Item
+
+
+@frozen
+class Grow:
+    """Text to add to the end of an item: answer, thinking or the live output of a tool."""
+
+    id: str
+    text: str
+
+
+@frozen
+class Replace:
+    """The item as it is now; same id, same kind."""
+
+    item: Item
+
+
+@frozen
+class Remove:
+    id: str
+
+
+@frozen
+class Clear:
+    """Everything goes."""
+
+
+Operation = Add | Grow | Replace | Remove | Clear
+
+
+# ------------------------------------------------------------------------------------------ around the transcript
+
+
+@frozen(kw_only=True)
+class Activity:
+    """What goes on right now, for the line above the prompt. `phase` is "" when nothing does."""
+
+    phase: Literal[
+        "", "starting", "sending", "thinking", "writing", "tools", "waiting", "retrying", "compacting", "interrupting"
+    ] = ""
+    text: str = ""
+    """What to say, e.g. `Thinking`, `Bash: pytest -q`, `529 overloaded, attempt 3 of 10`."""
+    began: float = 0.0
+    """Monotonic time of the submission's beginning."""
+    tokens_out: int = 0
+    """Estimated tokens that came so far in this submission."""
+    until: float = 0.0
+    """Monotonic time at which a wait ends; 0 when nothing counts down."""
+
+
+@frozen(kw_only=True)
+class Facts:
+    """What the status line shows. None and "" mean: not known yet."""
+
+    model: str = ""
+    effort: str = ""
+    mode: str = "default"
+    context_tokens: int = 0
+    context_window: int = 0
+    compact_at: int = 0
+    """Tokens at which the conversation is compacted by itself; 0 when it is not."""
+    cost_usd: float = 0.0
+    fully_priced: bool = True
+    next_cost_usd: float | None = None
+    """Estimate for sending the next request with what is in the context now."""
+    cached_share: float | None = None
+    """Of the input tokens so far, the share that was read from the cache: 0 to 1."""
+    branch: str = ""
+    cwd: str = ""
+    """As shown: `~/project`."""
+    sandbox: str = ""
+    session: str = ""
+    tasks: int = 0
+    """Background commands that run."""
+    todos_done: int = 0
+    todos: int = 0
