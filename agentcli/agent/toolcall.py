@@ -71,6 +71,8 @@ class _Approved:
     input: Json
     context: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
+    said: str = ""
+    """What the person said with their yes; the model gets it with the result."""
 
 
 class StartedCallback(Protocol):
@@ -165,16 +167,17 @@ class ToolRunner:
                 details=list(decision.details),
             )
         )
+        said = ""
         if decision.behavior == "ask":
             asked = input
-            input = await self._ask(call, tool, input, needs, decision, context, signal, emit)
+            input, said = await self._ask(call, tool, input, needs, decision, context, signal, emit)
             # An answer that changes the input is the decision about what the changed input needs.
             needs = needs if input is asked else tool.needs(input, context)
         elif decision.behavior == "deny":
             await self._deny(call, input, decision.reason, emit)
         if signal.reason is not None:
             raise Aborted(signal.reason)
-        return _Approved(tool, input, verdict.context, needs)
+        return _Approved(tool, input, verdict.context, needs, said)
 
     def _find(self, call: ToolUseBlock) -> Tool:
         tool = self.registry.get(call.name)
@@ -218,8 +221,9 @@ class ToolRunner:
         context: ToolContext,
         signal: AbortSignal,
         emit: Emit,
-    ) -> Json:
-        """The input to run with, after a yes; raises on a no. An abort withdraws the question."""
+    ) -> tuple[Json, str]:
+        """The input to run with, and what was said with it, after a yes; raises on a no. An abort withdraws the
+        question."""
         if self.questions.audience is Audience.NOBODY and _is_question(needs):
             await self._deny(call, input, getattr(tool, "unanswered", "Nobody is there to answer."), emit)
         if self.questions.audience is Audience.NOBODY:
@@ -261,8 +265,8 @@ class ToolRunner:
             self.permissions.set_mode(answer.mode)
             await emit(ModeChanged(mode=answer.mode.value, reason="the answer to a question"))
         if answer.updated_input is not None and answer.updated_input != input:
-            return self._parse(tool, answer.updated_input, context, answered=True)
-        return input
+            return self._parse(tool, answer.updated_input, context, answered=True), answer.message
+        return input, answer.message
 
     async def _apply(self, output: Output, emit: Emit) -> None:
         """What a call changes besides files: it must hold before the next call is decided about."""
@@ -296,6 +300,9 @@ class ToolRunner:
         if output is None:
             return failed(call, f"{call.name} ended without a result.")
         block = result_block(call, output)
+        if approved.said:
+            note = TextBlock(clean_text(f"The person who approved this call says: {approved.said}"))
+            block = replace(block, content=(*block.content, note))
         await self._apply(output, emit)
         if signal.aborted:
             return CallResult(call, block, output, hook_context=approved.context)

@@ -61,7 +61,7 @@ class Answer:
 
     behavior: Literal["allow", "deny"]
     message: str = ""
-    """On a denial: what to tell the model."""
+    """What to tell the model: why not, or what comes with the yes (it is added to the result)."""
     updated_input: Json | None = None
     rules: tuple[str, ...] = ()
     """Allow rules to add for the rest of the session, e.g. `Bash(npm test)`."""

@@ -244,6 +244,15 @@ async def test_a_yes_runs_the_call_with_the_input_the_answer_gives() -> None:
 
 
 @played
+async def test_what_is_said_with_a_yes_reaches_the_model_with_the_result() -> None:
+    answer = Answer("allow", "Two of three hunks.", updated_input={"what": "b"})
+    asking = Asking(reply(call("Change", what="a")), "Done.", answer=answer)
+    await asking.run()
+    assert asking.tool.runs == [{"what": "b"}]
+    assert "Two of three hunks." in result_text(asking.b)
+
+
+@played
 async def test_a_no_is_told_to_the_model_and_counted() -> None:
     asking = Asking(reply(call("Change")), "Well then.", answer=Answer("deny", "Not in this folder."))
     events = await asking.run()
