@@ -19,13 +19,16 @@ from agentcli.agent.account import Account, budget_spent, budget_text
 from agentcli.agent.compaction import Compaction
 from agentcli.agent.conversation import Conversation, Live, loop_parts
 from agentcli.agent.loop import run_loop
+from agentcli.agent.outlook import ContextItem, Outlook, context_items, look_ahead
 from agentcli.agent.parts import LoopParts
-from agentcli.agent.profile import ConversationRequests, Profile
+from agentcli.agent.ports import ContextLimits
+from agentcli.agent.profile import ConversationRequests, Profile, context_for
 from agentcli.agent.prompts import Priority, Prompt, PromptQueue, QueuedPrompt, prompt_blocks
 from agentcli.agent.questions import Audience, Questions
 from agentcli.agent.state import CompactTracking, LoopState, Terminal
 from agentcli.agent.undoing import COMMAND_FAILED, undo_note
 from agentcli.context.normalise import MISSING_RESULT
+from agentcli.context.view import since_boundary
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.core.aio import cancel_and_wait
@@ -139,6 +142,27 @@ class Engine:
     @property
     def permission_mode(self) -> PermissionMode:
         return self._parts.permissions.mode
+
+    def title_of(self, name: str, input: Json) -> str:
+        """One line for people about a call, as `ToolStarted` has it."""
+        tool = self._parts.registry.get(name)
+        return tool.title(input) if tool is not None else name
+
+    def outlook(self) -> Outlook:
+        """How full the context is and what the next request will cost."""
+        return look_ahead(since_boundary(self._log), self._context_limits(), self.catalog.get(self.model).price)
+
+    def context_items(self) -> list[ContextItem]:
+        """What the next request would carry, item by item."""
+        tools = self._parts.registry.schemas()
+        return context_items(self._log, self._profile.system, tools, self._context_limits())
+
+    def _context_limits(self) -> ContextLimits:
+        return context_for(self._profile, self._parts.tuning, self.catalog, self._requests.overhead_tokens())
+
+    def rename(self, title: str) -> None:
+        """The name under which the session is listed and found."""
+        self._parts.store.set_title(title)
 
     # ----------------------------------------------------------------------------------------------- what comes in
 

@@ -39,7 +39,7 @@ class PromptItem(Item):
 
 @frozen(kw_only=True)
 class AnswerItem(Item):
-    """Markdown of the model. Grows with `Grow` until `done`."""
+    """Markdown of the model. Grows with `Grow` until `done`; the replacement at the end usually has the same text."""
 
     text: str = ""
     done: bool = False
@@ -47,7 +47,8 @@ class AnswerItem(Item):
 
 @frozen(kw_only=True)
 class ThinkingItem(Item):
-    """Grows until `seconds` is known; then it folds."""
+    """Grows until `seconds` is known; then it folds. A replacement whose text is "" keeps the text that grew (an
+    interruption)."""
 
     text: str = ""
     seconds: float | None = None
@@ -97,6 +98,8 @@ class OutputItem(Item):
     text: str
     kind: Literal["text", "markdown", "diff"] = "text"
     failed: bool = False
+    title: str = ""
+    """When set, the text is folded under this line (the summary of a compaction)."""
 
 
 @frozen(kw_only=True)

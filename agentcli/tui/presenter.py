@@ -1,0 +1,414 @@
+"""Events to operations on the transcript, and to what the activity line says. Pure: time comes in, values go out.
+
+No Textual here, and no decision about the engine. All untrusted text is cleaned on its way in, once, so that whatever
+is in an item can be painted. State is kept for the submission under way only; what is done is the transcript's.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, replace
+from functools import singledispatchmethod
+
+from agentcli.core import events as ev
+from agentcli.core.messages import (
+    ImageBlock,
+    Message,
+    Origin,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    is_thinking,
+)
+from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
+from agentcli.tui import wording
+from agentcli.tui.model import (
+    Activity,
+    Add,
+    AnswerItem,
+    BoundaryItem,
+    EndItem,
+    Grow,
+    Item,
+    NoticeItem,
+    Operation,
+    OutputItem,
+    PromptItem,
+    Remove,
+    Replace,
+    ThinkingItem,
+    ToolItem,
+)
+
+_STREAMED = (
+    ev.BlockStarted,
+    ev.TextStreamed,
+    ev.ThinkingStreamed,
+    ev.ToolInputStreamed,
+    ev.BlockFinished,
+    ev.ToolProgressed,
+    ev.RetryScheduled,
+)
+
+RESULT_SHOWN = 64_000
+"""Characters of a result that are kept for the screen; the whole of it is in the session file."""
+
+
+@dataclass(slots=True)
+class _Stream:
+    """Text that comes in pieces: the item it goes to, once there is something to see."""
+
+    item: AnswerItem | ThinkingItem
+    began: float
+    stripper: ControlStripper = field(default_factory=ControlStripper)
+    shown: bool = False
+
+
+class Presenter:
+    def __init__(self) -> None:
+        self.activity = Activity()
+        self._numbers = itertools.count(1)
+        self._streams: dict[tuple[str, int], _Stream] = {}
+        self._tools: dict[str, ToolItem] = {}
+        """Calls of this submission that have not ended, by the id of the call."""
+        self._spelling: dict[tuple[str, int], ToolItem] = {}
+        self._of_reply: dict[str, list[str]] = {}
+        """The items of each reply, for when it is taken back."""
+        self._retry: NoticeItem | None = None
+        self._echoed = 0
+        self._halted = False
+        """The person has been told of the interruption; what still streams in until the Result is not shown."""
+        self._characters = 0
+        self._tokens = 0
+
+    # -------------------------------------------------------------------------------------------- from the person
+
+    def sent(self, text: str, now: float, images: int = 0, command: bool = False) -> list[Operation]:
+        """What the person sent, shown at once; the engine's word of the same prompt is then not shown again. Of a
+        command it has none."""
+        self._echoed += not command
+        self.begin(now)
+        return [Add(PromptItem(id=self._new("prompt"), text=plain_text(text), images=images))]
+
+    def begin(self, now: float, text: str = "Starting") -> None:
+        self._characters = self._tokens = 0
+        self.activity = Activity(phase="starting", text=text, began=now)
+
+    def interrupted(self, now: float, steering: bool = False) -> list[Operation]:
+        """Say so at once; what the engine tells later about the same changes nothing more. `steering`: a new prompt
+        is the reason and says enough."""
+        operations = self._close(now, "interrupted")
+        if not self._halted and not steering:
+            operations.append(Add(EndItem(id=self._new("end"), text=wording.INTERRUPTED, level="warning")))
+        self._halted = True
+        self._phase("interrupting", "Interrupting")
+        return operations
+
+    def note(self, text: str, level: str = "info", code: str = "") -> list[Operation]:
+        """A line of the front end's own."""
+        return [Add(self._notice(text, level, code))]
+
+    # --------------------------------------------------------------------------------------------------- events
+
+    def show(self, event: ev.Event, now: float) -> list[Operation]:
+        return [] if self._halted and isinstance(event, _STREAMED) else self._show(event, now)
+
+    @singledispatchmethod
+    def _show(self, event: ev.Event, now: float) -> list[Operation]:
+        return []
+
+    @_show.register
+    def _(self, event: ev.MessageAppended, now: float) -> list[Operation]:
+        message = event.message
+        if message.origin is Origin.PROMPT and self._echoed:
+            self._echoed -= 1
+            return []
+        item = self.message_item(message)
+        return [Add(item)] if item is not None else []
+
+    def message_item(self, message: Message) -> Item | None:
+        """How a message that is no reply and no result is shown; None if it is not."""
+        text = plain_text(message.text)
+        match message.origin:
+            case Origin.PROMPT | Origin.QUEUED:
+                pictures = sum(isinstance(block, ImageBlock) for block in message.content)
+                return PromptItem(id=message.id, text=text, images=pictures)
+            case Origin.ATTACHMENT | Origin.HOOK | Origin.RECOVERY:
+                return self._notice(wording.told(message.origin, text), "info", message.origin.value)
+            case Origin.SUMMARY:
+                return OutputItem(id=message.id, text=text, kind="markdown", title=wording.SUMMARY)
+        return None
+
+    @_show.register
+    def _(self, event: ev.NoticeRaised, now: float) -> list[Operation]:
+        if event.code == "command":
+            failed = event.level == "error"
+            return [Add(OutputItem(id=self._new("output"), text=plain_text(event.text), failed=failed))]
+        return self.note(event.text, event.level, event.code)
+
+    # ----------------------------------------------------------------------------------------------- the reply
+
+    @_show.register
+    def _(self, event: ev.RequestStarted, now: float) -> list[Operation]:
+        if event.purpose == "turn":
+            self._phase("sending", "Waiting for the model")
+        return []
+
+    @_show.register
+    def _(self, event: ev.ReplyStarted, now: float) -> list[Operation]:
+        self._retry = None
+        self._phase("thinking", "Working")
+        return []
+
+    @_show.register
+    def _(self, event: ev.BlockStarted, now: float) -> list[Operation]:
+        if event.kind != "tool_use":
+            return []
+        title = plain_line(event.name)
+        item = ToolItem(id=self._of(event.message_id, event.index), name=title, title=title, status="writing")
+        self._spelling[event.message_id, event.index] = item
+        self._belongs(event.message_id, item.id)
+        self._phase("writing", f"Writing the input of {title}")
+        return [Add(item)]
+
+    @_show.register
+    def _(self, event: ev.ToolInputStreamed, now: float) -> list[Operation]:
+        self._count(event.text)
+        return []
+
+    @_show.register
+    def _(self, event: ev.TextStreamed, now: float) -> list[Operation]:
+        if self.activity.phase != "writing" or self.activity.text != "Writing":
+            self._phase("writing", "Writing")
+        return self._grow(event, AnswerItem, now)
+
+    @_show.register
+    def _(self, event: ev.ThinkingStreamed, now: float) -> list[Operation]:
+        if self.activity.phase != "thinking" or self.activity.text != "Thinking":
+            self._phase("thinking", "Thinking")
+        return self._grow(event, ThinkingItem, now)
+
+    def _grow(
+        self, event: ev.TextStreamed | ev.ThinkingStreamed, kind: type[AnswerItem | ThinkingItem], now: float
+    ) -> list[Operation]:
+        self._count(event.text)
+        stream = self._stream(event.message_id, event.index, kind, now)
+        text = stream.stripper.feed(event.text)
+        if stream.shown:
+            return [Grow(stream.item.id, text)] if text else []
+        text = stream.item.text + text
+        if not text.strip():
+            stream.item = replace(stream.item, text=text)
+            return []
+        stream.shown = True
+        stream.item = replace(stream.item, text=text.lstrip("\n"))
+        self._belongs(event.message_id, stream.item.id)
+        return [Add(stream.item)]
+
+    @_show.register
+    def _(self, event: ev.BlockFinished, now: float) -> list[Operation]:
+        block = event.block
+        if isinstance(block, ToolUseBlock):
+            return self._call(event, block)
+        place = (event.message_id, event.index)
+        stream = self._streams.pop(place, None)
+        if isinstance(block, TextBlock):
+            text = plain_text(block.text).strip("\n")
+            item: Item = AnswerItem(id=self._of(*place), text=text, done=True)
+            seen = bool(text.strip())
+        elif is_thinking(block):
+            text = plain_text(block.thinking) if isinstance(block, ThinkingBlock) else ""
+            began = stream.began if stream else self.activity.began
+            item = ThinkingItem(id=self._of(*place), text=text.strip("\n"), seconds=max(0.0, now - began))
+            seen = True
+        else:
+            return []
+        if stream is not None and stream.shown:
+            return [Replace(item)]
+        if not seen:
+            return []
+        self._belongs(event.message_id, item.id)
+        return [Add(item)]
+
+    def _call(self, event: ev.BlockFinished, block: ToolUseBlock) -> list[Operation]:
+        known = self._spelling.pop((event.message_id, event.index), None)
+        title = known.title if known else plain_line(block.name)
+        item = ToolItem(
+            id=known.id if known else self._of(event.message_id, event.index),
+            name=plain_line(block.name),
+            title=title,
+            status="waiting",
+            input=block.input,
+        )
+        self._tools[block.id] = item
+        if known:
+            return [Replace(item)]
+        self._belongs(event.message_id, item.id)
+        return [Add(item)]
+
+    @_show.register
+    def _(self, event: ev.ReplyTombstoned, now: float) -> list[Operation]:
+        ids = self._of_reply.pop(event.message_id, [])
+        self._streams = {place: stream for place, stream in self._streams.items() if place[0] != event.message_id}
+        self._spelling = {place: item for place, item in self._spelling.items() if place[0] != event.message_id}
+        self._tools = {call: item for call, item in self._tools.items() if item.id not in ids}
+        return [Remove(id) for id in ids]
+
+    @_show.register
+    def _(self, event: ev.UsageReported, now: float) -> list[Operation]:
+        if event.purpose == "turn":
+            self._characters = 0
+            self._tokens += event.usage.output_tokens
+            self.activity = replace(self.activity, tokens_out=self._tokens)
+        return []
+
+    # --------------------------------------------------------------------------------------------------- waiting
+
+    @_show.register
+    def _(self, event: ev.RetryScheduled, now: float) -> list[Operation]:
+        until = now + event.wait_seconds
+        self._phase("retrying", wording.retry(event), until)
+        text = f"{wording.retry(event)}."
+        if self._retry is not None:
+            self._retry = replace(self._retry, text=text)
+            return [Replace(self._retry)]
+        self._retry = self._notice(text, "warning", "retry")
+        return [Add(self._retry)]
+
+    @_show.register
+    def _(self, event: ev.StreamWentQuiet, now: float) -> list[Operation]:
+        self._phase(self.activity.phase or "sending", f"No data for {event.seconds:.0f} s")
+        return []
+
+    @_show.register(ev.ModelFellBack)
+    @_show.register(ev.FeatureDropped)
+    @_show.register(ev.RequestRepaired)
+    @_show.register(ev.PrefixBroken)
+    @_show.register(ev.RulesLearned)
+    @_show.register(ev.ModeChanged)
+    @_show.register(ev.BackgroundChanged)
+    @_show.register(ev.CompactionFailed)
+    def _(self, event: ev.Event, now: float) -> list[Operation]:
+        text, level = wording.notice(event)
+        return self.note(text, level, type(event).__name__)
+
+    @_show.register
+    def _(self, event: ev.CompactionStarted, now: float) -> list[Operation]:
+        self._phase("compacting", "Compacting the conversation")
+        return []
+
+    @_show.register
+    def _(self, event: ev.ContextCompacted, now: float) -> list[Operation]:
+        text = wording.compacted(event.trigger, event.tokens_before, event.tokens_after)
+        return [Add(BoundaryItem(id=self._new("boundary"), text=text))]
+
+    # ----------------------------------------------------------------------------------------------------- tools
+
+    @_show.register
+    def _(self, event: ev.PermissionRequested, now: float) -> list[Operation]:
+        self._phase("waiting", "Waiting for your answer")
+        return self._tool(event.tool_use_id, status="waiting", title=plain_line(event.title, 2_000))
+
+    @_show.register
+    def _(self, event: ev.PermissionResolved, now: float) -> list[Operation]:
+        self._phase("tools", "Working")
+        return []
+
+    @_show.register
+    def _(self, event: ev.ToolStarted, now: float) -> list[Operation]:
+        title = plain_line(event.title, 2_000)
+        self._phase("tools", plain_line(event.title, 80))
+        return self._tool(event.tool_use_id, status="running", title=title, input=event.input, began=now)
+
+    @_show.register
+    def _(self, event: ev.ToolProgressed, now: float) -> list[Operation]:
+        item = self._tools.get(event.tool_use_id)
+        return [Grow(item.id, plain_text(event.text))] if item is not None and event.text else []
+
+    @_show.register
+    def _(self, event: ev.ToolFinished, now: float) -> list[Operation]:
+        operations = self._tool(
+            event.tool_use_id,
+            status=wording.tool_status(event),
+            summary=plain_line(event.summary),
+            display=event.display,
+            output=plain_text(event.result.text[:RESULT_SHOWN]),
+            duration_ms=event.duration_ms,
+            background=bool(event.display.get("background")),
+        )
+        self._tools.pop(event.tool_use_id, None)
+        running = [item for item in self._tools.values() if item.status == "running"]
+        self._phase("tools", plain_line(running[-1].title, 80) if running else "Working")
+        return operations
+
+    def _tool(self, call: str, **changes: object) -> list[Operation]:
+        item = self._tools.get(call)
+        if item is None:
+            return []
+        changed = self._tools[call] = replace(item, **changes)  # type: ignore[arg-type]
+        return [Replace(changed)]
+
+    # ------------------------------------------------------------------------------------------------------- end
+
+    @_show.register
+    def _(self, event: ev.Result, now: float) -> list[Operation]:
+        aborted = event.terminal in wording.ABORTED
+        operations = self._close(now, "interrupted" if aborted else "failed")
+        if aborted and not self._halted:
+            operations.append(Add(EndItem(id=self._new("end"), text=wording.INTERRUPTED, level="warning")))
+        elif not aborted and (ended := wording.ended(event)) is not None:
+            text, level, errors = ended
+            operations.append(Add(EndItem(id=self._new("end"), text=text, level=level, errors=errors)))
+        self._of_reply.clear()
+        self._retry, self._halted = None, False
+        self.activity = Activity()
+        return operations
+
+    def _close(self, now: float, status: str) -> list[Operation]:
+        """Nothing stays open: thinking folds, calls that did not end say so."""
+        operations: list[Operation] = []
+        for (message_id, index), stream in self._streams.items():
+            if stream.shown and isinstance(stream.item, ThinkingItem):
+                # The text is the transcript's by now; an item without it folds what was there.
+                operations.append(Replace(replace(stream.item, text="", seconds=max(0.0, now - stream.began))))
+                self._belongs(message_id, self._of(message_id, index))
+        open_calls = (*self._spelling.values(), *self._tools.values())
+        operations += [Replace(replace(item, status=status)) for item in open_calls]  # type: ignore[arg-type]
+        self._streams.clear()
+        self._spelling.clear()
+        self._tools.clear()
+        return operations
+
+    # -------------------------------------------------------------------------------------------------- plumbing
+
+    def _stream(self, message_id: str, index: int, kind: type[AnswerItem | ThinkingItem], now: float) -> _Stream:
+        place = (message_id, index)
+        if place not in self._streams:
+            self._streams[place] = _Stream(kind(id=self._of(message_id, index)), now)
+        return self._streams[place]
+
+    def _notice(self, text: str, level: str, code: str) -> NoticeItem:
+        known = "error" if level == "error" else "warning" if level == "warning" else "info"
+        return NoticeItem(id=self._new("notice"), text=plain_text(text), level=known, code=code)  # type: ignore[arg-type]
+
+    def _phase(self, phase: str, text: str, until: float = 0.0) -> None:
+        if self.activity.phase == "interrupting":
+            return
+        self.activity = replace(self.activity, phase=phase, text=text, until=until)  # type: ignore[arg-type]
+
+    def _count(self, text: str) -> None:
+        """Tokens are known only at the end of a response; until then about four characters are one."""
+        self._characters += len(text)
+        self.activity = replace(self.activity, tokens_out=self._tokens + self._characters // 4)
+
+    def _belongs(self, message_id: str, item_id: str) -> None:
+        ids = self._of_reply.setdefault(message_id, [])
+        if item_id not in ids:
+            ids.append(item_id)
+
+    @staticmethod
+    def _of(message_id: str, index: int) -> str:
+        return f"{message_id}:{index}"
+
+    def _new(self, kind: str) -> str:
+        return f"{kind}-{next(self._numbers)}"

@@ -1,0 +1,71 @@
+"""A resumed conversation as items: what the transcript would show had it been there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.tui import wording
+from agentcli.tui.model import Add, AnswerItem, BoundaryItem, EndItem, Item, NoticeItem, ThinkingItem, ToolItem
+from agentcli.tui.presenter import RESULT_SHOWN, Presenter
+
+Titles = Callable[[str, Json], str]
+"""One line for people about a call, by its tool's name and its input."""
+
+
+def replayed(messages: Iterable[Message], title_of: Titles, presenter: Presenter) -> list[Add]:
+    """Every message as the items it would have made; calls carry their results."""
+    items: list[Item] = []
+    places: dict[str, int] = {}
+    for message in messages:
+        match message.origin:
+            case Origin.REPLY:
+                for index, block in enumerate(message.content):
+                    if isinstance(block, ToolUseBlock):
+                        places[block.id] = len(items)
+                    items.extend(_of_reply(message.id, index, block, title_of))
+            case Origin.TOOL_RESULTS:
+                for result in message.tool_results:
+                    place = places.pop(result.tool_use_id, None)
+                    call = items[place] if place is not None else None
+                    if isinstance(call, ToolItem) and place is not None:
+                        items[place] = _with_result(call, result)
+            case Origin.BOUNDARY:
+                items.append(BoundaryItem(id=message.id, text=_boundary(message)))
+            case Origin.INTERRUPTION:
+                items.append(EndItem(id=message.id, text="Interrupted.", level="warning"))
+            case Origin.ERROR:
+                items.append(NoticeItem(id=message.id, text=plain_text(message.text), level="error"))
+            case _:
+                item = presenter.message_item(message)
+                if item is not None:
+                    items.append(item)
+    return [Add(item) for item in items]
+
+
+def _of_reply(message_id: str, index: int, block: Block, title_of: Titles) -> list[Item]:
+    id = f"{message_id}:{index}"
+    match block:
+        case TextBlock() if block.text.strip():
+            return [AnswerItem(id=id, text=plain_text(block.text).strip("\n"), done=True)]
+        case ThinkingBlock() if block.thinking.strip():
+            return [ThinkingItem(id=id, text=plain_text(block.thinking).strip("\n"), seconds=0.0)]
+        case ToolUseBlock():
+            title = plain_line(title_of(block.name, block.input), 2_000)
+            name = plain_line(block.name)
+            return [ToolItem(id=id, name=name, title=title, status="interrupted", input=block.input)]
+    return []
+
+
+def _with_result(call: ToolItem, result: ToolResultBlock) -> ToolItem:
+    status = "failed" if result.is_error else "done"
+    text = plain_text(result.text[:RESULT_SHOWN])
+    return replace(call, status=status, output=text)  # type: ignore[arg-type]
+
+
+def _boundary(message: Message) -> str:
+    meta = message.meta
+    numbers = [value if isinstance(value, int) else 0 for value in (meta.get("tokens_before"), meta.get("tokens_after"))]
+    return wording.compacted(str(meta.get("trigger", "")), *numbers)

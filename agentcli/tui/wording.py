@@ -1,0 +1,107 @@
+"""What the app says about events, in words. One place, so that it reads as one voice."""
+
+from __future__ import annotations
+
+from agentcli.core import events as ev
+from agentcli.core.messages import Origin
+from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.tui.model import Level, ToolStatus
+
+INTERRUPTED = "Interrupted. What came so far is kept; say what to do instead."
+SUMMARY = "Summary of what came before"
+ABORTED = ("aborted_streaming", "aborted_tools")
+
+
+def told(origin: Origin, text: str) -> str:
+    """A message that agentcli itself put into the conversation, as a quiet line."""
+    first = plain_line(text, 160)
+    match origin:
+        case Origin.HOOK:
+            return f"A hook told the model: {first}"
+        case Origin.RECOVERY:
+            return f"The model was asked to go on: {first}"
+    return f"The model was told: {first}"
+
+
+def retry(event: ev.RetryScheduled) -> str:
+    status = f"{event.status} " if event.status else ""
+    what = plain_line(event.text.rstrip("."), 120) or event.kind
+    return f"{status}{what}, attempt {event.attempt} of {event.max_attempts}"
+
+
+def compacted(trigger: str, before: int, after: int) -> str:
+    why = {"auto": "compacted by itself", "reactive": "compacted because it was too long"}.get(trigger, "compacted")
+    return f"{why}: {tokens(before)} → {tokens(after)} tokens"
+
+
+def notice(event: ev.Event) -> tuple[str, Level]:
+    """Events that are one quiet line."""
+    match event:
+        case ev.ModelFellBack():
+            return f"Switched from {event.from_model} to {event.to_model}: {event.reason}", "warning"
+        case ev.FeatureDropped() | ev.RequestRepaired():
+            return event.text, "warning"
+        case ev.PrefixBroken():
+            return f"The prompt cache starts anew: {event.reason}", "info"
+        case ev.RulesLearned():
+            where = "for this session" if event.where == "session" else f"saved in {event.where}"
+            return f"Allowed from now on ({where}): {', '.join(event.rules)}", "info"
+        case ev.ModeChanged():
+            return f"Permission mode: {event.mode} ({event.reason})", "info"
+        case ev.BackgroundChanged():
+            what = f"Background {event.task_id} {event.status}: {plain_line(event.command, 80)}"
+            failed: Level = "warning" if event.status == "failed" else "info"
+            return (f"{what} ({event.summary})" if event.summary else what), failed
+        case ev.CompactionFailed():
+            return f"The conversation was not compacted: {event.text}", "warning"
+    return type(event).__name__, "info"
+
+
+def tool_status(event: ev.ToolFinished) -> ToolStatus:
+    if not event.result.is_error:
+        return "done"
+    if event.summary.startswith("denied"):
+        return "denied"
+    return "interrupted" if event.summary == "interrupted" else "failed"
+
+
+def ended(event: ev.Result) -> tuple[str, Level, tuple[str, ...]] | None:
+    """The last line of a submission and what belongs below it; None for commands, which have said all themselves."""
+    if event.terminal == "command_failed":
+        return None
+    if event.is_error:
+        errors = tuple(plain_text(error) for error in event.errors)
+        ending = _ENDINGS.get(event.terminal)
+        if ending or not errors:
+            return ending or "This could not be done.", "error", errors
+        return errors[0], "error", errors[1:]
+    if not event.turns:
+        return None
+    parts = [seconds(event.duration_ms / 1000)]
+    if event.turns > 1:
+        parts.append(f"{event.turns} turns")
+    return " · ".join(parts), "info", ()
+
+
+_ENDINGS = {
+    "max_turns": "Stopped at the limit of turns. Send a prompt to go on.",
+    "max_budget_usd": "Stopped at the budget.",
+}
+
+
+def seconds(value: float) -> str:
+    if value < 10:
+        return f"{value:.1f} s"
+    if value < 100:
+        return f"{value:.0f} s"
+    minutes, rest = divmod(int(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def tokens(count: int) -> str:
+    if count < 1_000:
+        return str(count)
+    if count < 100_000:
+        return f"{count / 1_000:.1f}k".replace(".0k", "k")
+    return f"{count / 1_000:.0f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M".replace(".0M", "M")
