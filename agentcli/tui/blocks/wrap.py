@@ -1,73 +1,281 @@
 """Runs of styled text wrapped into lines: the one place where text becomes cells.
 
 Whatever control character still comes here is replaced by a symbol, so nothing that a terminal would obey can be in a
-strip. Widths are those of Rich, which the compositor counts with too.
+strip. Widths are those of Rich, which the compositor counts with too; what Rich and terminals would count differently
+(a joiner between letters, a skin tone without an emoji) is not painted as it is (see `glyphs`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.core.plaintext import visible_text
 from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.glyphs import EVEN, TAB, Glyph, clean, glyphs, width_of
 
 Run = tuple[str, Style]
-TAB = 4
+Row = tuple[int, int, int]
+"""Of a text: where a row begins, where it ends, where the next one begins. Between the two stand swallowed blanks."""
+
+_TOO_WIDE = "▯"
+"""Stands for a glyph that is wider than the whole line."""
+_CLOSING = frozenset("、。，．！？：；）」』】〉》〕］｝ー々…—ぁぃぅぇぉっゃゅょァィゥェォッャュョ")
+_OPENING = frozenset("（「『【〈《〔［｛")
 
 
 def wrap(runs: Sequence[Run], width: int, first: Sequence[Run] = (), rest: Sequence[Run] | None = None) -> list[Line]:
-    """Wrap at blanks; a word that is wider than a line is cut. Line breaks in the text break lines.
+    """Wrap at blanks (and between ideographs); a word that is wider than a line is cut. Line breaks break lines.
 
     `first` stands before the first line and `rest` (default: blanks of the same width) before all others; both are
-    decoration, which copying leaves out.
+    decoration, which copying leaves out. Joining the `text` of the lines by their `joint` gives the text back exactly,
+    but for control characters and lone surrogates, which come back as what stands for them. A tab stays a tab in
+    `text` and is painted up to the next multiple of four cells from the row's beginning.
     """
-    prefix = list(first)
-    indent = sum(cell_len(text) for text, _style in prefix)
-    following = [(" " * indent, Style.null())] if rest is None else list(rest)
-    room = max(1, width - indent)
+    runs = [(clean(text), style) for text, style in runs if text]
+    text = runs[0][0] if len(runs) == 1 else "".join([part for part, _style in runs])
+    head = _Margin(first, width)
+    body = _Margin(first if rest is None else rest, width, blank=rest is None)
+    even = EVEN(text) is None
+    if even and len(text) <= width - head.cells and "\n" not in text:  # What most lines of code and output are.
+        cells = head.cells + len(text)
+        return [Line(Strip([*head.segments, *(Segment(*run) for run in runs)], cells), text, head.cells)]
+    painter = _Painter(runs, text)
     lines: list[Line] = []
-
-    def close(row: list[Run], joint: str) -> None:
-        before = prefix if not lines else following
-        segments = [Segment(text, style) for text, style in (*before, *row) if text]
-        strip = Strip(segments).crop(0, max(1, width))
-        lines.append(Line(strip, "".join(text for text, _style in row), indent, joint))
-
-    row: list[Run] = []
-    used = 0
-    for text, style in runs:
-        for number, part in enumerate(visible_text(text).expandtabs(TAB).split("\n")):
-            if number:
-                close(row, "\n")
-                row, used = [], 0
-            for word in _words(part):
-                size = cell_len(word)
-                if used and used + size > room:
-                    close(row, "" if not word.strip() else "")
-                    row, used = [], 0
-                    if not word.strip():
-                        continue
-                for piece in chop_cells(word, room) if size > room else [word]:
-                    if used and used + cell_len(piece) > room:
-                        close(row, "")
-                        row, used = [], 0
-                    row.append((piece, style))
-                    used += cell_len(piece)
-    close(row, "\n")
+    start = 0
+    for part in text.split("\n"):
+        margin = body if lines else head
+        if even or EVEN(part) is None:
+            lines += painter.even(start, start + len(part), margin, body, width)
+        else:
+            lines += painter.uneven(start, part, margin, body, width)
+        start += len(part) + 1
     return lines
 
 
-def _words(text: str) -> list[str]:
-    words: list[str] = []
-    start = 0
-    for place, character in enumerate(text):
-        if character == " " and place + 1 < len(text) and text[place + 1] != " ":
-            words.append(text[start : place + 1])
-            start = place + 1
-    words.append(text[start:])
-    return [word for word in words if word]
+def clip(runs: Sequence[Run], width: int, first: Sequence[Run] = ()) -> Line:
+    """One line; what does not fit is replaced by an ellipsis. Line breaks and tabs become blanks. `text` is whole."""
+    flat = [(clean(text).replace("\n", " ").replace("\t", " "), style) for text, style in runs if text]
+    whole = "".join([text for text, _style in flat])
+    margin = _Margin(first, width)
+    room = width - margin.cells
+    if len(whole) <= 8 * width and width_of(whole) <= room:
+        return wrap(flat, width, first)[0]
+    segments, used = list(margin.segments), 0
+    for text, style in flat:
+        kept = ""
+        for _source, shown, cells in glyphs(text[: 8 * width]):
+            if used + cells >= room:
+                segments.append(Segment(kept + "…", style))
+                return Line(Strip(segments, margin.cells + used + 1), whole, margin.cells)
+            kept += shown
+            used += cells
+        segments.append(Segment(kept, style))
+    segments.append(Segment("…"))
+    return Line(Strip(segments, margin.cells + used + 1), whole, margin.cells)
+
+
+def index_at(text: str, column: int) -> int:
+    """Of a row's `text`, the index of the character that is painted at this cell (counted from where the text begins).
+
+    A cell inside a wide glyph, a tab or a mark belongs to that; beyond the end is the text's length."""
+    if EVEN(text) is None:
+        return max(0, min(column, len(text)))
+    index = cells = 0
+    for source, _shown, width in glyphs(text):
+        cells += width if source != "\t" else TAB - cells % TAB
+        if cells > column:
+            return index
+        index += len(source)
+    return len(text)
+
+
+def pad(line: Line, width: int, style: Style) -> Line:
+    """The line filled up with blanks of this style, which copying leaves out."""
+    return Line(line.strip.extend_cell_length(width, style), line.text, line.indent, line.joint)
+
+
+class _Margin:
+    """What stands before a row: at most all but one cell of the width."""
+
+    __slots__ = ("cells", "segments")
+
+    def __init__(self, runs: Sequence[Run], width: int, *, blank: bool = False) -> None:
+        self.cells = sum([width_of(text) for text, _style in runs]) if runs else 0
+        self.segments: list[Segment] = []
+        if not self.cells:
+            return
+        if blank:
+            self.cells = min(self.cells, max(0, width - 1))
+            self.segments = [Segment(" " * self.cells, Style.null())]
+            return
+        self.segments = [Segment(text, style) for text, style in runs if text]
+        if self.cells >= width:
+            self.cells = max(0, width - 1)
+            self.segments = list(Strip(self.segments).crop(0, self.cells))
+
+
+class _Painter:
+    """Cuts rows out of styled text."""
+
+    __slots__ = ("_ends", "_runs", "_text")
+
+    def __init__(self, runs: Sequence[Run], text: str) -> None:
+        self._runs = runs
+        self._text = text
+        self._ends: list[int] = []
+        end = 0
+        for part, _style in runs:
+            end += len(part)
+            self._ends.append(end)
+
+    def even(self, start: int, end: int, margin: _Margin, body: _Margin, width: int) -> list[Line]:
+        """Rows of a source line in which every character is one cell wide."""
+        text = self._text
+        lines: list[Line] = []
+        for begin, stop, following in _even_rows(text, start, end, width - margin.cells, width - body.cells):
+            if following > end:
+                source, joint = text[begin:end], "\n"
+            else:
+                source, joint = text[begin:stop], text[stop:following]
+            strip = Strip(margin.segments + self._cut(begin, stop), margin.cells + stop - begin)
+            lines.append(Line(strip, source, margin.cells, joint))
+            margin = body
+        return lines
+
+    def uneven(self, start: int, part: str, margin: _Margin, body: _Margin, width: int) -> list[Line]:
+        """Rows of a source line in which glyphs differ from characters."""
+        line = glyphs(part)
+        places: list[int] = []
+        for source, _shown, _width in line:
+            places.append(start)
+            start += len(source)
+        places.append(start)
+        lines: list[Line] = []
+        for begin, stop, following in _uneven_rows(line, width - margin.cells, width - body.cells):
+            last = following > len(line)
+            source = self._text[places[begin] : places[len(line) if last else stop]]
+            joint = "\n" if last else self._text[places[stop] : places[following]]
+            segments, cells = self._paint(line[begin:stop], places[begin], width - margin.cells)
+            lines.append(Line(Strip(margin.segments + segments, margin.cells + cells), source, margin.cells, joint))
+            margin = body
+        return lines
+
+    def _cut(self, begin: int, end: int) -> list[Segment]:
+        if begin >= end:
+            return []
+        if len(self._runs) == 1:
+            return [Segment(self._text[begin:end], self._runs[0][1])]
+        found: list[Segment] = []
+        number = self._run_at(begin)
+        while begin < end:
+            stop = min(self._ends[number], end)
+            found.append(Segment(self._text[begin:stop], self._runs[number][1]))
+            begin = stop
+            number += 1
+        return found
+
+    def _paint(self, row: Sequence[Glyph], place: int, room: int) -> tuple[list[Segment], int]:
+        """A glyph has the style of its first character: marks of another style do not tear it apart."""
+        found: list[Segment] = []
+        if not row:
+            return found, 0
+        number = self._run_at(place)
+        cells, shown_text = 0, ""
+        for source, shown, width in row:
+            if place >= self._ends[number]:
+                found.append(Segment(shown_text, self._runs[number][1]))
+                number, shown_text = self._run_at(place), ""
+            if source == "\t":
+                width = min(TAB - cells % TAB, room - cells)
+                shown = " " * width
+            elif width > room:
+                shown, width = _TOO_WIDE, 1
+            shown_text += shown
+            cells += width
+            place += len(source)
+        found.append(Segment(shown_text, self._runs[number][1]))
+        return found, cells
+
+    def _run_at(self, place: int) -> int:
+        low, high = 0, len(self._ends) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self._ends[middle] > place:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+
+def _even_rows(text: str, start: int, end: int, room: int, rest: int) -> Iterator[Row]:
+    """`following` beyond `end` marks the last row, whose blanks may stick out of the painted part."""
+    while end - start > room:
+        place = text.rfind(" ", start, start + room + 1)
+        stop = place
+        while stop > start and text[stop - 1] == " ":
+            stop -= 1
+        if place < 0 or stop == start:  # One long word, perhaps behind an indentation.
+            blanks = start
+            while blanks < end and text[blanks] == " ":
+                blanks += 1
+            if blanks >= end:
+                break
+            if blanks >= start + room:
+                yield start, start, blanks
+                start = blanks
+            else:
+                yield start, start + room, start + room
+                start += room
+        else:
+            following = place + 1
+            while following < end and text[following] == " ":
+                following += 1
+            if following >= end:
+                yield start, stop, end + 1
+                return
+            yield start, stop, following
+            start = following
+        room = rest
+    yield start, min(end, start + room), end + 1
+
+
+def _uneven_rows(line: Sequence[Glyph], room: int, rest: int) -> Iterator[Row]:
+    """As `_even_rows`, counted in glyphs."""
+    start = place = cells = 0
+    opportunity = 0
+    """Where the next row could begin; `start` when there is no such place yet."""
+    inked = False
+    while place < len(line):
+        source, _shown, width = line[place]
+        blank = source in " \t"
+        if source == "\t":
+            width = min(TAB - cells % TAB, max(1, room - cells))
+        if cells + width <= room or (place == start and not blank):
+            if blank:
+                opportunity = place + 1 if inked else start
+            else:
+                if width > 1 and place > start and source not in _CLOSING and line[place - 1][0] not in _OPENING:
+                    opportunity = place
+                inked = True
+            cells += width
+            place += 1
+            if width <= 1 or blank or place >= len(line):
+                continue
+            if line[place][0] not in _CLOSING and source not in _OPENING:
+                opportunity = place
+            continue
+        following = place if blank or opportunity == start else opportunity
+        while following < len(line) and line[following][0] in " \t":
+            following += 1
+        if following >= len(line):
+            break
+        stop = following
+        while stop > start and line[stop - 1][0] in " \t":
+            stop -= 1
+        yield start, stop, following
+        start = place = opportunity = following
+        cells, inked, room = 0, False, rest
+    yield start, place, len(line) + 1

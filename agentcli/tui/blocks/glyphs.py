@@ -1,0 +1,141 @@
+"""What of a text is painted as one piece, how it is painted and how many cells that takes.
+
+Terminals and Rich agree on the width of whole glyphs only: a base with its marks, an emoji with its joiners. What is
+invisible but changes what people read (bidirectional controls, tags, joiners where nothing joins) is spelled out or
+left away here, so that the width counted is the width painted.
+"""
+
+from __future__ import annotations
+
+import re
+from unicodedata import category
+
+from rich.cells import cell_len, get_character_cell_size
+
+from agentcli.core.plaintext import visible_text
+
+TAB = 4
+
+Glyph = tuple[str, str, int]
+"""The source characters, what is painted for them, and its cells. A tab is `("\\t", " ", 1)`: who paints it knows the
+column."""
+
+EVEN = re.compile(
+    "[^\n -~\u00a0-\u00ac\u00ae-\u02ff\u0370-\u0377\u0384-\u038a\u0390-\u03a1\u03a3-\u0482\u048a-\u052f"
+    "\u1e00-\u1f15\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u2319\u2460-\u25fc\u2713-\u2717\u2800-\u28ff]"
+).search
+"""Finds nothing where every character is one glyph of one cell."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_JOINER, _EMOJI_STYLE, _TEXT_STYLE, _BLACK_FLAG = "\u200d", "\ufe0f", "\ufe0e", "\U0001f3f4"
+_UNSEEN = frozenset((_JOINER, _EMOJI_STYLE, _TEXT_STYLE, "\u200c", "\u00ad"))
+"""Not painted where they do nothing; harmless."""
+_MOST_MARKS = 8
+"""Marks on one base that are painted: more is no language, but covers the lines above and below."""
+_ASCII = {character: (character, character, 1) for character in map(chr, range(0x20, 0x7F))} | {"\t": ("\t", " ", 1)}
+
+
+def clean(text: str) -> str:
+    """The text with symbols for control characters (line breaks and tabs stay) and for lone surrogates."""
+    if text.isascii():
+        return visible_text(text)
+    return _SURROGATE.sub("\ufffd", visible_text(text))
+
+
+def width_of(text: str) -> int:
+    """The cells of one line of text as `wrap` paints it (tabs from the text's beginning)."""
+    if EVEN(text) is None:
+        return len(text)
+    cells = 0
+    for source, _shown, width in glyphs(text):
+        cells += width if source != "\t" else TAB - cells % TAB
+    return cells
+
+
+def glyphs(text: str) -> list[Glyph]:
+    """One line of clean text as what is painted."""
+    found: list[Glyph] = []
+    marks = 0
+    place = 0
+    while place < len(text):
+        character = text[place]
+        place += 1
+        glyph = _ASCII.get(character)
+        if glyph is not None:
+            found.append(glyph)
+            marks = 0
+            continue
+        if character == _JOINER and found and place < len(text) and _joins(found[-1], text[place]):
+            _extend(found, character + text[place])
+            place += 1
+            continue
+        width = get_character_cell_size(character)
+        if _is_regional(character) and found and len(found[-1][0]) == 1 and _is_regional(found[-1][0]):
+            _extend(found, character)
+        elif width and character != "\u00ad":
+            found.append((character, character, width))
+            marks = 0
+        elif found and found[-1][0] not in ("\t", " ") and _attaches(found[-1], character):
+            marks += 1
+            if marks <= _MOST_MARKS:
+                _extend(found, character)
+            else:
+                source, shown, cells = found[-1]
+                found[-1] = (source + character, shown, cells)
+        elif found and character in _UNSEEN:
+            source, shown, cells = found[-1]
+            found[-1] = (source + character, shown, cells)
+        else:
+            found.append(_alone(character))
+            marks = 0
+    return found
+
+
+def _extend(found: list[Glyph], more: str) -> None:
+    source, shown, _width = found[-1]
+    shown += more
+    found[-1] = (source + more, shown, cell_len(shown))
+
+
+def _is_regional(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _is_pictograph(character: str) -> bool:
+    """Of those that take part in joined emoji."""
+    return "\U0001f300" <= character <= "\U0001faff" or "\u2600" <= character <= "\u27bf" or character in "\u2b1b↔↕➡⬛"
+
+
+def _joins(glyph: Glyph, following: str) -> bool:
+    return glyph[1] == glyph[0] and _is_pictograph(glyph[0][0]) and _is_pictograph(following)
+
+
+def _attaches(glyph: Glyph, character: str) -> bool:
+    """Whether a character without width is a part of the glyph before it, and painted."""
+    base = glyph[1][:1]
+    if not base:
+        return False
+    if character == _EMOJI_STYLE:
+        return len(glyph[1]) == 1 or _is_pictograph(base)
+    if "\U0001f3fb" <= character <= "\U0001f3ff":
+        return _is_pictograph(base)
+    if "\U000e0020" <= character <= "\U000e007f":
+        return base == _BLACK_FLAG
+    if character == "\u200c":
+        return True
+    return character != _TEXT_STYLE and _is_mark(character)
+
+
+def _is_mark(character: str) -> bool:
+    return category(character)[0] == "M" or "\u1160" < character <= "\u11ff" or "\ud7b0" <= character <= "\ud7ff"
+
+
+def _alone(character: str) -> Glyph:
+    """A character without width that belongs to nothing before it."""
+    if character in _UNSEEN:
+        return character, "", 0
+    if _is_mark(character):
+        shown = "◌" + character
+        return character, shown, cell_len(shown)
+    spelled = f"<U+{ord(character):04X}>"
+    return character, spelled, len(spelled)
