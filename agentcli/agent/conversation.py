@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -64,6 +64,8 @@ class Conversation:
     wants_structured: bool = False
     commands: tuple[str, ...] = ()
     """The names of the slash commands that front ends can offer."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """The person's own, whole, for the commands that they type themselves."""
 
 
 @frozen

@@ -282,6 +282,24 @@ class Engine:
             async for event in events:
                 yield event
 
+    async def shell(self, command: str) -> AsyncGenerator[ev.Event, None]:
+        """Run a command that the person typed themselves, and tell the model with the next prompt."""
+        async with aclosing(self._owned(self._submission(None, local=self._shell_line(command)))) as events:
+            async for event in events:
+                yield event
+
+    async def _shell_line(self, command: str) -> AsyncGenerator[ev.Event, None]:
+        from agentcli.agent.shellline import run_shell_line
+
+        assert self._controller is not None
+        parts, signal = self._parts, self._controller.signal
+        line = run_shell_line(
+            command, self._tool_context, parts.environ, parts.ids.new(), parts.clock, signal, self._notes.append
+        )
+        async with aclosing(line) as events:
+            async for event in events:
+                yield event
+
     def _owned(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
         """Remember the submission under way, so that `aclose` can end one that its consumer has dropped."""
         if self._controller is None:

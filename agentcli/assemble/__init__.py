@@ -90,6 +90,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             notices=tuple(ground.notices),
             wants_structured=options.json_schema is not None,
             commands=command_names(),
+            environ=ground.environ,
         )
     )
 

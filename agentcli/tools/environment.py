@@ -31,5 +31,9 @@ _SET = {
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Idempotent: what has been through here already comes out the same."""
-    kept = {name: value for name, value in environ.items() if not _LEFT_OUT.fullmatch(name)}
-    return {**kept, **_SET}
+    return quiet_environment({name: value for name, value in environ.items() if not _LEFT_OUT.fullmatch(name)})
+
+
+def quiet_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """All of it, with pagers, editors and prompts turned off: there is no terminal behind a child."""
+    return {**environ, **_SET}

@@ -90,6 +90,10 @@ class Presenter:
         self.begin(now)
         return [Add(PromptItem(id=self._new("prompt"), text=plain_text(text), images=images))]
 
+    def told(self, text: str) -> list[Operation]:
+        """A command that runs beside what goes on."""
+        return [Add(PromptItem(id=self._new("prompt"), text=plain_text(text)))]
+
     def begin(self, now: float, text: str = "Starting") -> None:
         self._characters = self._tokens = 0
         self.activity = Activity(phase="starting", text=text, began=now)
@@ -318,6 +322,11 @@ class Presenter:
     def _(self, event: ev.ToolStarted, now: float) -> list[Operation]:
         title = plain_line(event.title, 2_000)
         self._phase("tools", plain_line(event.title, 80))
+        if event.tool_use_id not in self._tools:
+            # A command that the person typed: there was no call of the model before it.
+            item = ToolItem(id=self._new("call"), name=plain_line(event.name), title=title, status="running", began=now)
+            self._tools[event.tool_use_id] = item
+            return [Add(item)]
         return self._tool(event.tool_use_id, status="running", title=title, input=event.input, began=now)
 
     @_show.register
