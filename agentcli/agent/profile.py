@@ -58,6 +58,7 @@ class ConversationRequests:
     def __init__(self, profile: Callable[[], Profile], tools: tuple[Json, ...]) -> None:
         self._profile = profile
         self._tools = tools
+        self._tools_size: int | None = None
 
     def build(self, messages: tuple[Json, ...], max_tokens: int, purpose: str, tokens_used: int) -> Request:
         profile = self._profile()
@@ -89,8 +90,9 @@ class ConversationRequests:
 
     def overhead_tokens(self) -> int:
         """An estimate of what every request carries besides the messages."""
-        size = sum(map(len, self._profile().system)) + sum(len(str(tool)) for tool in self._tools)
-        return int(size / CHARACTERS_PER_TOKEN)
+        if self._tools_size is None:
+            self._tools_size = sum(len(str(tool)) for tool in self._tools)
+        return int((sum(map(len, self._profile().system)) + self._tools_size) / CHARACTERS_PER_TOKEN)
 
 
 def limits_for(profile: Profile, bounds: Bounds, tuning: Tuning, catalog: Catalog) -> Limits:

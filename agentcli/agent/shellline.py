@@ -38,7 +38,8 @@ async def run_shell_line(
 
     tool, began = Bash(), clock.monotonic()
     input = {"command": command, "timeout": LONGEST_TIMEOUT_MS}
-    context = replace(context, launcher=BareLauncher(), environ=quiet_environment(environ), call_id=call_id)
+    own = {"launcher": BareLauncher(), "environ": quiet_environment(environ), "by_person": True}
+    context = replace(context, call_id=call_id, **own)  # type: ignore[arg-type]
     yield ev.ToolStarted(
         agent=PERSON, tool_use_id=call_id, name="!", input=input, title=f"! {plain_line(command, 500)}"
     )

@@ -25,6 +25,8 @@ class Command:
     aliases: tuple[str, ...] = ()
     submits: bool = False
     """Its events are a whole submission already, with a `Result` at their end."""
+    on_screen: bool = False
+    """The terminal app does it itself; elsewhere there is nothing that it could do."""
 
     @property
     def usage(self) -> str:
@@ -32,7 +34,12 @@ class Command:
 
     def load(self) -> Run:
         """The command itself, imported when it is first used: a start pays for none of them."""
+        if self.on_screen:
+            return self._elsewhere
         return cast(Run, import_module(f"agentcli.commands.{self.name.replace('-', '_')}").run)
+
+    async def _elsewhere(self, _engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
+        yield fail(f"/{self.name} is for the terminal app. Start agentcli without -p to use it.")
 
 
 def say(text: str) -> NoticeRaised:

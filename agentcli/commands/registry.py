@@ -17,9 +17,18 @@ COMMANDS: tuple[Command, ...] = (
     Command("mode", "Show or choose the permission mode", "[name]"),
     Command("plan", "Plan first: nothing is changed until you approve"),
     Command("permissions", "The permission rules in force, and where each is from"),
+    Command("context", "What is in the context, and how much of it is used"),
     Command("cost", "What this conversation has used so far", aliases=("usage",)),
     Command("todos", "The task list"),
     Command("tasks", "Commands in the background"),
+    Command("rename", "Give the session a name", "<name>"),
+    Command("copy", "Copy the last answer, the N-th last, or one of its code blocks", "[N|code [N]]", on_screen=True),
+    Command("find", "Search in the transcript", "[text]", on_screen=True),
+    Command("theme", "Choose the colours", "[name]", on_screen=True),
+    Command("config", "The settings in force, and where each is from", on_screen=True),
+    Command("resume", "Go on with an earlier session", "[search]", aliases=("sessions",), on_screen=True),
+    Command("clear", "Start a new session with an empty context", aliases=("new",), on_screen=True),
+    Command("exit", "Leave", aliases=("quit",), on_screen=True),
 )
 
 

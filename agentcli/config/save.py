@@ -1,4 +1,4 @@
-"""Adding permission rules to a settings file: everything else in it stays as it is.
+"""Adding permission rules and single settings to a settings file: everything else in it stays as it is.
 
 The file is edited only when it can be read without doubt; a broken one is never overwritten.
 """
@@ -16,7 +16,9 @@ from typing import Any
 from agentcli.config.atomic import replace_file
 from agentcli.config.files import read_document
 from agentcli.config.paths import PROJECT_FOLDER
+from agentcli.config.schema import BY_NAME
 from agentcli.config.trust import TrustStore, trust_root
+from agentcli.config.values import Unfit, fit
 from agentcli.core.errors import AgentError
 
 _INDENT = re.compile(r"^\{\s*?\n([ \t]+)\"", re.MULTILINE)
@@ -66,15 +68,7 @@ class RuleKeeper:
 
 def add_rules(path: Path, behavior: str, rules: Sequence[str]) -> None:
     """Add what is not there yet to `permissions.<behavior>`. Raises `AgentError` for an unusable file, and OSError."""
-    document = read_document(path)
-    values: dict[str, Any] = {}
-    indent: str | int = 2
-    if document is not None:
-        if document.values is None or document.doubled:
-            raise AgentError(f"{document.problems[0].text} Nothing was saved there; mend the file first.")
-        values = document.values
-        found = _INDENT.search(path.read_text(encoding="utf-8-sig"))
-        indent = found.group(1) if found else 2
+    values, indent = _read(path)
     permissions = values.setdefault("permissions", {})
     if not isinstance(permissions, dict) or not isinstance(permissions.get(behavior, []), list):
         raise AgentError(f"{path}: its permissions do not have the form of rules. Nothing was saved there.")
@@ -83,6 +77,44 @@ def add_rules(path: Path, behavior: str, rules: Sequence[str]) -> None:
     if not new:
         return
     kept += new
+    _write(path, values, indent)
+
+
+def save_setting(path: Path, name: str, value: Any) -> None:
+    """Set one key of the schema in a file; None takes it out. Raises `AgentError`, and nothing was changed then."""
+    key = BY_NAME[name]
+    try:
+        _make_folder(path.parent)
+        values, indent = _read(path)
+        *sections, last = key.name.split(".")
+        place = values
+        for section in sections:
+            place = place.setdefault(section, {})
+            if not isinstance(place, dict):
+                raise AgentError(f"{path}: {section} is not an object. Nothing was saved there; mend the file first.")
+        if value is None:
+            place.pop(last, None)
+        else:
+            place[last] = fit(key, value)
+        _write(path, values, indent)
+    except Unfit as error:
+        raise AgentError(f"{key.name} must be {error}. Nothing was saved.") from error
+    except OSError as error:
+        raise AgentError(f"The setting could not be saved in {path}: {error.strerror}.") from error
+
+
+def _read(path: Path) -> tuple[dict[str, Any], str | int]:
+    """What a file holds, and how it is indented. Raises `AgentError` when it cannot be read without doubt."""
+    document = read_document(path)
+    if document is None:
+        return {}, 2
+    if document.values is None or document.doubled:
+        raise AgentError(f"{document.problems[0].text} Nothing was saved there; mend the file first.")
+    found = _INDENT.search(path.read_text(encoding="utf-8-sig"))
+    return document.values, found.group(1) if found else 2
+
+
+def _write(path: Path, values: dict[str, Any], indent: str | int) -> None:
     text = json.dumps(values, indent=indent, ensure_ascii=False) + "\n"
     replace_file(path, text.encode(), 0o600)
 

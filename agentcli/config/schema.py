@@ -274,6 +274,39 @@ KEYS: tuple[Key, ...] = (
         merge=True,
         repository="no",
     ),
+    Key(
+        "theme",
+        "text",
+        "The colours of the terminal app; `auto` follows the terminal's background.",
+        default="auto",
+        repository="no",
+        environment=("AGENTCLI_THEME",),
+    ),
+    Key(
+        "reducedMotion",
+        "boolean",
+        "Whether the terminal app moves nothing by itself.",
+        default=False,
+        repository="no",
+        environment=("AGENTCLI_REDUCED_MOTION",),
+    ),
+    Key("mouse", "boolean", "Whether the terminal app takes the mouse.", default=True, repository="no"),
+    Key(
+        "notifications",
+        "text",
+        "How the terminal app calls when it needs you and its window is not in front.",
+        default="auto",
+        choices=("auto", "bell", "off"),
+        repository="no",
+    ),
+    Key(
+        "statusLine",
+        "object",
+        'Your own status line: `{"type": "command", "command": "…"}` gets JSON and prints a line.',
+        default={},
+        repository="no",
+    ),
+    Key("keymap", "text map", "Keys of the terminal app by the name of their action.", default={}, repository="no"),
 )
 
 BY_NAME: Mapping[str, Key] = {name: key for key in KEYS for name in (key.name, *key.aliases)}

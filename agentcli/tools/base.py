@@ -68,6 +68,8 @@ class ToolContext:
     """In force when the call begins."""
     reaches: Callable[[str], bool] | None = None
     """Whether a rule lets a host be fetched from although its name leads to a private address; None: no host."""
+    by_person: bool = False
+    """The person typed this call themselves: their environment is passed on whole."""
     needs: tuple[Need, ...] = ()
     """What was decided about for this call; empty when nobody decided, e.g. in tests of a tool alone."""
 

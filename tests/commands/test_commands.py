@@ -248,3 +248,29 @@ def test_every_command_can_be_loaded_and_has_a_line_for_the_menu() -> None:
         assert callable(command.load())
         assert command.summary
         assert "\n" not in command.summary
+
+
+async def test_a_command_for_the_screen_says_so_elsewhere(tmp_path: Path) -> None:
+    async with engine_on(tmp_path) as engine:
+        assert "terminal app" in await refused(engine, "/theme nord")
+
+
+async def test_the_context_is_counted_by_kind_and_a_session_renamed(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, "Hello.") as engine:
+        await collect(engine.submit("Hi"))
+        text = await said(engine, "/context")
+        assert "system" in text
+        assert "prompts" in text
+        items = engine.context_items()
+        assert abs(sum(item.tokens for item in items) - engine.outlook().tokens) <= len(items), "they add up"
+        assert "called Fresh name" in await said(engine, "/rename Fresh name")
+        assert "Give the name" in await refused(engine, "/rename")
+
+
+async def test_a_shell_line_runs_bare_and_the_model_is_told_with_the_next_prompt(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, "I see.", environ={**os.environ, "HOME": str(tmp_path), "GH_TOKEN": "s3"}) as engine:
+        events = await collect(engine.shell('echo "token $GH_TOKEN"'))
+        (finished,) = only(events, ev.ToolFinished)
+        assert "token s3" in finished.result.text
+        assert not result_of(events).is_error
+        assert any("token s3" in message.text for message in engine.messages)

@@ -1,0 +1,440 @@
+"""Drives the engine for the app: what was sent, what waits, what runs, and the ESC that ends it. No Textual here.
+
+One submission runs at a time, in one task. Prompts sent meanwhile wait in the engine, where the loop takes them in
+after the next tool results; commands that cannot run beside it wait here. An interruption is told to the person at
+once and the next prompt is taken at once; it begins as soon as the old submission has ended, and one that will not end
+is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortReason
+from agentcli.core.permission import Answer
+from agentcli.tui.facts import facts_of
+from agentcli.tui.model import Activity, Clear, Facts, Operation
+from agentcli.tui.presenter import Presenter
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+    from agentcli.tui.prompt.draft import Draft
+
+PATIENCE = 3.0
+"""Seconds that an aborted submission gets to end by itself. A command that ignores SIGTERM takes a little over two."""
+
+_CHANGES_FACTS = (
+    ev.SessionStarted,
+    ev.UsageReported,
+    ev.MessageAppended,
+    ev.ModeChanged,
+    ev.TodosChanged,
+    ev.DirectoryChanged,
+    ev.BackgroundChanged,
+    ev.ModelFellBack,
+    ev.ContextCompacted,
+    ev.Result,
+)
+_BESIDE = frozenset(
+    (
+        "help",
+        "status",
+        "model",
+        "effort",
+        "thinking",
+        "mode",
+        "plan",
+        "permissions",
+        "cost",
+        "todos",
+        "tasks",
+        "context",
+    )
+)
+"""Commands that may run while a submission does: they look at things, or change what the next request uses."""
+
+
+class View(Protocol):
+    """What the session needs of a screen. Every call is cheap and returns at once."""
+
+    def apply(self, operations: Iterable[Operation]) -> None: ...
+
+    def show_activity(self, activity: Activity) -> None: ...
+
+    def show_facts(self, facts: Facts) -> None: ...
+
+    def show_queued(self, texts: list[str]) -> None: ...
+
+    def ask(self, event: ev.PermissionRequested, waiting: int) -> None:
+        """Show a question; its answer comes in through `Session.answer`."""
+        ...
+
+    def withdraw(self, request_id: str) -> None:
+        """The question is settled or void: close its dialog if it is open."""
+        ...
+
+    def give_back(self, drafts: list[Draft]) -> None:
+        """Prompts that were not sent go back into the box."""
+        ...
+
+    def finished(self, result: ev.Result) -> None: ...
+
+
+@dataclass(slots=True)
+class _Waiting:
+    draft: Draft
+    queued_id: str = ""
+    """Of the prompt in the engine's queue; "" for what waits here."""
+
+
+class Session:
+    def __init__(
+        self, view: View, presenter: Presenter | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.presenter = presenter or Presenter()
+        self._view = view
+        self._now = now
+        self._engine: Engine | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._guard: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._waiting: list[_Waiting] = []
+        self._next: list[Draft] = []
+        """Shown already, to be run as soon as nothing runs."""
+        self._questions: dict[str, ev.PermissionRequested] = {}
+        self._asked = ""
+        self._branch = ""
+        self._beside: set[asyncio.Task[None]] = set()
+
+    # ------------------------------------------------------------------------------------------------ the engine
+
+    @property
+    def engine(self) -> Engine | None:
+        return self._engine
+
+    @property
+    def busy(self) -> bool:
+        return self._running is not None
+
+    def open(self, engine: Engine) -> None:
+        """The engine is there: show what it holds, and begin with what was sent before it was."""
+        from agentcli.tui.replay import replayed
+
+        self._engine = engine
+        if engine.messages:
+            self._view.apply(replayed(engine.messages, engine.title_of, self.presenter))
+        self.refresh_facts()
+        self._watch_background()
+        self._go_on()
+
+    async def replace(self, engine: Engine) -> None:
+        """Another conversation takes the place of this one (`/clear`, `/resume`)."""
+        await self.close()
+        self.presenter = Presenter()
+        self._waiting, self._next, self._questions, self._asked = [], [], {}, ""
+        self._view.apply([Clear()])
+        self._view.show_queued([])
+        self.open(engine)
+
+    async def close(self) -> None:
+        """End everything, the engine too."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.abort(AbortReason.SHUTDOWN)
+        tasks = [task for task in (self._running, self._guard, self._watching, *self._beside) if task is not None]
+        if self._running is not None:
+            await asyncio.wait([self._running], timeout=PATIENCE)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)
+        self._running = self._guard = self._watching = None
+        if engine is not None:
+            await engine.aclose()
+
+    # ---------------------------------------------------------------------------------------------- what is sent
+
+    def send(self, draft: Draft, at_once: bool = False) -> None:
+        """A prompt, a command or a shell line. While something runs it waits, or with `at_once` takes its place."""
+        if self._engine is None or (self.busy and self._stopping):
+            self._show_sent(draft)
+            self._next.append(draft)
+        elif not self.busy:
+            self._show_sent(draft)
+            self._start(draft)
+        elif self._runs_beside(draft):
+            self._run_beside(draft)
+        elif at_once:
+            self.steer(draft)
+        else:
+            self._enqueue(draft)
+
+    def steer(self, draft: Draft | None = None) -> None:
+        """Stop what runs and go on with this, or with what waits (abort reason `interrupt`, SPEC D4)."""
+        drafts = [waiting.draft for waiting in self._take_waiting()]
+        if draft is not None:
+            drafts.append(draft)
+        if not drafts or self._engine is None:
+            return
+        if self.busy:
+            self._view.apply(self.presenter.interrupted(self._now(), steering=True))
+            self._engine.abort(AbortReason.INTERRUPT)
+            self._guard_end()
+        for one in drafts:
+            self._show_sent(one)
+        self._next += drafts
+        self._go_on()
+
+    def take_back(self) -> Draft | None:
+        """The prompt that was queued last, out of the queue; None when the loop has taken it in."""
+        while self._waiting:
+            waiting = self._waiting.pop()
+            self._show_queue()
+            taken = not waiting.queued_id or (
+                self._engine is not None and self._engine.remove_queued(waiting.queued_id) is not None
+            )
+            if taken:
+                return waiting.draft
+        return None
+
+    def interrupt(self) -> bool:
+        """ESC: false when nothing runs. Says so at once; what was queued goes back into the box."""
+        if not self.busy or self._engine is None:
+            return False
+        if not self._stopping:
+            self._engine.abort(AbortReason.USER_CANCEL)
+            self._view.apply(self.presenter.interrupted(self._now()))
+            self._view.show_activity(self.presenter.activity)
+            self._guard_end()
+            if drafts := [waiting.draft for waiting in self._take_waiting()]:
+                self._view.give_back(drafts)
+            self._drop_questions()
+        return True
+
+    def answer(self, request_id: str, answer: Answer | None) -> None:
+        """None: the person closed the question, which stops the work."""
+        self._questions.pop(request_id, None)
+        self._asked = "" if self._asked == request_id else self._asked
+        if answer is None:
+            self.interrupt()
+        elif self._engine is not None:
+            self._engine.answer(request_id, answer)
+        self._ask_next()
+
+    # --------------------------------------------------------------------------------------------------- running
+
+    @property
+    def _stopping(self) -> bool:
+        return self._guard is not None and not self._guard.done()
+
+    def _show_sent(self, draft: Draft) -> None:
+        command = draft.text.startswith(("/", "!"))
+        self._view.apply(self.presenter.sent(draft.text, self._now(), draft.images, command))
+        self._view.show_activity(self.presenter.activity)
+
+    def _start(self, draft: Draft) -> None:
+        assert self._engine is not None
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+        self._running = asyncio.get_running_loop().create_task(self._run(self._work(self._engine, draft)))
+
+    async def _work(self, engine: Engine, draft: Draft) -> AsyncGenerator[ev.Event, None]:
+        """The events of what was sent. Reading what a draft holds (pictures) may take a thread."""
+        if draft.text.startswith("!"):
+            work = engine.shell(draft.expanded().removeprefix("!").strip())
+        else:
+            from agentcli.commands.run import parse, run_command
+
+            line = parse(draft.text)
+            if line is None:
+                work = engine.submit(await asyncio.to_thread(draft.content))
+            else:
+                # Argument text that was pasted is meant as it was pasted.
+                line = parse(draft.expanded()) or line
+                work = run_command(engine, *line)
+        async with aclosing(work) as events:
+            async for event in events:
+                yield event
+
+    async def _run(self, work: AsyncGenerator[ev.Event, None]) -> None:
+        try:
+            async with aclosing(work) as events:
+                async for event in events:
+                    self._take(event)
+        except asyncio.CancelledError:
+            self._view.apply(self.presenter.note("The work did not stop in time and was cut off.", "warning"))
+        except Exception as error:  # a bug of ours ends this submission, not the app
+            import logging
+
+            logging.getLogger("agentcli").exception("the submission failed")
+            text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
+            self._view.apply(self.presenter.note(text, "error"))
+        finally:
+            self._ended()
+
+    def _take(self, event: ev.Event) -> None:
+        """Show an event; the loop waits for nothing here."""
+        now = self._now()
+        operations = self.presenter.show(event, now)
+        if operations:
+            self._view.apply(operations)
+        self._view.show_activity(self.presenter.activity)
+        match event:
+            case ev.PermissionRequested():
+                if not self._stopping:
+                    self._questions[event.request_id] = event
+                    self._ask_next()
+            case ev.PermissionResolved():
+                self._questions.pop(event.request_id, None)
+                self._view.withdraw(event.request_id)
+                self._asked = "" if self._asked == event.request_id else self._asked
+                self._ask_next()
+            case ev.MessageAppended():
+                self._forget_taken()
+            case ev.Result():
+                self._view.finished(event)
+        if isinstance(event, _CHANGES_FACTS):
+            self.refresh_facts()
+
+    def _ended(self) -> None:
+        self._running = None
+        if self._guard is not None:
+            self._guard.cancel()
+            self._guard = None
+        self._drop_questions()
+        self.presenter.activity = Activity()
+        self._view.show_activity(self.presenter.activity)
+        self._go_on()
+        if not self.busy:
+            self._watch_background()
+
+    def _go_on(self) -> None:
+        """Begin with what is due, if nothing runs: first what was shown as sent, then what was queued."""
+        if self.busy or self._engine is None:
+            return
+        if self._next:
+            draft = self._next.pop(0)
+            self.presenter.begin(self._now())
+            self._view.show_activity(self.presenter.activity)
+            self._start(draft)
+            return
+        if self._waiting:
+            waiting = self._waiting.pop(0)
+            self._show_queue()
+            if not waiting.queued_id or self._engine.remove_queued(waiting.queued_id) is not None:
+                self._show_sent(waiting.draft)
+                self._start(waiting.draft)
+            else:
+                self._go_on()
+
+    def _guard_end(self) -> None:
+        """An abort that is not obeyed in time becomes a cancellation."""
+
+        async def guard(task: asyncio.Task[None]) -> None:
+            done, _pending = await asyncio.wait([task], timeout=PATIENCE)
+            if not done:
+                task.cancel()
+
+        if self._running is not None and not self._stopping:
+            self._guard = asyncio.get_running_loop().create_task(guard(self._running))
+
+    # -------------------------------------------------------------------------------------------- what is queued
+
+    def _enqueue(self, draft: Draft) -> None:
+        assert self._engine is not None
+        waiting = _Waiting(draft)
+        local = draft.text.startswith(("/", "!")) or any(not one.queued_id for one in self._waiting) or draft.images
+        if not local:
+            waiting.queued_id = self._engine.enqueue(draft.expanded(), "next")
+        self._waiting.append(waiting)
+        self._show_queue()
+
+    def _take_waiting(self) -> list[_Waiting]:
+        """All that waits, out of every queue."""
+        waiting, self._waiting = self._waiting, []
+        if self._engine is not None:
+            still = {prompt.id for prompt in self._engine.take_queued()}
+            waiting = [one for one in waiting if not one.queued_id or one.queued_id in still]
+        self._show_queue()
+        return waiting
+
+    def _forget_taken(self) -> None:
+        """Prompts that the loop has taken in wait no more."""
+        if self._waiting and self._engine is not None:
+            still = set(self._engine.queued_ids)
+            kept = [one for one in self._waiting if not one.queued_id or one.queued_id in still]
+            if len(kept) != len(self._waiting):
+                self._waiting = kept
+                self._show_queue()
+
+    def _show_queue(self) -> None:
+        self._view.show_queued([waiting.draft.text for waiting in self._waiting])
+
+    # ------------------------------------------------------------------------------------------ beside, questions
+
+    def _runs_beside(self, draft: Draft) -> bool:
+        from agentcli.commands.registry import find
+        from agentcli.commands.run import parse
+
+        line = parse(draft.text) if draft.text.startswith("/") else None
+        command = find(line[0]) if line else None
+        return command is not None and command.name in _BESIDE
+
+    def _run_beside(self, draft: Draft) -> None:
+        from agentcli.commands.registry import find
+        from agentcli.commands.run import parse
+
+        async def run(engine: Engine) -> None:
+            name, arguments = parse(draft.text) or ("", "")
+            command = find(name)
+            if command is None:
+                return
+            async with aclosing(command.load()(engine, arguments)) as events:
+                async for event in events:
+                    self._view.apply(self.presenter.show(event, self._now()))
+            self.refresh_facts()
+
+        assert self._engine is not None
+        self._view.apply(self.presenter.told(draft.text))
+        task = asyncio.get_running_loop().create_task(run(self._engine))
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    def _ask_next(self) -> None:
+        if not self._asked and self._questions:
+            event = next(iter(self._questions.values()))
+            self._asked = event.request_id
+            self._view.ask(event, len(self._questions) - 1)
+
+    def _drop_questions(self) -> None:
+        for request_id in self._questions:
+            self._view.withdraw(request_id)
+        self._questions.clear()
+        self._asked = ""
+
+    def _watch_background(self) -> None:
+        async def watch(engine: Engine) -> None:
+            while True:
+                for event in await engine.background_changes():
+                    self._view.apply(self.presenter.show(event, self._now()))
+                self.refresh_facts()
+
+        if self._engine is not None and self._watching is None:
+            self._watching = asyncio.get_running_loop().create_task(watch(self._engine))
+
+    # ------------------------------------------------------------------------------------------------------ facts
+
+    def set_branch(self, branch: str) -> None:
+        self._branch = branch
+        self.refresh_facts()
+
+    def refresh_facts(self) -> None:
+        if self._engine is not None:
+            self._view.show_facts(facts_of(self._engine, self._branch))
