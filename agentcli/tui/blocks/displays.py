@@ -1,0 +1,302 @@
+"""What tools show of their results, by the kind of display that they give (`tools.base.Output.display`).
+
+Displays come out of session files too, so nothing about their values is taken for granted. Each function gives the
+rows below a tool's header and how much they leave out; kinds that are not known are shown as text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentcli.core.messages import Json
+from agentcli.tui.blocks import diff
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.rows import MOST_ROWS, Rows, beside, folded, head, size, tail
+from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.palette import Palette
+
+_TEXT_ROWS = 6
+_SHELL_ROWS = 8
+_FAILED_ROWS = 16
+_MATCH_ROWS = 5
+_DIFF_ROWS = 24
+_PAGE_ROWS = 5
+_PLAN_ROWS = 24
+_MOST_LISTED = 1_000
+_SHELLS = ("Bash", "BashOutput", "KillShell")
+_SILENT = ("Read", "NotebookRead")
+"""Tools whose summary says enough: the person knows the file, or can open it here."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How something is to be shown."""
+
+    width: int
+    palette: Palette
+    expanded: bool = False
+    before: Sequence[Run] = field(default_factory=tuple)
+    """What stands before every row."""
+    name: str = ""
+    """The tool's."""
+    failed: bool = False
+
+    @property
+    def room(self) -> int:
+        return max(1, self.width - size(self.before))
+
+    def rows(self, most: int) -> int:
+        return MOST_ROWS if self.expanded else most
+
+
+def shown(display: Json, view: View) -> Rows:
+    """The rows of a display."""
+    kind = display.get("kind")
+    show = _KINDS.get(kind) if isinstance(kind, str) else None
+    return show(display, view) if show else _unknown(display, view)
+
+
+def _string(values: Mapping[str, Any], key: str) -> str:
+    value = values.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _number(values: Mapping[str, Any], key: str) -> int:
+    value = values.get(key)
+    return value if isinstance(value, int) and 0 <= value < 10**9 else 0
+
+
+def _entries(values: Mapping[str, Any], key: str) -> list[Json]:
+    found = values.get(key)
+    return [entry for entry in found[:_MOST_LISTED] if isinstance(entry, dict)] if isinstance(found, list) else []
+
+
+# ------------------------------------------------------------------------------------------------------ plain text
+
+
+def text(value: str, view: View) -> Rows:
+    """The end of what a command wrote, the beginning of all else."""
+    if view.name in _SILENT and not view.expanded and not view.failed:
+        return Rows(hidden=int(bool(value.strip())))
+    if view.name in _SHELLS and not view.expanded:
+        rows = _FAILED_ROWS if view.failed else _SHELL_ROWS
+        return tail(value, view.width, rows, view.palette.muted, view.before)
+    return head(value.strip("\n"), view.width, view.rows(_TEXT_ROWS), view.palette.muted, view.before)
+
+
+def _text(display: Json, view: View) -> Rows:
+    return text(_string(display, "text"), view)
+
+
+def _unknown(display: Json, view: View) -> Rows:
+    if value := _string(display, "text"):
+        return text(value, view)
+    rest = {key: value for key, value in display.items() if key != "kind"}
+    return text(json.dumps(rest, ensure_ascii=False, indent=2, default=str), view) if rest else Rows()
+
+
+def _code(display: Json, view: View) -> Rows:
+    """A part of a file: said in the summary, seen when opened."""
+    value = _string(display, "text")
+    if not view.expanded:
+        return Rows(hidden=int(bool(value)))
+    lines = value.split("\n")[:MOST_ROWS]
+    first = max(1, _number(display, "start"))
+    digits = len(str(first + len(lines)))
+    coloured = _coloured("\n".join(lines), _string(display, "language"), _string(display, "path"), view.palette)
+
+    def numbered() -> Iterator[list[Line]]:
+        for place, line in enumerate(lines):
+            runs = coloured[place] if place < len(coloured) else [(line, view.palette.text)]
+            number = [*view.before, (f"{first + place:>{digits}}  ", view.palette.faint)]
+            yield wrap(runs, view.width, number, [*view.before, (" " * (digits + 2), view.palette.faint)])
+
+    return folded(numbered(), value.count("\n") + 1, MOST_ROWS)
+
+
+def _coloured(value: str, language: str, path: str, palette: Palette) -> list[list[Run]]:
+    try:
+        from agentcli.tui.blocks.highlight import highlight, language_of
+    except ImportError:
+        return []
+    return highlight(value, language_of(path) or language, palette)
+
+
+# ------------------------------------------------------------------------------------------------ changes, searches
+
+
+def diff_rows(value: str, view: View, path: str) -> Rows:
+    hunks = diff.parse(value)
+    total = sum(len(hunk.lines) for hunk in hunks)
+    if diff.fits_side_by_side(hunks, view.room):
+        groups: Iterator[list[Line]] = ([line] for line in diff.side_by_side(value, view.room, view.palette, path))
+        lines = list(groups)
+        found = folded(iter(lines), len(lines), view.rows(_DIFF_ROWS))
+    else:
+        found = folded(diff.unified_groups(hunks, view.room, view.palette, path), total, view.rows(_DIFF_ROWS))
+    return Rows(beside(found.lines, view.before), found.hidden)
+
+
+def _diff(display: Json, view: View) -> Rows:
+    return diff_rows(_string(display, "diff"), view, _string(display, "path"))
+
+
+def _matches(display: Json, view: View) -> Rows:
+    entries = _entries(display, "rows")
+    if not entries:
+        return Rows()
+    return folded(_found(entries, view), len(entries), view.rows(_MATCH_ROWS))
+
+
+def _found(entries: Sequence[Json], view: View) -> Iterator[list[Line]]:
+    palette, path = view.palette, None
+    digits = max(len(str(_number(entry, "line"))) for entry in entries)
+    for entry in entries:
+        name = _string(entry, "path")
+        if "text" not in entry:
+            count = f"  {_number(entry, 'count')}" if "count" in entry else ""
+            yield wrap([(name, palette.muted), (count, palette.faint)], view.width, view.before, view.before)
+            continue
+        lines = wrap([(name, palette.accent)], view.width, view.before, view.before) if name != path else []
+        path = name
+        columns: list[Run] = [(f"{_number(entry, 'line') or '':>{digits}}  ", palette.faint)]
+        style = palette.muted if entry.get("match") is False else palette.text
+        blank: list[Run] = [(" " * (digits + 2), palette.faint)]
+        found = _string(entry, "text")[: view.width * 40]
+        yield [*lines, *wrap([(found, style)], view.width, [*view.before, *columns], [*view.before, *blank])]
+
+
+# ------------------------------------------------------------------------------------------------------ the network
+
+
+def markdown(value: str, view: View, rows: int) -> Rows:
+    """Markdown, of which no more is read than can be shown."""
+    from agentcli.tui.blocks.markdown import render_markdown
+
+    value = value.strip("\n")
+    most = max(4_000, rows * view.width * 2)
+    read = value if len(value) <= most else value[: value.rfind("\n", most // 2, most) + 1 or most]
+    lines = beside(render_markdown(read, view.room, view.palette), view.before)
+    if len(lines) <= rows + 1 and len(read) == len(value):
+        return Rows(lines)
+    return Rows(lines[:rows], max(1, len(lines) - rows) + value.count("\n", len(read)))
+
+
+def _page(display: Json, view: View) -> Rows:
+    found = markdown(_string(display, "text"), view, view.rows(_PAGE_ROWS))
+    title = _string(display, "title")[:300]
+    lines = wrap([(title, view.palette.text)], view.width, view.before, view.before) if title else []
+    return Rows([*lines, *found.lines], found.hidden)
+
+
+def _search(display: Json, view: View) -> Rows:
+    palette = view.palette
+
+    def results() -> Iterator[list[Line]]:
+        for entry in entries:
+            title, url = _string(entry, "title")[:300], _string(entry, "url")[:500]
+            runs = [(title, palette.text), ("  " if title else "", palette.text), (url, palette.faint)]
+            yield wrap(runs, view.width, view.before, view.before)
+
+    entries = _entries(display, "results")
+    found = folded(results(), len(entries), view.rows(_PAGE_ROWS))
+    if not view.expanded or not _string(display, "text"):
+        return found
+    return Rows(
+        [*found.lines, *beside(wrap([], 1), view.before), *markdown(_string(display, "text"), view, MOST_ROWS).lines]
+    )
+
+
+def _fetch(display: Json, view: View) -> Rows:
+    runs: list[Run] = [(_string(display, "url"), view.palette.text)]
+    if display.get("private") is True:
+        runs.append(("\n! in your own network", view.palette.warning))
+    if prompt := _string(display, "prompt"):
+        runs.append((f"\n{prompt}", view.palette.muted))
+    return _all(wrap(runs, view.width, view.before, view.before), view, _TEXT_ROWS)
+
+
+def _command(display: Json, view: View) -> Rows:
+    first: list[Run] = [*view.before, ("$ ", view.palette.faint)]
+    lines = wrap([(_string(display, "command"), view.palette.code)], view.width, first)
+    for key in ("description", "folder"):
+        if value := _string(display, key):
+            lines += wrap([(value, view.palette.muted)], view.width, view.before, view.before)
+    return _all(lines, view, _TEXT_ROWS)
+
+
+def _all(lines: list[Line], view: View, rows: int) -> Rows:
+    return folded(([line] for line in lines), len(lines), view.rows(rows))
+
+
+# ------------------------------------------------------------------------------------------------- plans, questions
+
+
+def _todos(display: Json, view: View) -> Rows:
+    """Always all of them: that is what the list is for."""
+    palette = view.palette
+    looks = {
+        "completed": ("✓", palette.success, palette.muted),
+        "in_progress": ("●", palette.running, palette.strong + palette.text),
+    }
+    lines: list[Line] = []
+    for todo in _entries(display, "todos"):
+        active = todo.get("status") == "in_progress"
+        sign, mark, style = looks.get(str(todo.get("status")), ("○", palette.faint, palette.text))
+        words = (_string(todo, "activeForm") if active else "") or _string(todo, "content")
+        first = [*view.before, (f"{sign} ", mark)]
+        lines += wrap([(words[:2_000], style)], view.width, first, [*view.before, ("  ", mark)])
+    return Rows(lines)
+
+
+def _questions(display: Json, view: View) -> Rows:
+    palette, lines = view.palette, list[Line]()
+    for question in _entries(display, "questions"):
+        lines += wrap([(_string(question, "question"), palette.text)], view.width, view.before, view.before)
+        for number, option in enumerate(_entries(question, "options"), 1):
+            about = _string(option, "description")
+            runs = [(_string(option, "label"), palette.text), (f"  {about}" if about else "", palette.muted)]
+            lines += wrap(
+                runs, view.width, [*view.before, (f"{number}. ", palette.faint)], [*view.before, ("   ", palette.faint)]
+            )
+    return _all(lines, view, _PLAN_ROWS)
+
+
+def _answers(display: Json, view: View) -> Rows:
+    palette, lines = view.palette, list[Line]()
+    for answer in _entries(display, "answers"):
+        lines += wrap([(_string(answer, "question"), palette.muted)], view.width, view.before, view.before)
+        said = _string(answer, "answer")
+        runs = [(said, palette.text)] if said else [("(not answered)", palette.faint)]
+        lines += wrap(runs, view.width, [*view.before, ("→ ", palette.accent)], [*view.before, ("  ", palette.accent)])
+    return _all(lines, view, _PLAN_ROWS)
+
+
+def _plan(display: Json, view: View) -> Rows:
+    return markdown(_string(display, "plan"), view, view.rows(_PLAN_ROWS))
+
+
+def _nothing(_display: Json, _view: View) -> Rows:
+    """The summary says it."""
+    return Rows()
+
+
+_KINDS: Mapping[str, Callable[[Json, View], Rows]] = {
+    "answers": _answers,
+    "code": _code,
+    "command": _command,
+    "diff": _diff,
+    "fetch": _fetch,
+    "image": _nothing,
+    "markdown": _page,
+    "matches": _matches,
+    "mode": _nothing,
+    "plan": _plan,
+    "questions": _questions,
+    "search": _search,
+    "text": _text,
+    "todos": _todos,
+}

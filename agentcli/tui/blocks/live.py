@@ -1,0 +1,59 @@
+"""The end of text that grows without bound, such as the output of a command that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.style import Style
+
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.rows import Rows, tail
+from agentcli.tui.blocks.wrap import Run, wrap
+
+KEPT = 64_000
+"""Characters that are always kept; twice as many may be for a while, so that cutting is rare."""
+_OPEN_ROWS = 200
+"""Of a line that has not ended yet: it is wrapped again at every look."""
+
+
+class LiveText:
+    def __init__(self, text: str = "") -> None:
+        self.text = ""
+        self._dropped = 0
+        """Lines that are no longer kept."""
+        self.forget()
+        self.add(text)
+
+    def add(self, text: str) -> None:
+        if len(text) > KEPT:
+            self._dropped += text.count("\n", 0, len(text) - KEPT)
+            text = text[-KEPT:]
+        self.text += text
+        if len(self.text) > 2 * KEPT:
+            cut = len(self.text) - KEPT
+            cut = self.text.find("\n", cut, cut + KEPT // 2) + 1 or cut
+            self._dropped += self.text.count("\n", 0, cut)
+            self.text = self.text[cut:]
+            self.forget()
+
+    def forget(self) -> None:
+        self._wrapped: list[Line] = []
+        self._wrapped_to = 0
+        self._look: object = None
+
+    def tail(self, width: int, rows: int, style: Style, before: Sequence[Run] = ()) -> Rows:
+        found = tail(self.text, width, rows, style, before)
+        return Rows(found.lines, found.hidden + self._dropped, above=True) if found.lines else found
+
+    def all(self, width: int, style: Style, before: Sequence[Run] = ()) -> Rows:
+        """All that is kept. Lines that have ended are wrapped once."""
+        look = (width, style, tuple(before))
+        if look != self._look:
+            self.forget()
+            self._look = look
+        end = self.text.rfind("\n") + 1
+        if end > self._wrapped_to:
+            self._wrapped += wrap([(self.text[self._wrapped_to : end - 1], style)], width, before, before)
+            self._wrapped_to = end
+        rest = tail(self.text[end:], width, _OPEN_ROWS, style, before)
+        return Rows([*self._wrapped, *rest.lines], self._dropped + rest.hidden, above=True)

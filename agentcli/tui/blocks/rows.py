@@ -1,0 +1,158 @@
+"""Rows out of text that may be long: only what is shown is looked at.
+
+Owns how folding counts and what it says. Everything here is pure; what a row looks like besides is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.palette import Palette
+
+MOST_ROWS = 4_000
+"""Rows that an opened block shows. More would hold up the screen, and nobody reads them there."""
+_UNSEEN = 4
+"""Characters looked at per cell: some take no cell at all, but a line of only those must not be read to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows, and how many lines of the source are not (or not wholly) among them."""
+
+    lines: list[Line] = field(default_factory=list)
+    hidden: int = 0
+    above: bool = False
+    """Whether what is hidden stands before the rows, not after them."""
+
+
+def gutter(width: int, style: Style) -> list[Run]:
+    """What stands before every row that belongs to a header above it."""
+    if width >= 24:
+        return [("  │ ", style)]
+    return [("│ ", style)] if width >= 8 else []
+
+
+def margin(width: int, cells: int = 2) -> list[Run]:
+    return [(" " * cells, Style.null())] if width >= cells + 6 else []
+
+
+def size(runs: Iterable[Run]) -> int:
+    return sum(cell_len(text) for text, _style in runs)
+
+
+def head(text: str, width: int, rows: int, style: Style, before: Sequence[Run] = ()) -> Rows:
+    """The first rows. One row more is given where that is all there is: a line that says so would be as long."""
+    text = text.rstrip("\n")
+    if not text.strip():
+        return Rows()
+    lines: list[Line] = []
+    complete: list[int] = []
+    most, place = _characters(width, rows), 0
+    while len(lines) <= rows + 1 and place <= len(text):
+        end = text.find("\n", place)
+        end = len(text) if end < 0 else end
+        lines += wrap([(text[place : min(end, place + most)], style)], width, before, before)
+        if end - place <= most:
+            complete.append(len(lines))
+        place = end + 1
+    return _cut(lines, complete, text.count("\n") + 1, rows)
+
+
+def tail(text: str, width: int, rows: int, style: Style, before: Sequence[Run] = ()) -> Rows:
+    """The last rows; stable while the text grows."""
+    text = text.rstrip("\n")
+    if not text.strip():
+        return Rows()
+    parts: list[list[Line]] = []
+    complete: list[int] = []
+    most, end, taken = _characters(width, rows), len(text), 0
+    while taken <= rows + 1 and end >= 0:
+        start = text.rfind("\n", 0, end) + 1
+        # In steps: a beginning that moves with every character would wrap differently each time.
+        skipped = max(0, (end - start) // most - 1) * most
+        part = wrap([(text[start + skipped : end], style)], width, before, before)
+        parts.append(part)
+        taken += len(part)
+        if not skipped:
+            complete.append(taken)
+        end = start - 1
+    lines = [line for part in reversed(parts) for line in part]
+    kept = _cut(lines[::-1], complete, text.count("\n") + 1, rows)
+    return Rows(kept.lines[::-1], kept.hidden, above=True)
+
+
+def folded(groups: Iterable[Sequence[Line]], total: int, rows: int) -> Rows:
+    """The first rows of groups, one group for each line of the source; the rest of them is not even made."""
+    lines: list[Line] = []
+    complete: list[int] = []
+    for group in groups:
+        lines += group
+        complete.append(len(lines))
+        if len(lines) > rows + 1:
+            break
+    return _cut(lines, complete, total, rows)
+
+
+def _cut(lines: list[Line], complete: list[int], total: int, rows: int) -> Rows:
+    if len(lines) <= rows + 1 and len(complete) == total:
+        return Rows(lines)
+    return Rows(lines[:rows], total - sum(count <= rows for count in complete))
+
+
+def _characters(width: int, rows: int) -> int:
+    return max(width, 8) * (rows + 2) * _UNSEEN
+
+
+def joined(rows: Rows, width: int, palette: Palette, before: Sequence[Run] = ()) -> list[Line]:
+    """The rows with a line that tells of the hidden ones."""
+    if not rows.hidden:
+        return rows.lines
+    note = more(rows.hidden, width, palette, before, above=rows.above)
+    return [note, *rows.lines] if rows.above else [*rows.lines, note]
+
+
+def more(hidden: int, width: int, palette: Palette, before: Sequence[Run] = (), *, above: bool = False) -> Line:
+    where = " above" if above else ""
+    text = f"… {hidden:,} more line{'' if hidden == 1 else 's'}{where}"
+    room = width - size(before)
+    key = " · Ctrl+O" if cell_len(text) + 9 <= room else ""
+    return decoration([*before, (text, palette.muted), (key, palette.faint)], width)
+
+
+def decoration(runs: Sequence[Run], width: int) -> Line:
+    """A row of our own words, which copying leaves out."""
+    strip = Strip([Segment(text, style) for text, style in runs if text])
+    return Line(strip.crop(0, max(1, width)), "", 0, "")
+
+
+def beside(lines: Iterable[Line], before: Sequence[Run]) -> list[Line]:
+    """The lines with something in front of each."""
+    if not before:
+        return list(lines)
+    segments = [Segment(text, style) for text, style in before]
+    cells = size(before)
+    return [replace(line, strip=Strip([*segments, *line.strip]), indent=line.indent + cells) for line in lines]
+
+
+def filled(line: Line, width: int, style: Style) -> Line:
+    """The line with the background of a style up to the edge, if the style has one."""
+    missing = width - line.strip.cell_length
+    if missing <= 0 or not (style.bgcolor or style.reverse):
+        return line
+    return replace(line, strip=Strip([*line.strip, Segment(" " * missing, style)], width))
+
+
+def shortened(text: str, cells: int) -> str:
+    """The beginning of one line of text that fits, with a sign where it was cut."""
+    text = text[: max(0, cells) * _UNSEEN + 1]
+    if cell_len(text) <= cells:
+        return text
+    return set_cell_size(text, cells - 1).rstrip() + "…" if cells > 0 else ""

@@ -1,0 +1,176 @@
+"""One call of a tool: a header that says what and how it went, and below it what it shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.style import Style
+
+from agentcli.tui import wording
+from agentcli.tui.blocks import displays
+from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.live import LiveText
+from agentcli.tui.blocks.rows import MOST_ROWS, Rows, gutter, head, joined, shortened
+from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.model import Item, ToolItem, ToolStatus
+from agentcli.tui.palette import Palette
+
+_LIVE_ROWS = 8
+_HEADER_ROWS = 2
+_REASON_ROWS = 6
+_WORD = re.compile(r"[\w-]+")
+_OPEN = ("writing", "waiting", "running")
+_SIGNS: dict[ToolStatus, str] = {
+    "writing": "◌",
+    "waiting": "◌",
+    "running": "●",
+    "done": "✓",
+    "failed": "✗",
+    "denied": "⊘",
+    "interrupted": "■",
+}
+
+
+class ToolBlock(Block):
+    item: ToolItem
+
+    def __init__(self, item: ToolItem) -> None:
+        super().__init__(item)
+        self._live = LiveText(item.output if item.status in _OPEN else "")
+        self._seconds = 0
+        self._body: tuple[object, Rows] | None = None
+
+    def replace(self, item: Item) -> None:
+        super().replace(item)
+        if self.item.status in _OPEN and self.item.output:
+            self._live = LiveText(self.item.output)
+        elif self.item.status not in (*_OPEN, "interrupted", "failed"):
+            self._live = LiveText()
+
+    def grow(self, text: str) -> None:
+        self._live.add(text)
+        self._body = None
+
+    def forget(self) -> None:
+        self._body = None
+        self._live.forget()
+
+    def tick(self, now: float) -> bool:
+        if self.item.status != "running" or not self.item.began:
+            return False
+        seconds = max(0, int(now - self.item.began))
+        changed, self._seconds = seconds != self._seconds, seconds
+        return changed
+
+    @property
+    def source(self) -> str:
+        item = self.item
+        display = item.display
+        text = next((value for key in ("diff", "text", "plan") if isinstance(value := display.get(key), str)), "")
+        parts = [item.title, item.summary, text or item.output or self._live.text]
+        return "\n".join(part for part in parts if part)
+
+    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+        header, cut = self._header(width, palette)
+        before = gutter(width, palette.error if self.item.status == "failed" else palette.faint)
+        look = (width, palette, self.expanded)
+        if self._body is None or self._body[0] != look:
+            self._body = (look, self._rows(width, palette, before))
+        rows = self._body[1]
+        self.foldable = self.expanded or cut or bool(rows.hidden)
+        return [*header, *(joined(rows, width, palette, before) if rows.lines else [])]
+
+    # ------------------------------------------------------------------------------------------------- header
+
+    def _header(self, width: int, palette: Palette) -> tuple[list[Line], bool]:
+        """The header, and whether something of the title was left out."""
+        item = self.item
+        mark = [(f"{_sign(item)} ", _mark_style(item, palette))] if width >= 8 else []
+        name, rest = _split(item)
+        after = "".join(f" · {part}" for part in self._facts())
+        room = width - 2
+        if self.expanded or room < 12:
+            return wrap([(name, palette.tool), (rest, palette.text), (after, palette.muted)], width, mark), False
+        # A little less than the rows hold: words are not cut where they wrap.
+        most = max(room // 2, room * _HEADER_ROWS - cell_len(name) - cell_len(after) - room // 6)
+        title = shortened(rest, most)
+        lines = wrap([(name, palette.tool), (title, palette.text), (after, palette.muted)], width, mark)
+        return lines, title != rest
+
+    def _facts(self) -> list[str]:
+        item = self.item
+        facts = [item.summary] if item.summary and item.summary not in item.title else []
+        word = {
+            "waiting": "waits for your answer",
+            "denied": "denied",
+            "interrupted": "interrupted",
+            "failed": "failed",
+        }
+        if item.status == "failed" and item.summary:
+            word.pop("failed")
+        if item.status == "waiting" and not _asked(item):
+            word.pop("waiting")
+        if (said := word.get(item.status)) and not item.summary.startswith(said):
+            facts.insert(0, said)
+        if item.status == "running" and self._seconds:
+            facts.append(wording.seconds(self._seconds) if self._seconds >= 10 else f"{self._seconds} s")
+        elif item.status not in _OPEN and item.duration_ms >= 1_000:
+            facts.append(wording.seconds(item.duration_ms / 1_000))
+        return facts
+
+    # --------------------------------------------------------------------------------------------------- body
+
+    def _rows(self, width: int, palette: Palette, before: Sequence[Run]) -> Rows:
+        item = self.item
+        failed = item.status in ("failed", "denied")
+        view = displays.View(width, palette, self.expanded, before, item.name, failed)
+        if item.status in _OPEN or (self._live.text and not item.display and not item.output):
+            return self._live_rows(view)
+        found = displays.shown(item.display, view) if item.display else Rows()
+        if found.lines or found.hidden or not item.output:
+            return found
+        if failed:
+            rows = MOST_ROWS if self.expanded else _REASON_ROWS
+            return head(item.output, width, rows, palette.text, before)
+        return Rows() if item.display else displays.text(item.output, view)
+
+    def _live_rows(self, view: displays.View) -> Rows:
+        style = view.palette.muted
+        if view.expanded:
+            return self._live.all(view.width, style, view.before)
+        return self._live.tail(view.width, _LIVE_ROWS, style, view.before)
+
+
+def _asked(item: ToolItem) -> bool:
+    """Whether the person was asked: before that, a call that waits for its turn has only its name for a title."""
+    return item.title != item.name
+
+
+def _sign(item: ToolItem) -> str:
+    return "?" if item.status == "waiting" and _asked(item) else _SIGNS.get(item.status, "·")
+
+
+def _mark_style(item: ToolItem, palette: Palette) -> Style:
+    match item.status:
+        case "running":
+            return palette.running
+        case "waiting":
+            return palette.warning if _asked(item) else palette.faint
+        case "done":
+            return palette.success
+        case "failed" | "denied":
+            return palette.error
+        case "interrupted":
+            return palette.warning
+    return palette.faint
+
+
+def _split(item: ToolItem) -> tuple[str, str]:
+    """The tool's name as the title has it, and the rest of the title."""
+    title = item.title or item.name
+    if item.name and title.startswith(item.name):
+        return item.name, title[len(item.name) :]
+    first = _WORD.match(title)
+    return (title[: first.end()], title[first.end() :]) if first else ("", title)

@@ -1,0 +1,47 @@
+"""What the person sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.rows import MOST_ROWS, Rows, decoration, filled, head, joined
+from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.model import PromptItem
+from agentcli.tui.palette import Palette
+
+_ROWS = 12
+_COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?=\s|\Z)")
+_PICTURE = re.compile(r"\[(?:image|picture)\b", re.IGNORECASE)
+
+
+class PromptBlock(Block):
+    item: PromptItem
+
+    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+        mark = [("❯ ", palette.user_mark)] if width >= 4 else []
+        blank = [("  ", palette.user)] if mark else []
+        rows = self._rows(width, palette, blank)
+        self.foldable = self.expanded or bool(rows.hidden)
+        lines = joined(rows, width, palette, blank)
+        if lines:
+            start = wrap(_first_line(lines[0].text, palette), width, mark, blank)[0]
+            lines = [Line(start.strip, lines[0].text, lines[0].indent, lines[0].joint), *lines[1:]]
+        if self.item.images and not _PICTURE.search(self.item.text[:10_000]):
+            count = f"{self.item.images} picture{'' if self.item.images == 1 else 's'}"
+            lines.append(decoration([*(blank if lines else mark), (f"+ {count}", palette.muted)], width))
+        return [filled(line, width, palette.user) for line in lines or [decoration(mark, width)]]
+
+    def _rows(self, width: int, palette: Palette, blank: Sequence[Run]) -> Rows:
+        most = MOST_ROWS if self.expanded else _ROWS
+        return head(self.item.text.strip("\n"), width, most, palette.user, blank)
+
+
+def _first_line(text: str, palette: Palette) -> list[Run]:
+    """Commands and shell lines are told apart by how they begin."""
+    if command := _COMMAND.match(text):
+        return [(command.group(), palette.user + palette.accent), (text[command.end() :], palette.user)]
+    if text.startswith("!"):
+        return [("!", palette.user + palette.running), (text[1:], palette.user + palette.code)]
+    return [(text, palette.user)]
