@@ -1,0 +1,143 @@
+"""What all pickers and pages are: a sheet at the bottom of the screen, as high as it needs, over the transcript.
+
+Owns the rule with the title, the row of keys at the end and how high everything may be. The parts between are up to
+who inherits from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, TypeVar
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.screen import ModalScreen
+from textual.strip import Strip
+from textual.widget import Widget
+
+from agentcli.tui.blocks.wrap import Run
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.runs import Runs, cut, keys_row, painted, safe
+
+T = TypeVar("T")
+
+MARGIN = 1
+"""Empty cells at both sides."""
+
+
+class Lines(Widget, can_focus=False):
+    """Rows of runs, painted as they are."""
+
+    DEFAULT_CSS = "Lines { width: 1fr; height: auto; }"
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self.rows: list[Sequence[Run]] = []
+
+    def show(self, rows: Iterable[Sequence[Run]]) -> None:
+        self.rows = list(rows)
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        return painted(self.rows[y] if y < len(self.rows) else (), self.size.width, self.rich_style)
+
+
+class Sheet(ModalScreen[T]):
+    """Returns None on Esc; nothing has changed then."""
+
+    AUTO_FOCUS = ""
+    DEFAULT_CSS = """
+    Sheet { background: transparent; overflow: hidden; align: left bottom; }
+    Sheet > #sheet { dock: bottom; width: 100%; height: auto; background: $background; overflow: hidden; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Back")]
+
+    share: ClassVar[float] = 0.7
+    """Of a large screen, the part that the sheet takes at most."""
+
+    def __init__(self, title: str, palette: Palette | None = None) -> None:
+        super().__init__()
+        self.title_text = safe(title)
+        self.palette = palette or Palette()
+        # Set here because a rule of the app for `Screen` would otherwise hide the transcript behind the sheet.
+        self.styles.background = "transparent"
+
+    # ------------------------------------------------------------------------------------ what a sheet says of itself
+
+    def parts(self) -> ComposeResult:
+        """The widgets between the rule and the keys."""
+        raise NotImplementedError
+
+    def keys(self) -> list[tuple[str, str]]:
+        """Keys and what they do; what matters most stands last."""
+        return [("Esc", "back")]
+
+    def aside(self) -> str:
+        """What stands at the right end of the rule."""
+        return ""
+
+    def lay_out(self, width: int, room: int) -> None:
+        """Give the parts their heights; together at most `room`."""
+        raise NotImplementedError
+
+    def paint(self) -> None:
+        """Everything that depends on the palette or on what is chosen."""
+        width = self.size.width
+        self.query_one("#rule", Lines).show([self._rule(width)])
+        palette = self.palette
+        keys = keys_row(self.keys(), width - 2 * MARGIN, palette.text, palette.muted)
+        self.query_one("#keys", Lines).show([[(" " * MARGIN, palette.muted), *keys]])
+
+    def set_palette(self, palette: Palette) -> None:
+        """Another theme: everything is painted again."""
+        self.palette = palette
+        self.paint()
+
+    # -------------------------------------------------------------------------------------------------------- Textual
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="sheet"):
+            rule, keys = Lines(id="rule"), Lines(id="keys")
+            rule.styles.height = keys.styles.height = 1
+            yield rule
+            yield from self.parts()
+            yield keys
+
+    def on_mount(self) -> None:
+        self._settle(self.app.size)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._settle(event.size)
+
+    def settle(self) -> None:
+        """What is in the sheet has changed: heights and paint anew."""
+        self._settle(self.size)
+
+    def _settle(self, size: Size) -> None:
+        if not size.width:
+            return
+        whole = size.height if size.height <= 16 else max(16, int(size.height * self.share))
+        self.lay_out(size.width, max(1, whole - 2))
+        self.paint()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def _rule(self, width: int) -> Runs:
+        palette = self.palette
+        title = cut(self.title_text, max(1, width - 6))
+        used = cell_len(title) + 5
+        aside = self.aside()
+        if aside and used + cell_len(aside) + 5 > width:
+            aside = ""
+        line = max(1, width - used - (cell_len(aside) + 3 if aside else 0))
+        rule: Runs = [("─── ", palette.faint), (title, palette.accent + Style(bold=True)), (" ", palette.faint)]
+        rule.append(("─" * line, palette.faint))
+        if aside:
+            rule += [(f" {aside} ", palette.muted), ("─", palette.faint)]
+        return rule

@@ -1,0 +1,338 @@
+"""A list to choose from: typing filters at once, Enter chooses, Esc leaves everything as it was.
+
+Everything that lets a person choose one of several things is this screen with other rows. On a wide screen what a row
+stands for is shown beside the list; on a narrow one the text that the list had to cut is shown under it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.widgets import Input
+
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.frame import MARGIN, Lines, Sheet
+from agentcli.tui.screens.row_list import RowList
+from agentcli.tui.screens.rows import Found, Row, Search, entries_of, find
+from agentcli.tui.screens.runs import Runs, safe_block, wrapped
+
+T = TypeVar("T")
+Preview = Callable[[Row[T]], Sequence[str]]
+
+WIDE = 100
+"""From here on there is room for a preview."""
+_PREVIEW_ROWS = 12
+_PREVIEW_PAUSE = 0.05
+"""Of a preview that is read in a thread: who holds a key down does not want those in between."""
+
+
+class Picker(Sheet[T]):
+    """`rows` in the order in which they are shown; the cursor begins at the row with the value `start`."""
+
+    DEFAULT_CSS = """
+    Picker #search { height: 1; padding: 0 1 0 0; }
+    Picker #search Lines { width: 3; height: 1; }
+    Picker Input, Picker Input:focus { width: 1fr; height: 1; border: none; padding: 0; background: transparent;
+        background-tint: transparent; }
+    Picker #preview { width: 1fr; height: 1fr; border-left: solid $foreground 20%; padding: 0 1; }
+    Picker #about, Picker #head { padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,ctrl+p", "move(-1)", show=False, priority=True),
+        Binding("down,ctrl+n", "move(1)", show=False, priority=True),
+        Binding("pageup", "page(-1)", show=False, priority=True),
+        Binding("pagedown", "page(1)", show=False, priority=True),
+        Binding("home", "move(-1000000000)", show=False, priority=True),
+        Binding("end", "move(1000000000)", show=False, priority=True),
+        Binding("enter", "choose", show=False, priority=True),
+        Binding("slash", "search", show=False),
+    ]
+
+    letters: ClassVar[bool] = False
+    """Whether letters are keys of the page; searching then begins with `/` and ends with Esc."""
+    preview_in_thread: ClassVar[bool] = False
+    preview_end: ClassVar[bool] = False
+    """Whether of a preview that does not fit the end is shown."""
+    verb: ClassVar[str] = "choose"
+    placeholder: ClassVar[str] = "type to search"
+
+    empty = "There is nothing to choose from."
+    """What is said when there are no rows at all."""
+
+    def __init__(
+        self,
+        title: str,
+        rows: Sequence[Row[T]],
+        palette: Palette | None = None,
+        start: T | None = None,
+        preview: Preview[T] | None = None,
+    ) -> None:
+        super().__init__(title, palette)
+        self._entries = entries_of(rows)
+        self._start = start
+        self._preview = preview
+        self._search: Search[T] | None = None
+        """While a query over many rows is not finished."""
+        self._found_count = len(self._entries)
+        self._said = ""
+        """Why the last Enter did nothing."""
+        self._about_height = (0, 0)
+        """Width, and the most rows that were needed at that width: the sheet does not jump while the cursor moves."""
+
+    # ------------------------------------------------------------------------------------------------ for who inherits
+
+    def head(self, width: int, room: int) -> list[Runs]:
+        """Rows above the list; `room` is what is left for them and the list."""
+        return []
+
+    def about(self, row: Row[T] | None, width: int) -> list[Runs]:
+        """Rows under the list that say more about the row under the cursor."""
+        return []
+
+    def moved(self, row: Row[T] | None) -> None:
+        """The cursor stands there now."""
+
+    def choose(self, row: Row[T]) -> None:
+        """Enter, or a click, on a row that can be chosen."""
+        self.dismiss(row.value)
+
+    def unlisted(self, query: str) -> Row[T] | None:
+        """A row for what was typed but is not in the list; None where only listed things can be chosen."""
+        return None
+
+    def keys(self) -> list[tuple[str, str]]:
+        search = [("/", "search")] if self.letters and not self.searching else []
+        return [*search, ("↑↓", "move"), ("Enter", self.verb), ("Esc", "back")]
+
+    # ------------------------------------------------------------------------------------------------------- the parts
+
+    def parts(self) -> ComposeResult:
+        yield Lines(id="head")
+        with Horizontal(id="search"):
+            yield Lines(id="sign")
+            yield Input(placeholder=self.placeholder, compact=True, max_length=200)
+        with Horizontal(id="body"):
+            yield RowList[T](self.palette, id="rows")
+            yield Lines(id="preview")
+        yield Lines(id="about")
+
+    @property
+    def listing(self) -> RowList[T]:
+        return self.query_one(RowList)
+
+    @property
+    def searching(self) -> bool:
+        return not self.letters or self.query_one("#search").display
+
+    @property
+    def row(self) -> Row[T] | None:
+        return self.listing.row
+
+    def on_mount(self) -> None:
+        box = self.query_one(Input)
+        box.cursor_blink = False
+        self.query_one("#search").display = not self.letters
+        if not self.letters:
+            box.focus()
+        self.listing.measure(self._entries)
+        values = [entry.row.value for entry in self._entries]
+        start = values.index(self._start) if self._start is not None and self._start in values else 0
+        self._show(find(self._entries, ""), start, grouped=True)
+        super().on_mount()
+
+    def set_rows(self, rows: Sequence[Row[T]]) -> None:
+        """Other rows; the cursor stays on the same value, and what is searched for too."""
+        here = self.row.value if self.row is not None else self._start
+        self._entries = entries_of(rows)
+        self.listing.measure(self._entries)
+        self._filter(here)
+        self.settle()
+
+    # --------------------------------------------------------------------------------------------------------- painting
+
+    def lay_out(self, width: int, room: int) -> None:
+        head, body, about = self.query_one("#head", Lines), self.query_one("#body"), self.query_one("#about", Lines)
+        search = 1 if self.searching else 0
+        wide = self._preview is not None and width >= WIDE
+        self.query_one("#preview").display = wide
+        rows = self.head(width - 2 * MARGIN, room - search - 1)
+        head.show(rows)
+        head.styles.height = len(rows)
+        head.display = bool(rows)
+        below = min(self._about_rows(width), max(0, (room - search - len(rows)) // 2))
+        about.styles.height = below
+        about.display = bool(below)
+        wanted = max(1, len(self._entries) + len({entry.row.group for entry in self._entries if entry.row.group}))
+        if wide:
+            wanted = max(wanted, _PREVIEW_ROWS)
+        body.styles.height = max(1, min(wanted, room - search - len(rows) - below))
+
+    def _about_rows(self, width: int) -> int:
+        known, most = self._about_height
+        if known != width:
+            most = 0
+        most = max(most, len(self._about(width)))
+        self._about_height = (width, most)
+        return most
+
+    def _about(self, width: int) -> list[Runs]:
+        palette, row = self.palette, self.listing.row
+        room = width - 2 * MARGIN
+        if self._said:
+            return wrapped([("! ", palette.warning), (self._said, palette.warning)], room, 2)
+        hidden = self.listing.hidden_text(width) if not self.query_one("#preview").display else ""
+        lines = wrapped([(hidden, palette.text)], room, 2) if hidden else []
+        return lines + self.about(row, room)
+
+    def paint(self) -> None:
+        super().paint()
+        palette, rows = self.palette, self.listing
+        rows.palette = palette
+        rows.empty = self.empty if not self._entries else f"Nothing fits “{self.query_one(Input).value[:40]}”."
+        rows.refresh()
+        self.query_one("#sign", Lines).show([[(" ⌕ ", palette.accent)]])
+        self.query_one("#about", Lines).show(self._about(self.size.width))
+
+    def aside(self) -> str:
+        total = len(self._entries)
+        if self._found_count != total:
+            return f"{self._found_count:,} of {total:,}"
+        return f"{total:,}" if total > 9 else ""
+
+    def _show(self, found: Sequence[Found[T]], cursor: int, grouped: bool) -> None:
+        self._found_count = len(found)
+        self._said = ""
+        self.listing.show(found, cursor, grouped)
+        self._after_move()
+
+    def _after_move(self) -> None:
+        self.moved(self.row)
+        self._show_preview()
+        if len(self._about(self.size.width)) > self._about_height[1]:
+            self.settle()
+        else:
+            self.paint()
+
+    # --------------------------------------------------------------------------------------------------------- preview
+
+    def _show_preview(self) -> None:
+        row, pane = self.row, self.query_one("#preview", Lines)
+        if self._preview is None or row is None or not pane.display:
+            pane.show([])
+        elif self.preview_in_thread:
+            self.run_worker(self._read_preview(row), group="preview", exclusive=True)
+        else:
+            self._fill_preview(self._preview(row))
+
+    async def _read_preview(self, row: Row[T]) -> None:
+        if self._preview is None:
+            return
+        await asyncio.sleep(_PREVIEW_PAUSE)
+        lines = await asyncio.to_thread(self._preview, row)
+        if self.is_attached and self.row is row:
+            self._fill_preview(lines)
+
+    def _fill_preview(self, lines: Sequence[str]) -> None:
+        text = self.palette.text
+        rows = [[(part, text)] for line in lines[:200] for part in safe_block(line[:2000])]
+        pane = self.query_one("#preview", Lines)
+        width = max(1, pane.size.width or self.size.width // 2 - 3)
+        pieces = [piece for row in rows for piece in wrapped(row, width, 4)]
+        pane.show(pieces[-pane.size.height :] if self.preview_end and pane.size.height else pieces)
+
+    # ----------------------------------------------------------------------------------------------------------- search
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._filter()
+
+    def _filter(self, keep: T | None = None) -> None:
+        """Show what fits; the cursor goes to the best, or stays at the value to keep."""
+        query = self.query_one(Input).value
+        self._search = None
+        self.workers.cancel_group(self, "search")
+        if query.strip() and len(self._entries) > Search.SLICE:
+            self._search = Search(self._entries, query)
+            self.run_worker(self._search_on(self._search), group="search", exclusive=True)
+        else:
+            self._show_found(find(self._entries, query), keep)
+
+    async def _search_on(self, search: Search[T]) -> None:
+        done = False
+        while not done and search is self._search:
+            done = search.step()
+            await asyncio.sleep(0)  # keys and painting have their turn
+        if search is self._search:
+            self._finish_search()
+
+    def _finish_search(self) -> None:
+        if self._search is not None:
+            search, self._search = self._search, None
+            self._show_found(search.finish(), None)
+
+    def _show_found(self, found: list[Found[T]], keep: T | None) -> None:
+        query = self.query_one(Input).value.strip()
+        other = self.unlisted(query) if query else None
+        if other is not None:
+            found = [*found, Found(entries_of([other])[0])]
+        if not query and keep is None and self.row is not None:
+            keep = self.row.value  # the query was taken back: the cursor stays where it is
+        values = [each.entry.row.value for each in found] if keep is not None else []
+        self._show(found, values.index(keep) if keep in values else 0, grouped=not query)
+
+    def action_search(self) -> None:
+        if self.letters and not self.searching:
+            self.query_one("#search").display = True
+            self.query_one(Input).focus()
+            self.settle()
+
+    def action_leave(self) -> None:
+        if self.letters and self.searching:
+            self.set_focus(None)
+            self.query_one(Input).value = ""
+            self.query_one("#search").display = False
+            self.settle()
+        else:
+            self.leave()
+
+    def leave(self) -> None:
+        """Esc: nothing is chosen."""
+        self.dismiss(None)
+
+    # ------------------------------------------------------------------------------------------------------------- keys
+
+    def action_move(self, steps: int) -> None:
+        self._finish_search()
+        if abs(steps) > len(self._entries) + 1:
+            self.listing.move_to(0 if steps < 0 else len(self._entries))
+        else:
+            self.listing.move(steps)
+
+    def action_page(self, pages: int) -> None:
+        self._finish_search()
+        self.listing.move_page(pages)
+
+    @on(RowList.Moved)
+    def _cursor_moved(self, event: RowList.Moved) -> None:
+        event.stop()
+        self._said = ""
+        self._after_move()
+
+    @on(RowList.Chosen)
+    def action_choose(self) -> None:
+        self._finish_search()
+        row = self.row
+        if row is None:
+            return
+        if row.disabled:
+            self._said = f"{row.label} cannot be chosen: {row.disabled}"
+            self.settle()
+        else:
+            self.choose(row)

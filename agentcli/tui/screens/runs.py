@@ -1,0 +1,166 @@
+"""Text for the rows of pickers and pages: made fit for the screen, cut, aligned and painted.
+
+All that is shown here may come from a model, a file or a repository, so it passes through `safe` once; after that it
+is one line without anything that a terminal would obey or that would reorder what stands beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from agentcli.core.plaintext import plain_text
+from agentcli.tui.blocks.wrap import Run, wrap
+
+Runs = list[Run]
+
+_TROUBLE = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+"""Characters that reorder a row, and halves of surrogate pairs, which cannot be written at all."""
+_BREAKS = re.compile(r"[\t\n\u0085\u2028\u2029]")
+LIMIT = 600
+
+
+def safe(text: str, limit: int = LIMIT) -> str:
+    """One row of the text: nothing in it is obeyed by a terminal; blanks stay as they are, for columns."""
+    text = _TROUBLE.sub("\ufffd", _BREAKS.sub(" ", plain_text(text[: limit * 2])))
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def safe_block(text: str) -> list[str]:
+    """The same for text of several lines; tabs become blanks."""
+    cleaned = plain_text(text).replace("\u2028", "\n").replace("\u2029", "\n").replace("\u0085", "\n")
+    return [_TROUBLE.sub("\ufffd", line.expandtabs(4)) for line in cleaned.split("\n")]
+
+
+def width_of(runs: Iterable[Run]) -> int:
+    return sum(cell_len(text) for text, _style in runs)
+
+
+def cut(text: str, width: int) -> str:
+    """At most `width` cells; what is longer ends in an ellipsis."""
+    if cell_len(text) <= width:
+        return text
+    return "" if width <= 0 else set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def padded(text: str, width: int) -> str:
+    """Exactly `width` cells."""
+    return set_cell_size(cut(text, width), max(0, width))
+
+
+def at_right(text: str, width: int) -> str:
+    return " " * max(0, width - cell_len(text)) + cut(text, width)
+
+
+def cut_runs(runs: Sequence[Run], width: int) -> Runs:
+    if width_of(runs) <= width:
+        return list(runs)
+    kept: Runs = []
+    room = max(0, width)
+    for text, style in runs:
+        size = cell_len(text)
+        if size >= room:
+            kept.append((cut(text if size > room else text + " ", room), style))
+            break
+        kept.append((text, style))
+        room -= size
+    return kept
+
+
+def painted(runs: Sequence[Run], width: int, base: Style) -> Strip:
+    """One row, exactly `width` cells. `base` gives what the runs leave open: above all the background."""
+    segments = [Segment(text, base + style) for text, style in cut_runs(runs, width) if text]
+    return Strip(segments).adjust_cell_length(width, base)
+
+
+def marked(text: str, places: Sequence[int], style: Style, mark: Style) -> Runs:
+    """The text with the characters at `places` in a style of their own."""
+    if not places:
+        return [(text, style)]
+    chosen = frozenset(places)
+    groups = groupby(enumerate(text), key=lambda pair: pair[0] in chosen)
+    return [("".join(char for _place, char in pairs), style + mark if hit else style) for hit, pairs in groups]
+
+
+def wrapped(runs: Sequence[Run], width: int, most: int, indent: str = "") -> list[Runs]:
+    """Word-wrapped to at most `most` rows; the last one says with an ellipsis that there is more."""
+    room = max(1, width)
+    lines = wrap(runs, room, first=[(indent, Style.null())] if indent else ())
+    rows: list[Runs] = [[(part.text, part.style or Style.null()) for part in line.strip] for line in lines]
+    if len(rows) > most:
+        rows = rows[:most]
+        last = rows[-1]
+        style = last[-1][1] if last else Style.null()
+        rows[-1] = [*cut_runs(last, room - 1), ("…", style)]
+    return rows
+
+
+def joined(parts: Iterable[Runs], separator: Run) -> Runs:
+    joint: Runs = []
+    for part in parts:
+        joint += [separator, *part] if joint else part
+    return joint
+
+
+def keys_row(keys: Sequence[tuple[str, str]], width: int, key: Style, text: Style) -> Runs:
+    """`Enter choose · Esc back`: as many as fit; the first matters least, so that Esc never goes."""
+    kept = list(keys)
+    while kept:
+        row = joined(([(name, key), (f" {word}", text)] for name, word in kept), (" · ", text))
+        if width_of(row) <= width or len(kept) == 1:
+            return row
+        kept.pop(0)
+    return []
+
+
+# ----------------------------------------------------------------------------------------------------- numbers
+
+
+def tokens(number: int) -> str:
+    """`950`, `1.2k`, `123k`, `1M`."""
+    if number < 1000:
+        return str(number)
+    for size, sign in ((1_000_000, "M"), (1000, "k")):
+        if number >= size * 0.9995:
+            share = number / size
+            return f"{share:.0f}{sign}" if share >= 99.95 or share == int(share) else f"{share:.1f}{sign}"
+    return str(number)
+
+
+def dollars(amount: float) -> str:
+    """As many decimals as mean something: a request may cost less than a cent."""
+    if amount >= 1 or amount == 0:
+        return f"${amount:,.2f}"
+    return f"${amount:.3f}" if amount >= 0.01 else f"${amount:.4f}" if amount >= 0.0001 else "under $0.0001"
+
+
+def percent(part: float, whole: float) -> str:
+    if whole <= 0:
+        return "–"
+    share = 100 * part / whole
+    return "<1 %" if 0 < share < 1 else f"{share:.0f} %"
+
+
+def ago(seconds: float) -> str:
+    """How long ago something was, in the largest unit that fits."""
+    if seconds < 60:
+        return "just now"
+    for size, unit in ((86400 * 365, "y"), (86400 * 30, "mo"), (86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "just now"
+
+
+def duration(seconds: float) -> str:
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
