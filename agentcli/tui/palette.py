@@ -27,6 +27,12 @@ class Palette:
     user: Style = Style.parse("bold #e5e9f0")
     user_mark: Style = Style.parse("bold #7fb4ff")
     thinking: Style = Style.parse("italic #8b95a7")
+    rule: Style = Style.parse("#3b4252")
+    """Lines that only divide: around the prompt, across the transcript."""
+    surface: Style = Style.parse("#d8dee9 on #1b1f27")
+    """Text on what lies above the page: menus, dialogs, cards."""
+    chip: Style = Style.parse("#9ecbff on #263145")
+    """Something that stands for more than it shows: a paste, an image, a file."""
 
     heading: Style = Style.parse("bold #9ecbff")
     strong: Style = Style.parse("bold")
@@ -79,3 +85,46 @@ class Palette:
         }
     )
     """Styles of code by the kind of token; what is missing is `name`."""
+
+
+def _without_colours() -> Palette:
+    plain, dim, bold, reverse = Style(), Style(dim=True), Style(bold=True), Style(reverse=True)
+    return Palette(
+        name="plain",
+        colours=False,
+        text=plain,
+        muted=dim,
+        faint=dim,
+        accent=bold,
+        user=bold,
+        user_mark=bold,
+        thinking=Style(dim=True, italic=True),
+        rule=dim,
+        surface=plain,
+        chip=reverse,
+        heading=Style(bold=True, underline=True),
+        code=bold,
+        code_block=plain,
+        link=Style(underline=True),
+        quote=Style(italic=True),
+        bullet=bold,
+        table=dim,
+        tool=bold,
+        running=plain,
+        success=plain,
+        warning=bold,
+        error=bold,
+        info=dim,
+        added=bold,
+        removed=plain,
+        added_word=Style(bold=True, underline=True),
+        removed_word=Style(underline=True),
+        hunk=Style(italic=True),
+        match=reverse,
+        match_current=Style(reverse=True, bold=True, underline=True),
+        selection=reverse,
+        syntax={"name": plain, "comment": dim, "keyword": bold, "heading": bold, "added": bold, "removed": plain},
+    )
+
+
+WITHOUT_COLOURS = _without_colours()

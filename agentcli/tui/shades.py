@@ -1,0 +1,234 @@
+"""From the few colours that a theme names to every shade that is painted: styles of blocks, variables of Textual's CSS.
+
+What a theme leaves out is blended from what it names, and moved until it can be read; what it names is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.style import Style
+
+from agentcli.core.frozen import frozen
+from agentcli.tui.colours import BLACK, TERMINAL, WHITE, Colour, Rgb, blend, is_light, parse_look, readable
+
+ASSUMED_DARK: Rgb = (0x14, 0x16, 0x1B)
+ASSUMED_LIGHT: Rgb = (0xFC, 0xFC, 0xFC)
+"""What the terminal's own background is taken for as long as it has not said."""
+
+MEANINGS: Mapping[str, str] = {
+    "success": "green",
+    "warning": "yellow",
+    "error": "red",
+    "added": "green",
+    "removed": "red",
+}
+"""Colours with a meaning, and the hue they are unless the theme says otherwise."""
+
+_BLENDED: Mapping[str, tuple[str, float]] = {
+    "muted": ("foreground", 0.62),
+    "faint": ("foreground", 0.42),
+    "rule": ("foreground", 0.24),
+    "surface": ("foreground", 0.055),
+    "raised": ("foreground", 0.10),
+    "selection": ("accent", 0.30),
+}
+"""Shades that are a share of a colour over the background."""
+
+LOOKS: Mapping[str, str] = {
+    "text": "foreground",
+    "muted": "muted",
+    "faint": "faint",
+    "accent": "accent",
+    "user": "bold foreground",
+    "user_mark": "bold accent",
+    "thinking": "italic muted",
+    "rule": "rule",
+    "surface": "foreground on surface",
+    "chip": "accent on raised",
+    "heading": "bold accent",
+    "strong": "bold",
+    "emphasis": "italic",
+    "strike": "strike",
+    "code": "cyan",
+    "code_block": "foreground on surface",
+    "link": "underline blue",
+    "quote": "italic muted",
+    "bullet": "accent",
+    "table": "faint",
+    "tool": "bold foreground",
+    "running": "yellow",
+    "success": "success",
+    "warning": "warning",
+    "error": "error",
+    "info": "muted",
+    "hunk": "cyan",
+    "selection": "on selection",
+}
+"""Every meaning of the palette but the pairs of foreground and background, which are computed."""
+
+PAIRS = ("added", "removed", "added_word", "removed_word", "match", "match_current")
+
+SYNTAX: Mapping[str, str] = {
+    "keyword": "purple",
+    "string": "green",
+    "number": "orange",
+    "comment": "italic muted",
+    "function": "blue",
+    "type": "yellow",
+    "builtin": "cyan",
+    "operator": "foreground",
+    "name": "foreground",
+    "decorator": "pink",
+    "constant": "orange",
+    "tag": "red",
+    "attribute": "yellow",
+    "escape": "pink",
+    "added": "added",
+    "removed": "removed",
+    "heading": "bold accent",
+}
+
+
+@frozen
+class Shades:
+    colours: Mapping[str, Colour]
+    """Every name that a look may use."""
+    background: Colour
+    """What is painted behind everything."""
+    ground: Rgb
+    """What that looks like, or is taken for."""
+    dark: bool
+
+    @classmethod
+    def of(cls, named: Mapping[str, Colour], dark: bool, terminal: Rgb | None = None) -> Shades:
+        """`terminal`: the background that the terminal said it has."""
+        foreground = named["foreground"]
+        background, ground = named["background"], named["background"].rgb
+        if ground is None:
+            ground = ASSUMED_DARK if dark else ASSUMED_LIGHT
+            if foreground.rgb is not None and terminal is not None and is_light(terminal) == dark:
+                # A dark theme on a light terminal, or the reverse: nothing could be read on the terminal's own.
+                background = Colour(ground)
+            elif terminal is not None:
+                ground = terminal
+        colours = {"purple": named["blue"], "pink": named["red"], **named, "background": background}
+        for name, (hue, share) in _BLENDED.items():
+            above = colours[hue].rgb
+            blended = TERMINAL if above is None else Colour(blend(ground, above, share))
+            colours.setdefault(name, blended)
+        for name, hue in MEANINGS.items():
+            colours.setdefault(name, colours[hue])
+        return cls(colours, background, ground, dark)
+
+    def look(self, text: str) -> Style:
+        style = parse_look(text, self.colours)
+        assert isinstance(style, Style), text  # themes are checked when they are read
+        return style
+
+    def styles(self, own: Mapping[str, str]) -> dict[str, Any]:
+        """Every style of the palette by its field; `own` are those that the theme describes itself."""
+        made = {name: self.look(text) for name, text in {**LOOKS, **own}.items()}
+        for name in PAIRS:
+            if name not in made:
+                made[name] = self._pair(name)
+        return made
+
+    def _pair(self, name: str) -> Style:
+        bold = name.endswith(("_word", "_current"))
+        if name.startswith("match"):
+            behind = self.colours["orange" if bold else "yellow"]
+            text = None if behind.rgb is None else readable(self.ground, behind.rgb, 4.5)
+        else:
+            hue = self.colours[name.removesuffix("_word")]
+            if hue.rgb is None:
+                return Style(color=hue.rich, bold=bold, reverse=bold)
+            behind = Colour(blend(self.ground, hue.rgb, 0.34 if bold else 0.15))
+            assert behind.rgb is not None
+            foreground = self.colours["foreground"].rgb or (WHITE if self.dark else BLACK)
+            text = readable(blend(hue.rgb, foreground, 0.6), behind.rgb, 7.0)
+        if text is None:
+            return Style(color=behind.rich, bold=bold, reverse=True)
+        return Style(color=Colour(text).rich, bgcolor=behind.rich, bold=bold)
+
+    def variables(self) -> dict[str, str]:
+        """Variables of Textual's CSS: ours ($muted, $faint, $rule, $raised, $user …), and its own where they matter.
+
+        All opaque, and all that `ansi` themes leave undefined are there: a missing one ends the app when a rule of a
+        widget names it.
+        """
+        css = {name: colour.css for name, colour in self.colours.items()}
+        text, muted, faint, accent = css["foreground"], css["muted"], css["faint"], css["accent"]
+        surface, raised, selection = css["surface"], css["raised"], css["selection"]
+        native = self.colours["foreground"].rgb is None
+        """Sixteen colours: what a cursor stands on is turned round, because no shade is known to differ."""
+        turned = "bold reverse" if native else "bold"
+        hues = {name: css[name] for name in ("red", "orange", "yellow", "green", "cyan", "blue", "purple", "pink")}
+        return {
+            **{f"hue-{name}": colour for name, colour in hues.items()},
+            **{name: css[name] for name in ("muted", "faint", "rule", "raised", "selection", "added", "removed")},
+            "user": accent,
+            "cursor-style": turned,
+            "selection-style": "reverse" if native else "none",
+            "surface": surface,
+            "surface-active": raised,
+            "surface-lighten-1": raised,
+            "surface-darken-1": surface,
+            "panel": raised,
+            "panel-lighten-1": raised,
+            "panel-darken-1": surface,
+            "boost": surface,
+            "text": text,
+            "text-muted": muted,
+            "text-disabled": faint,
+            "foreground-muted": muted,
+            "foreground-disabled": faint,
+            **{f"text-{name}": css[name] for name in ("success", "warning", "error", "accent")},
+            "text-primary": accent,
+            "text-secondary": muted,
+            **{
+                f"{name}-muted": raised for name in ("primary", "secondary", *("success", "warning", "error", "accent"))
+            },
+            "ansi-background": raised,
+            "ansi-foreground": text,
+            "border": css["rule"],
+            "border-blurred": css["rule"],
+            "block-cursor-foreground": text,
+            "block-cursor-background": selection,
+            "block-cursor-text-style": turned,
+            "block-cursor-blurred-foreground": text,
+            "block-cursor-blurred-background": raised,
+            "block-cursor-blurred-text-style": "reverse" if native else "none",
+            "block-hover-background": raised,
+            "scrollbar": css["rule"],
+            "scrollbar-hover": faint,
+            "scrollbar-active": muted,
+            **{f"scrollbar{end}": css["background"] for end in _SCROLLBAR_GROUND},
+            "input-cursor-foreground": css["background"],
+            "input-cursor-background": text,
+            "input-cursor-text-style": "reverse" if native else "none",
+            "input-selection-foreground": text,
+            "input-selection-background": selection,
+            "screen-selection-foreground": text,
+            "screen-selection-background": selection,
+            "link-color": css["blue"],
+            "link-background": "transparent",
+            "link-color-hover": accent,
+            "link-background-hover": raised,
+            "link-style": "underline",
+            "link-style-hover": "bold underline",
+            "footer-foreground": muted,
+            "footer-background": css["background"],
+            "footer-key-foreground": accent,
+            "footer-description-foreground": muted,
+            "footer-description-background": css["background"],
+            "footer-item-background": css["background"],
+            "button-foreground": text,
+            "button-color-foreground": css["background"],
+            "button-focus-text-style": turned,
+        }
+
+
+_TEXTUAL_COLOURS = ("primary", "secondary", "success", "warning", "error", "accent")
+_SCROLLBAR_GROUND = ("-background", "-background-hover", "-background-active", "-corner-color")

@@ -1,0 +1,304 @@
+"""Themes from TOML files: read, checked, and made into the styles of blocks and the variables of Textual's CSS.
+
+Ours lie in `themes/`, the user's in the folder `themes` beside their settings; a user's theme may have the name of one
+of ours and then takes its place. The one in use is read by itself at the start; the others when somebody looks at them.
+
+The background `terminal` is the terminal's own, which may be an image or see-through. What makes it work in Textual:
+- The theme is `ansi`: only then Textual leaves "default" alone instead of painting its own idea of it. Colours that are
+  given as RGB still come out as RGB, and strips of the line API pass through with their default background.
+- Nothing may be blended with that background, because Textual takes it for black: every variable is opaque.
+- `:ansi` rules of Textual's own widgets then hold; `style.tcss` says over them what things look like here.
+- A modal screen must be `transparent` over it (a tint would paint the default black), which is in `style.tcss` too.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.style import Style
+
+from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import plain_line
+from agentcli.tui.colours import Colour, Rgb, parse_colour, parse_look
+from agentcli.tui.palette import WITHOUT_COLOURS, Palette
+from agentcli.tui.shades import MEANINGS, SYNTAX, Shades
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.theme import Theme as TextualTheme
+
+REQUIRED = ("background", "foreground", "accent", "red", "orange", "yellow", "green", "cyan", "blue")
+OPTIONAL = ("purple", "pink", "muted", "faint", "rule", "surface", "raised", "selection", *MEANINGS)
+"""Made from the required ones where a theme does not name them."""
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_LOOKS = frozenset(field.name for field in fields(Palette)) - {"name", "dark", "colours", "syntax"}
+_COLOUR_FORM = "a colour: #rrggbb, ansi-red, ansi-bright-red … or terminal"
+_LOOK_FORM = "a style such as `bold accent on #202020`"
+_SIZE_LIMIT = 64 * 1024
+_EXTENDS_LIMIT = 4
+
+
+class ThemeError(Exception):
+    """A theme that cannot be used. The text says which file, where in it, and what is expected there."""
+
+    def __init__(self, place: Path | str, key: str, expected: str) -> None:
+        where = f"{place}, {key}" if key else str(place)
+        super().__init__(plain_line(f"{where}: {expected}", 400))
+
+
+@frozen
+class Theme:
+    name: str
+    description: str
+    dark: bool
+    colours: Mapping[str, Colour]
+    syntax: Mapping[str, str]
+    looks: Mapping[str, str]
+    """Styles that the theme describes itself, by the names of the palette's fields."""
+    file: Path
+
+    def palette(self, colours: bool = True, background: Rgb | None = None) -> Palette:
+        """The styles of blocks. `background`: the one that the terminal said it has, if it did."""
+        if not colours:
+            return WITHOUT_COLOURS
+        shades = Shades.of(self.colours, self.dark, background)
+        syntax = {kind: shades.look(text) for kind, text in {**SYNTAX, **self.syntax}.items()}
+        return Palette(name=self.name, dark=self.dark, syntax=syntax, **shades.styles(self.looks))
+
+    def textual(self, colours: bool = True, background: Rgb | None = None) -> TextualTheme:
+        """The same for widgets. Without colours the app itself must be made with `ansi_color=True` besides: Textual
+        picks its filter for NO_COLOR when the app is made, and the other one leaves shades of grey."""
+        from textual.theme import Theme as TextualTheme
+
+        named = self.colours if colours else dict.fromkeys((*REQUIRED, *OPTIONAL), Colour())
+        shades = Shades.of(named, self.dark, background)
+        css = {name: colour.css for name, colour in shades.colours.items()}
+        return TextualTheme(
+            name=self.name,
+            dark=self.dark,
+            ansi=any(colour.rgb is None for colour in shades.colours.values()),
+            primary=css["accent"],
+            secondary=css["muted"],
+            warning=css["warning"],
+            error=css["error"],
+            success=css["success"],
+            accent=css["accent"],
+            foreground=css["foreground"],
+            background=css["background"],
+            surface=css["surface"],
+            panel=css["raised"],
+            variables=shades.variables(),
+        )
+
+
+def apply_theme(app: App[Any], theme: TextualTheme) -> None:
+    """Make the app look like this, also when a theme of this name is in use and has changed."""
+    app.register_theme(theme)
+    if app.theme == theme.name:
+        app.mutate_reactive(type(app).theme)  # setting it to what it is would do nothing
+    else:
+        app.theme = theme.name
+
+
+# ------------------------------------------------------------------------------------------------------- reading
+
+
+def theme_folders(config_dir: Path | None) -> tuple[Path, ...]:
+    """Where themes lie, the user's own first."""
+    package = Path(__file__).parent.parent
+    installed = package / "data" / "themes"
+    ours = installed if installed.is_dir() else package.parent / "themes"
+    return (config_dir / "themes", ours) if config_dir else (ours,)
+
+
+def load_theme(name: str, folders: Sequence[Path]) -> Theme:
+    """The one theme, from the first folder that has it. Raises `ThemeError`."""
+    return _made(*_read(name, folders))
+
+
+def load_themes(folders: Sequence[Path], report: Callable[[str], None] = lambda _problem: None) -> dict[str, Theme]:
+    """All of them by name, in the order of their names. `report` gets what is wrong with those that are left out."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for file in _files(folder):
+            found.setdefault(file.stem, folder)
+    themes = {}
+    for name, folder in sorted(found.items()):
+        try:
+            # Only from its own folder on: one that is broken does not silently become ours of the same name.
+            themes[name] = load_theme(name, folders[list(folders).index(folder) :])
+        except ThemeError as error:
+            report(str(error))
+    return themes
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.glob("*.toml"))
+    except OSError:
+        return []
+
+
+def _read(name: str, folders: Sequence[Path], depth: int = 0) -> tuple[Path, dict[str, Any]]:
+    """The file and what it says, together with what it extends."""
+    if not NAME.fullmatch(name):
+        raise ThemeError(f"theme {name[:60]!r}", "", "a name is made of small letters, digits and hyphens")
+    files = [folder / f"{name}.toml" for folder in folders]
+    place = next((place for place, file in enumerate(files) if file.is_file()), None)
+    if place is None:
+        raise ThemeError(f"theme {name}", "", f"there is no {name}.toml in {' or '.join(map(str, folders))}")
+    file = files[place]
+    data = _parsed(file)
+    base = data.pop("extends", None)
+    if base is None:
+        return file, data
+    if not isinstance(base, str):
+        raise ThemeError(file, "extends", "expected the name of a theme")
+    if depth >= _EXTENDS_LIMIT:
+        raise ThemeError(file, "extends", f"at most {_EXTENDS_LIMIT} themes may extend one another")
+    # A theme that extends one of its own name means the one it stands before.
+    _file, below = _read(base, folders[place + 1 :] if base == name else folders, depth + 1)
+    for key, value in data.items():
+        both = isinstance(value, dict) and isinstance(below.get(key), dict)
+        below[key] = {**below[key], **value} if both else value
+    return file, {**below, "name": data.get("name", name)}
+
+
+def _parsed(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(_SIZE_LIMIT + 1)
+    except OSError as error:
+        raise ThemeError(file, "", f"cannot be read: {error.strerror}") from None
+    if len(content) > _SIZE_LIMIT:
+        raise ThemeError(file, "", f"is larger than {_SIZE_LIMIT // 1024} KB, so it is no theme")
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise ThemeError(file, "", "is not UTF-8 text") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ThemeError(file, "", f"is not valid TOML: {error}") from None
+
+
+def _made(file: Path, data: dict[str, Any]) -> Theme:
+    known = ("name", "description", "dark", "colors", "syntax", "palette")
+    for key in data:
+        if key not in known:
+            raise ThemeError(file, key, f"there is no such key; there are {', '.join(known)} and extends")
+    if data.get("name", file.stem) != file.stem:
+        raise ThemeError(file, "name", f"expected {file.stem!r}, as the file is called")
+    description, dark = data.get("description", ""), data.get("dark")
+    if not isinstance(description, str):
+        raise ThemeError(file, "description", "expected a text")
+    if not isinstance(dark, bool):
+        raise ThemeError(file, "dark", "expected true or false")
+    colours = _colours(file, _texts(file, data, "colors", (*REQUIRED, *OPTIONAL)))
+    shades = Shades.of(colours, dark)
+    looks = _texts(file, data, "palette", sorted(_LOOKS))
+    syntax = _texts(file, data, "syntax", sorted(SYNTAX))
+    for section, texts in (("palette", looks), ("syntax", syntax)):
+        for key, text in texts.items():
+            if not isinstance(problem := parse_look(text, shades.colours), Style):
+                raise ThemeError(file, f"{section}.{key}", f"{problem}; expected {_LOOK_FORM}")
+    return Theme(file.stem, plain_line(description, 80), dark, colours, syntax, looks, file)
+
+
+def _colours(file: Path, texts: Mapping[str, str]) -> dict[str, Colour]:
+    colours = {}
+    for name, text in texts.items():
+        colour = parse_colour(text)
+        if colour is None:
+            raise ThemeError(file, f"colors.{name}", f"{text[:40]!r} is no colour; expected {_COLOUR_FORM}")
+        colours[name] = colour
+    for name in REQUIRED:
+        if name not in colours:
+            raise ThemeError(file, f"colors.{name}", f"is missing; expected {_COLOUR_FORM}")
+    return colours
+
+
+def _texts(file: Path, data: Mapping[str, Any], section: str, known: Sequence[str]) -> dict[str, str]:
+    table = data.get(section, {})
+    if not isinstance(table, dict):
+        raise ThemeError(file, section, f"expected a table [{section}]")
+    for key, value in table.items():
+        if key not in known:
+            raise ThemeError(file, f"{section}.{key}", f"there is no such key; there are {', '.join(known)}")
+        if not isinstance(value, str):
+            raise ThemeError(file, f"{section}.{key}", "expected a text in quotes")
+    return dict(table)
+
+
+# ------------------------------------------------------------------------------------------------------ choosing
+
+
+@frozen
+class Choice:
+    name: str
+    colours: bool
+
+
+def choose_theme(setting: str, terminal_is_light: bool | None, environ: Mapping[str, str]) -> Choice:
+    """Which theme to load. `auto` (or nothing) goes by the terminal: its background, and how many colours it has."""
+    colours = not environ.get("NO_COLOR")
+    if setting and setting != "auto":
+        return Choice(setting, colours)
+    if _has_few_colours(environ):
+        return Choice("ansi", colours)
+    light = _says_light(environ) if terminal_is_light is None else terminal_is_light
+    return Choice("light" if light else "dark", colours)
+
+
+def _has_few_colours(environ: Mapping[str, str]) -> bool:
+    """Sixteen at most, by the same signs that Rich goes by when it picks sequences."""
+    if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
+        return False
+    term = environ.get("TERM", "").strip().lower()
+    return term.rpartition("-")[2] not in ("256color", "kitty")
+
+
+def _says_light(environ: Mapping[str, str]) -> bool:
+    """COLORFGBG is `foreground;background` (some put a word between) in numbers of the sixteen colours."""
+    return environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+
+
+def reduced_motion(setting: bool, environ: Mapping[str, str]) -> bool:
+    """Whether nothing should move by itself: no spinner, no scrolling in steps, no blinking."""
+    said = environ.get("AGENTCLI_REDUCED_MOTION", "").lower()
+    if said:
+        return said not in ("0", "false", "no", "off")
+    return setting or environ.get("TEXTUAL_ANIMATIONS", "").lower() == "none"
+
+
+# ------------------------------------------------------------------------------------------------------ watching
+
+
+async def watch_themes(folder: Path, on_change: Callable[[], None]) -> None:
+    """Calls `on_change` after themes in the user's folder changed, until it is cancelled. Returns at once where there
+    is no such folder. To be run only while a theme of the user's is in use: it costs an import and a thread."""
+    import asyncio
+
+    if not folder.is_dir():  # noqa: ASYNC240 - one look, before anything waits
+        return
+    from watchfiles import awatch
+
+    stop = asyncio.Event()
+    try:
+        # Steps of half a second: the default of 50 ms would wake the process twenty times a second.
+        changes = awatch(
+            folder,
+            watch_filter=lambda _change, path: path.endswith(".toml"),
+            debounce=400,
+            step=200,
+            stop_event=stop,
+            recursive=False,
+        )
+        async for _change in changes:
+            on_change()
+    finally:
+        stop.set()
