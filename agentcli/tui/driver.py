@@ -1,0 +1,412 @@
+"""The terminal under the app: bytes to events, frames to bytes, modes on and off, signals.
+
+Replaces what Textual's driver for Unix does slowly or not at all: Esc without a wait, pastes as one piece, no garbage
+in the prompt, output that never holds up the event loop, the hand-over from the instant prompt without a flash, and a
+terminal that is put back in order whatever happens. What a byte means is decided in `input`, what may be dropped in
+`writer`, how to leave in `restore`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, ClassVar
+
+from textual import constants, events
+from textual.drivers.linux_driver import LinuxDriver
+from textual.geometry import Size
+from textual.message import Message
+
+from agentcli.core.frozen import frozen
+from agentcli.tui import input as tokens
+from agentcli.tui.instant import Instant, make_raw
+from agentcli.tui.restore import TerminalRestore
+from agentcli.tui.translation import BackgroundColour, Translation
+from agentcli.tui.watchdog import EscapeWatch
+from agentcli.tui.writer import Writer, is_frame
+
+__all__ = ["AgentDriver", "BackgroundColour", "TakenOver", "escape_seconds"]
+
+READ_BYTES = 65536
+END_SECONDS = 1.7
+"""How long the app may take to end after a signal, before it is ended."""
+LATEST_TAKE_OVER_SECONDS = 2.0
+"""After this the app's frames are shown even if nothing in it can take keys yet."""
+STOP_SECONDS = 0.5
+"""How long the last bytes may take on a slow terminal."""
+_KITTY_FLAGS = 0b11001
+"""Escape codes without doubt, for all keys, with the text they make."""
+_END_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+class TakenOver(Message):
+    """Everything that was typed before the app was there has reached the focused widget.
+
+    A dialog that must not be answered by what was typed blindly is shown after this.
+    """
+
+
+def escape_seconds(environ: Mapping[str, str]) -> float:
+    """How long a lone ESC is held back, because it may be the beginning of a key's sequence."""
+    delay = environ.get("ESCDELAY", "")
+    if delay.isascii() and delay.isdigit() and len(delay) < 6:
+        return max(1, int(delay)) / 1000
+    return 0.025 if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") else 0.005
+
+
+@frozen
+class Preloaded:
+    """What a driver takes over."""
+
+    typed: bytes = b""
+    instant: Instant | None = None
+    stuck_log: Path | None = None
+    last_resort: Callable[[], object] | None = None
+
+
+class AgentDriver(LinuxDriver):
+    """As `App(driver_class=…)`; use `AgentDriver.preload(…)` when there is something to take over."""
+
+    preloaded: ClassVar[Preloaded] = Preloaded()
+
+    @classmethod
+    def preload(
+        cls,
+        typed: bytes = b"",
+        *,
+        instant: Instant | None = None,
+        stuck_log: Path | None = None,
+        last_resort: Callable[[], object] | None = None,
+    ) -> type[AgentDriver]:
+        """A driver class that first replays `typed`, or what was typed into `instant`, which goes on echoing until the
+        app has painted something that takes keys. `stuck_log`: where stacks of callbacks go that blocked Esc.
+        `last_resort`: called right before the process is ended because the app did not end in time."""
+        preloaded = Preloaded(typed, instant, stuck_log, last_resort)
+        return type("AgentDriver", (cls,), {"preloaded": preloaded})
+
+    def __init__(self, app: Any, *, debug: bool = False, mouse: bool = True, size: Any = None) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self._fd_out = _output()
+        instant = self.preloaded.instant
+        self.restore = instant.restore if instant else TerminalRestore(self.fileno, self._fd_out)
+        self._writer: Writer | None = None
+        self._waiting_instant = instant
+        self._unreplayed = self.preloaded.typed
+        self._gate_open = instant is None and not self.preloaded.typed
+        self._replaying = False
+        self._gate_deadline = 0.0
+        self._wake_read = self._wake_write = -1
+        self._translation = Translation()
+        self._size_is_due = False
+        self._ending = False
+        self._handlers_before: dict[int, Any] = {}
+        self.escape_watch = EscapeWatch(self._loop, self._log_stuck)
+
+    # -------------------------------------------------------------------------------------------------- output
+
+    def write(self, data: str) -> None:
+        writer = self._writer
+        if writer is None:
+            return
+        if not self._gate_open and is_frame(data):
+            self._open_gate_when_ready()
+            return
+        writer.write(data)
+
+    def _open_gate_when_ready(self) -> None:
+        """The app painted its first frames, while the instant prompt is still there: keep that until something in the
+        app takes keys and has got all that were typed, so that no frame shows an empty box in between."""
+        if self._replaying:
+            return
+        focused = None
+        with contextlib.suppress(Exception):
+            focused = self._app.focused
+        if focused is None and time.monotonic() < self._gate_deadline:
+            return
+        self._replaying = True
+        self._take_over()
+        # Two hops behind the keys: the app passes them on to the focused widget, which has a queue of its own.
+        self._loop.call_soon_threadsafe(self._app.call_later, self._keys_passed_on)
+
+    def _keys_passed_on(self) -> None:
+        focused = None
+        with contextlib.suppress(Exception):
+            focused = self._app.focused
+        (focused or self._app).call_later(self._open_gate)
+
+    def _open_gate(self) -> None:
+        if not self._gate_open:
+            self._gate_open = True
+            self._repaint()
+            self._app.post_message(TakenOver())
+
+    def _open_gate_late(self) -> None:
+        if not self._gate_open and self._writer is not None:
+            self._gate_deadline = 0.0
+            self._open_gate_when_ready()
+            self._loop.call_later(0.2, self._open_gate)
+
+    def _repaint(self) -> None:
+        with contextlib.suppress(Exception):
+            self._app.refresh()
+
+    # --------------------------------------------------------------------------------------------- application mode
+
+    def start_application_mode(self) -> None:
+        if not self._may_use_terminal():
+            return
+        self.restore.arm()
+        self._writer = Writer(
+            self._fd_out,
+            repaint=lambda: self._in_loop(self._repaint),
+            gone=self._terminal_gone,
+        )
+        self.restore.silence = self._writer.silence
+        self._writer.start()
+        self._wake_read, self._wake_write = os.pipe()
+        self._handle_signals()
+        self._send_size()
+        if self._gate_open:
+            self._enter_modes(alternate_screen=True)
+            typed, self._unreplayed = self._unreplayed, b""
+            self._start_input(typed)
+            self._repaint()
+        else:
+            self._gate_deadline = time.monotonic() + LATEST_TAKE_OVER_SECONDS
+            self._loop.call_later(LATEST_TAKE_OVER_SECONDS, self._open_gate_late)
+        if self._must_signal_resume:
+            self._must_signal_resume = False
+            self.send_message(self.SignalResume())
+
+    def _take_over(self) -> None:
+        instant, self._waiting_instant = self._waiting_instant, None
+        typed, self._unreplayed = self._unreplayed, b""
+        if instant is not None:
+            typed += instant.finish()
+        self._enter_modes(alternate_screen=instant is None)
+        self._start_input(typed)
+
+    def _enter_modes(self, *, alternate_screen: bool) -> None:
+        make_raw(self.fileno)
+        write = self._must_write
+        if alternate_screen:
+            write("\x1b[?1049h")
+        write("\x1b[?25l\x1b[?1004h\x1b[?2004h\x1b[?7l\x1b[?2031h")
+        if not constants.DISABLE_KITTY_KEY:
+            write(f"\x1b[>{_KITTY_FLAGS}u")
+        self._enable_mouse_support()
+        if os.environ.get("TERM_PROGRAM") != "Apple_Terminal":  # it prints the last letter of such questions
+            write("\x1b[?2026$p\x1b[?2048$p")
+        if self.preloaded.instant is None:
+            self.ask_for_background()
+
+    def ask_for_background(self) -> None:
+        """The answer comes as `BackgroundColour`, where the terminal knows the question."""
+        if os.environ.get("TERM") != "linux":
+            self._must_write("\x1b]11;?\x07")
+
+    def _must_write(self, data: str) -> None:
+        if self._writer is not None:
+            self._writer.write(data)
+
+    def _start_input(self, typed: bytes) -> None:
+        source = tokens.InputFilter(escape_seconds(os.environ))
+        self._replay(source, typed)
+        self._key_thread = threading.Thread(target=self._read_keys, args=(source,), name="terminal-input", daemon=True)
+        self._key_thread.start()
+
+    def stop_application_mode(self) -> None:
+        if self._waiting_instant is not None:
+            self._unreplayed += self._waiting_instant.finish()
+            self._waiting_instant = None
+        self._gate_open = True
+        self.disable_input()
+        if self.restore.armed:
+            self._must_write(self.restore.sequence)
+            self.restore.disarm()
+            self.restore.restore_attributes()
+        self._forget_signals()
+
+    def close(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None and not writer.stop(STOP_SECONDS):
+            self.restore.arm()
+            self.restore.restore_terminal()
+
+    def disable_input(self) -> None:
+        thread, self._key_thread = self._key_thread, None
+        self.exit_event.set()
+        if thread is not None:
+            with contextlib.suppress(OSError):
+                os.write(self._wake_write, b"x")
+            thread.join(STOP_SECONDS)
+            with contextlib.suppress(termios.error, OSError):
+                termios.tcflush(self.fileno, termios.TCIFLUSH)
+        for descriptor in (self._wake_read, self._wake_write):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._wake_read = self._wake_write = -1
+        self.exit_event.clear()
+
+    def _may_use_terminal(self) -> bool:
+        """False, after a stop, when a shell has put us into the background: then the terminal is not ours."""
+        before = {number: signal.signal(number, _stop_again) for number in (signal.SIGTTOU, signal.SIGTTIN)}
+        try:
+            termios.tcsetattr(self.fileno, termios.TCSANOW, termios.tcgetattr(self.fileno))
+        except termios.error:
+            return not os.isatty(self.fileno)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        return True
+
+    # --------------------------------------------------------------------------------------------------- input
+
+    def _read_keys(self, source: tokens.InputFilter) -> None:
+        fileno, wake = self.fileno, self._wake_read
+        while not self.exit_event.is_set():
+            wait = None if source.deadline is None else max(0.0, source.deadline - time.monotonic())
+            try:
+                ready, _, _ = select.select([fileno, wake], [], [], wait)
+                if wake in ready:
+                    return
+                data = os.read(fileno, READ_BYTES) if ready else None
+            except BlockingIOError:
+                continue
+            except (OSError, ValueError):
+                data = b""
+            if data == b"":
+                if not self.exit_event.is_set():
+                    self._terminal_gone()
+                return
+            now = time.monotonic()
+            self._deliver(source.feed(data, now) if data else source.tick(now))
+
+    def _replay(self, source: tokens.InputFilter, typed: bytes) -> None:
+        """Through the same filter as what comes after, since a sequence may have been cut off in the middle."""
+        if typed:
+            self._deliver(source.feed(typed, time.monotonic()))
+
+    def _deliver(self, found: list[tokens.Token]) -> None:
+        for token in found:
+            if isinstance(token, tokens.ColourScheme):
+                self.ask_for_background()
+        for message in self._translation.messages(found):
+            if isinstance(message, events.Key) and message.key in ("escape", "ctrl+c"):
+                self.escape_watch.pressed()
+            self.process_message(message)
+
+    def send_message(self, message: Message) -> None:
+        self._in_loop(self._app.post_message, message)
+
+    def _in_loop(self, callback: Callable[..., object], *arguments: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
+    # ------------------------------------------------------------------------------------------ size and signals
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """Never from COLUMNS and LINES: somebody exported them, and then no change of the window would be seen."""
+        for descriptor in (self._fd_out, self.fileno):
+            with contextlib.suppress(OSError):
+                columns, rows = os.get_terminal_size(descriptor)
+                if columns and rows:
+                    return columns, rows
+        return 80, 25
+
+    def _send_size(self) -> None:
+        self._size_is_due = False
+        size = Size(*self._get_terminal_size())
+        self._app.post_message(events.Resize(size, size))
+
+    def _on_resize(self, signum: int, frame: FrameType | None) -> None:
+        if self._waiting_instant is not None:
+            self._waiting_instant.resized()
+        if not self._in_band_window_resize and not self._size_is_due:
+            self._size_is_due = True
+            self._in_loop(self._send_size)
+
+    def _handle_signals(self) -> None:
+        handlers: dict[int, Any] = dict.fromkeys(_END_SIGNALS, self._on_end_signal)
+        handlers[signal.SIGWINCH] = self._on_resize
+        for number, handler in handlers.items():
+            before = signal.signal(number, handler)
+            self._handlers_before.setdefault(number, before)
+
+    def _forget_signals(self) -> None:
+        for number, handler in self._handlers_before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        self._handlers_before.clear()
+
+    def _on_end_signal(self, signum: int, frame: FrameType | None) -> None:
+        if self._ending:
+            self._end_process(128 + signum)
+        self._end(128 + signum)
+
+    def _terminal_gone(self) -> None:
+        if not self._ending:
+            if self._writer is not None:
+                self._writer.silence()
+            self._end(128 + signal.SIGHUP)
+
+    def _end(self, code: int) -> None:
+        """In order if the app can, and else without it."""
+        self._ending = True
+        timer = threading.Timer(END_SECONDS, self._end_process, (code,))
+        timer.daemon = True
+        timer.start()
+        self._in_loop(lambda: self._app.exit(return_code=code))
+
+    def _end_process(self, code: int) -> None:
+        self.restore.restore_terminal()
+        if self.preloaded.last_resort is not None:
+            with contextlib.suppress(Exception):
+                self.preloaded.last_resort()
+        os._exit(code)
+
+    def _sigtstp_application(self, *_: object) -> None:
+        if self._auto_restart and self._writer is not None:
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _sigcont_application(self, *_: object) -> None:
+        if not self._auto_restart:
+            return
+        if self._writer is None:
+            self.resume_application_mode()
+        elif self._gate_open:
+            # Stopped by a signal that cannot be caught: whoever had the terminal meanwhile left it as they like it.
+            self._must_write("\x1b[<u")
+            self._enter_modes(alternate_screen=True)
+            self._in_loop(self._repaint)
+
+    def _log_stuck(self, stack: str) -> None:
+        log = self.preloaded.stuck_log
+        if log is not None:
+            with contextlib.suppress(OSError):
+                log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with log.open("a", encoding="utf-8") as file:
+                    file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} blocked Esc:\n{stack}\n")
+
+
+def _output() -> int:
+    """Where the terminal is: standard output, unless that goes somewhere else."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            if stream is not None and stream.isatty():
+                return stream.fileno()
+    return 1
+
+
+def _stop_again(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,0 +1,404 @@
+"""The prompt that is there before Textual is. Standard library only, and little of it: every import delays it.
+
+Draws the prompt box where the app will draw it and echoes what is typed, in a thread, while the main thread imports
+the rest. All bytes that were read are kept in order and replayed through the app's driver, so what is echoed here only
+has to look right: nothing is decided by it, apart from leaving when Ctrl+C or Ctrl+D is pressed twice.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import re
+import select
+import signal
+import sys
+import termios
+import threading
+from types import FrameType
+
+from agentcli.tui.restore import TerminalRestore
+
+LEAST_COLUMNS, LEAST_ROWS = 20, 5
+ROWS_FOR_LOWER_RULE = 14
+SWITCH_SECONDS = 0.001
+"""How long the importing thread may keep the interpreter while a key waits to be echoed; usually it is 5 ms."""
+LARGEST_LOOK = 8192
+
+DEFAULT_LOOK = {
+    "background": "",
+    "rule": "90",
+    "mark": "1;34",
+    "text": "",
+    "placeholder": "2",
+    "cursor": "7",
+    "status": "2",
+    "label_style": "2",
+    "placeholder_text": "Ask anything, @ for files, / for commands",
+    "status_text": "",
+    "label_text": "",
+}
+"""Colours as the numbers of SGR sequences, and texts (`…_text`)."""
+
+_SGR = re.compile(r"(?:\d{1,3}(?:[;:]\d{1,3}){0,19})?")
+_SEQUENCE = re.compile(
+    rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO[@-~]|\x1b[\]P_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[^\x1b\[O\]P_]|\x1b(?=\x1b)"
+)
+_UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|O|[\]P_][^\x07\x1b]*\x1b?)?\Z")
+_ENTER, _INTERRUPT, _END_OF_INPUT = "\r", "\x03", "\x04"
+_ENTER_ALT_SCREEN = "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?7l"
+_ASK_FOR_BACKGROUND = "\x1b]11;?\x07"
+
+
+def load_look(path: str) -> dict[str, str]:
+    """What the app painted last. Whatever is missing or not what it should be is as in `DEFAULT_LOOK`."""
+    look = dict(DEFAULT_LOOK)
+    try:
+        import json
+
+        with open(path, "rb") as file:  # noqa: PTH123 -- pathlib would be one more import
+            found = json.loads(file.read(LARGEST_LOOK))
+    except (OSError, ValueError, RecursionError):
+        return look
+    if isinstance(found, dict):
+        look.update({name: found[name] for name in look if _is_harmless(name, found.get(name))})
+    return look
+
+
+def save_look(path: str, look: dict[str, str]) -> None:
+    """Best effort: a look that cannot be kept costs a flash of colour at the next start."""
+    import json
+
+    kept = {name: value for name, value in look.items() if name in DEFAULT_LOOK and _is_harmless(name, value)}
+    temporary = f"{path}.{os.getpid()}"
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 -- as above
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 -- as above
+            json.dump(kept, file)
+        os.replace(temporary, path)  # noqa: PTH105 -- as above
+
+
+def _is_harmless(name: str, value: object) -> bool:
+    """No control character comes out of that file, and no sequence but colours."""
+    if not isinstance(value, str):
+        return False
+    if name.endswith("_text"):
+        return len(value) <= 300 and value.isprintable()
+    return bool(_SGR.fullmatch(value))
+
+
+def begin(fd_in: int, fd_out: int, look: dict[str, str]) -> Instant | None:
+    """Draw the prompt and begin to echo. None where that makes no sense: no terminal, a dumb one, a tiny one."""
+    try:
+        columns, rows = os.get_terminal_size(fd_out)
+        usable = os.isatty(fd_in) and os.isatty(fd_out) and columns >= LEAST_COLUMNS and rows >= LEAST_ROWS
+    except OSError:
+        return None
+    if not usable or os.environ.get("TERM", "dumb") in ("dumb", ""):
+        return None
+    instant = Instant(fd_in, fd_out, look)
+    instant.start()
+    return instant
+
+
+class Instant:
+    """Owns the terminal from `start` to `finish`; afterwards all modes are left on for the app."""
+
+    def __init__(self, fd_in: int, fd_out: int, look: dict[str, str]) -> None:
+        self.restore = TerminalRestore(fd_in, fd_out)
+        self._fd_in = fd_in
+        self._fd_out = fd_out
+        self._line = EchoedLine()
+        self._painter = Painter(look)
+        self._raw = bytearray()
+        self._wake_read, self._wake_write = os.pipe()
+        self._finished = False
+        self._thread = threading.Thread(target=self._echo, name="instant-prompt", daemon=True)
+        self._switch_seconds = sys.getswitchinterval()
+        self._resize_handler_before: object = None
+
+    def start(self) -> None:
+        self.restore.arm()
+        make_raw(self._fd_in)
+        ask = "" if os.environ.get("TERM") == "linux" else _ASK_FOR_BACKGROUND
+        self._write(_ENTER_ALT_SCREEN + ask + self._painter.whole(self._line, *self._size()))
+        sys.setswitchinterval(SWITCH_SECONDS)
+        if threading.current_thread() is threading.main_thread():
+            os.set_blocking(self._wake_write, False)
+            self._resize_handler_before = signal.signal(signal.SIGWINCH, self._on_resize)
+        self._thread.start()
+
+    def resized(self) -> None:
+        """Draw everything again, in the echoing thread."""
+        if not self._finished:
+            with contextlib.suppress(OSError):
+                os.write(self._wake_write, b"r")
+
+    def finish(self) -> bytes:
+        """Stop echoing; all bytes that were read, in order. The second time there are none."""
+        if self._finished:
+            return b""
+        os.write(self._wake_write, b"f")
+        self._thread.join()
+        self._finished = True
+        sys.setswitchinterval(self._switch_seconds)
+        if self._resize_handler_before is not None and signal.getsignal(signal.SIGWINCH) == self._on_resize:
+            signal.signal(signal.SIGWINCH, signal.SIG_DFL)
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+        return bytes(self._raw)
+
+    def _on_resize(self, signum: int, frame: FrameType | None) -> None:
+        self.resized()
+
+    def _echo(self) -> None:
+        while True:
+            try:
+                ready, _, _ = select.select([self._fd_in, self._wake_read], [], [])
+                orders = os.read(self._wake_read, 64) if self._wake_read in ready else b""
+                # What is there already is taken even when it is time to stop: it was typed while this prompt was shown.
+                typed = os.read(self._fd_in, 65536) if self._fd_in in ready else b""
+            except OSError:
+                return  # The terminal is gone; the app will find out as well.
+            self._raw += typed
+            leave = self._line.feed(typed)
+            if leave is not None:
+                self.restore.restore_terminal()
+                os._exit(leave)
+            if b"r" in orders:
+                self._write(self._painter.whole(self._line, *self._size()))
+            elif typed:
+                self._write(self._painter.box(self._line, *self._size()))
+            if b"f" in orders or (not typed and self._fd_in in ready):
+                return
+
+    def _size(self) -> tuple[int, int]:
+        try:
+            columns, rows = os.get_terminal_size(self._fd_out)
+        except OSError:
+            columns, rows = 80, 24
+        return columns, rows
+
+    def _write(self, text: str) -> None:
+        data = text.encode("utf-8", "replace")
+        with contextlib.suppress(OSError):
+            while data:
+                data = data[os.write(self._fd_out, data) :]
+
+
+class EchoedLine:
+    """What the editor will show for the bytes typed so far. Pure."""
+
+    def __init__(self) -> None:
+        self.characters: list[str] = []
+        self.cursor = 0
+        self.sent = False
+        """Enter was pressed; what comes after is for the app alone."""
+        self.leaving = ""
+        """The key that leaves when it is pressed once more."""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
+        self._held = b""
+        self._in_paste = False
+
+    def feed(self, data: bytes) -> int | None:
+        """The exit code when the person leaves."""
+        data, self._held = self._held + data, b""
+        unfinished = _UNFINISHED.search(data, max(0, len(data) - 256))
+        if unfinished:
+            data, self._held = data[: unfinished.start()], unfinished.group()
+        position = 0
+        for match in _SEQUENCE.finditer(data):
+            leave = self._type(data[position : match.start()])
+            if leave is not None:
+                return leave
+            self._obey(match.group())
+            position = match.end()
+        return self._type(data[position:])
+
+    def _type(self, data: bytes) -> int | None:
+        for character in self._decoder.decode(data):
+            if self._in_paste:
+                self._insert("\n" if character == "\r" else character)
+                continue
+            if character in (_INTERRUPT, _END_OF_INPUT):
+                if self.leaving == character:
+                    return 130 if character == _INTERRUPT else 0
+                if character == _INTERRUPT or not self.characters:
+                    self.leaving = character
+                    self.characters, self.cursor = [], 0
+                continue
+            self.leaving = ""
+            if not self.sent:
+                self._edit(character)
+        return None
+
+    def _edit(self, character: str) -> None:
+        if character == _ENTER:
+            self.sent = bool("".join(self.characters).strip())
+        elif character in "\x7f\x08":
+            self._delete(self._left())
+        elif character == "\x15":
+            self._delete(self._line_start())
+        elif character == "\x0b":
+            self.characters, self.cursor = self.characters[: self.cursor], min(self.cursor, len(self.characters))
+        elif character == "\x17":
+            start = self.cursor
+            while start and self.characters[start - 1].isspace():
+                start -= 1
+            while start and not self.characters[start - 1].isspace():
+                start -= 1
+            self._delete(start)
+        elif character == "\x01":
+            self.cursor = self._line_start()
+        elif character == "\x05":
+            self.cursor = len(self.characters)
+        else:
+            self._insert(character)
+
+    def _obey(self, sequence: bytes) -> None:
+        if sequence in (b"\x1b[200~", b"\x1b[201~"):
+            self._in_paste = sequence == b"\x1b[200~"
+        elif self.sent or self._in_paste:
+            return
+        elif sequence in (b"\x1b[D", b"\x1bOD"):
+            self.cursor = self._left()
+        elif sequence in (b"\x1b[C", b"\x1bOC"):
+            self.cursor = min(len(self.characters), self.cursor + 1)
+        elif sequence in (b"\x1b[H", b"\x1bOH", b"\x1b[1~"):
+            self.cursor = self._line_start()
+        elif sequence in (b"\x1b[F", b"\x1bOF", b"\x1b[4~"):
+            self.cursor = len(self.characters)
+
+    def _insert(self, character: str) -> None:
+        if not self.sent and (character.isprintable() or character in "\n\t" or width(character) == 0 < ord(character)):
+            if character < " " and character not in "\n\t":
+                return
+            self.characters.insert(self.cursor, character)
+            self.cursor += 1
+
+    def _delete(self, start: int) -> None:
+        del self.characters[start : self.cursor]
+        self.cursor = start
+
+    def _left(self) -> int:
+        """Before the character left of the cursor and all that is combined with it."""
+        left = max(0, self.cursor - 1)
+        while left and (width(self.characters[left]) == 0 or self.characters[left - 1] == "\u200d"):
+            left -= 1
+        return left
+
+    def _line_start(self) -> int:
+        start = self.cursor
+        while start and self.characters[start - 1] != "\n":
+            start -= 1
+        return start
+
+
+class Painter:
+    """The box as bytes for a terminal of any size. Pure."""
+
+    def __init__(self, look: dict[str, str]) -> None:
+        self._look = {name: look.get(name, value) for name, value in DEFAULT_LOOK.items()}
+        self._top = 0
+        """The row the box began at when it was painted last."""
+
+    def whole(self, line: EchoedLine, columns: int, rows: int) -> str:
+        self._top = rows
+        return f"{self._style('')}\x1b[H\x1b[2J{self.box(line, columns, rows)}"
+
+    def box(self, line: EchoedLine, columns: int, rows: int) -> str:
+        if columns < LEAST_COLUMNS or rows < LEAST_ROWS:
+            return ""
+        lower_rule = rows >= ROWS_FOR_LOWER_RULE
+        inside = self._inside(line, columns - 2, max(1, rows // 3))
+        lines = [self._rule(columns, self._look["label_text"])]
+        for number, text in enumerate(inside):
+            mark = self._style("mark") + "❯ " if number == 0 else self._style("") + "  "
+            lines.append(mark + text)
+        if lower_rule:
+            lines.append(self._rule(columns, ""))
+        lines.append(self._style("status") + clipped(self._status(line), columns))
+        top = rows - len(lines) + 1
+        blank = [""] * max(0, top - self._top) if self._top else []
+        first = top - len(blank)
+        self._top = top
+        painted = (
+            f"\x1b[{first + number};1H{self._style('')}\x1b[2K{text}" for number, text in enumerate(blank + lines)
+        )
+        return "".join(painted) + "\x1b[0m"
+
+    def _status(self, line: EchoedLine) -> str:
+        if line.leaving:
+            return f"Press Ctrl+{'C' if line.leaving == _INTERRUPT else 'D'} again to quit"
+        return self._look["status_text"]
+
+    def _rule(self, columns: int, label: str) -> str:
+        label = clipped(label, columns - 6)
+        if not label:
+            return self._style("rule") + "─" * columns
+        line = "─" * (columns - sum(map(width, label)) - 4)
+        return f"{self._style('rule')}{line} {self._style('label_style')}{label} {self._style('rule')}──"
+
+    def _inside(self, line: EchoedLine, columns: int, most: int) -> list[str]:
+        """The rows of the editor, with the cursor as a cell of its own colour."""
+        if not line.characters:
+            placeholder = clipped(self._look["placeholder_text"], columns) or " "
+            first = f"{self._style('cursor')}{placeholder[0]}"
+            return [f"{first}{self._style('placeholder')}{placeholder[1:]}"]
+        rows, current, used = [], "", 0
+        text, shown_cursor = self._style("text"), None if line.sent else line.cursor
+        for position, character in enumerate([*line.characters, " "]):
+            shown = "    " if character == "\t" else character
+            size = sum(map(width, shown)) if character != "\n" else 0
+            if used + size > columns:
+                rows.append(current)
+                current, used = "", 0
+            at_cursor = position == shown_cursor
+            if at_cursor:
+                shown = " " if character == "\n" else shown
+                current += self._style("cursor") + shown + text
+            elif character != "\n":
+                current += shown
+            used += size
+            if character == "\n":
+                rows.append(current)
+                current, used = "", 0
+        rows.append(current)
+        style = self._style("placeholder") if line.sent else text
+        return [style + row for row in rows[-most:]]
+
+    def _style(self, name: str) -> str:
+        numbers = ";".join(part for part in (self._look["background"], self._look.get(name, "")) if part)
+        return f"\x1b[0;{numbers}m" if numbers else "\x1b[0m"
+
+
+def make_raw(fd: int) -> None:
+    """Every key as it is pressed, none of them obeyed or echoed by the terminal. Output is left as it is."""
+    with contextlib.suppress(termios.error, OSError):
+        attributes = termios.tcgetattr(fd)
+        attributes[0] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
+        attributes[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
+        attributes[6][termios.VMIN], attributes[6][termios.VTIME] = 1, 0
+        termios.tcsetattr(fd, termios.TCSANOW, attributes)
+
+
+def width(character: str) -> int:
+    """Cells of one character."""
+    if character < "\x7f":
+        return 1
+    import unicodedata
+
+    if unicodedata.category(character) in ("Mn", "Me", "Cf") or character == "\u200d":
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def clipped(text: str, columns: int) -> str:
+    used = 0
+    for position, character in enumerate(text):
+        used += width(character)
+        if used > columns:
+            return text[:position]
+    return text

@@ -1,0 +1,120 @@
+"""Tokens of the terminal's input -> Textual's messages.
+
+Owns what keys are called, as far as Textual does not. Borrows Textual's tables of keys and its reading of mouse
+reports, but not its state machine: where a sequence ends is known by now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from textual import constants, events, messages
+from textual._xterm_parser import IS_ITERM, XTermParser
+from textual.keys import Keys
+from textual.message import Message
+
+from agentcli.tui import input as tokens
+
+
+class BackgroundColour(Message):
+    """The terminal said what its background is; each part from 0 to 255."""
+
+    def __init__(self, red: int, green: int, blue: int) -> None:
+        super().__init__()
+        self.red, self.green, self.blue = red, green, blue
+
+    @property
+    def dark(self) -> bool:
+        return 0.2126 * self.red + 0.7152 * self.green + 0.0722 * self.blue < 128
+
+
+class Translation:
+    """Keeps what the meaning of a mouse report depends on."""
+
+    def __init__(self) -> None:
+        self._parser = XTermParser()
+
+    def messages(self, found: Iterable[tokens.Token]) -> Iterator[Message]:
+        for token in _without_passed_moves(found):
+            try:
+                yield from self._messages(token)
+            except (ValueError, OverflowError):
+                continue  # numbers in a sequence that no terminal sends
+
+    def _messages(self, token: tokens.Token) -> list[Message]:
+        match token:
+            case tokens.Text(text):
+                return [event for character in text for event in self._keys(character)]
+            case tokens.Sequence(text):
+                return self._sequence(text)
+            case tokens.Escape():
+                return [events.Key("escape", "\x1b")]
+            case tokens.Pasted(text):
+                return [events.Paste(text)]
+            case tokens.Focus(gained):
+                return [events.AppFocus() if gained else events.AppBlur()]
+            case tokens.Background(red, green, blue):
+                return [BackgroundColour(red, green, blue)]
+            case tokens.Resized():
+                return [self._resized(token)]
+            case tokens.ModeReport(mode, setting):
+                return _mode_report(mode, setting)
+        return []
+
+    def _sequence(self, text: str) -> list[Message]:
+        if text.startswith("\x1b[<"):
+            report = self._parser.parse_mouse_code(text)
+            return [] if report is None else [report]
+        found: list[Message] = [*self._keys(text)]
+        if found or len(text) != 2:
+            return found
+        # ESC and a character: the key with Alt. It types nothing, so it has no character.
+        plain = [event.key.removeprefix("alt+") for event in self._parser._sequence_to_key_events(text[1], alt=True)]
+        return [events.Key(f"alt+{name}", None) for name in plain if name != Keys.Ignore]
+
+    def _keys(self, text: str) -> list[events.Key]:
+        found = self._parser._sequence_to_key_events(text)
+        return [event for event in found if event.key != Keys.Ignore and not _has_surrogate(event.character)]
+
+    def _resized(self, size: tokens.Resized) -> events.Resize:
+        event = events.Resize.from_dimensions((size.columns, size.rows), (size.pixel_width, size.pixel_height))
+        parser = self._parser
+        parser.terminal_size, parser.terminal_pixel_size = event.size, event.pixel_size
+        # Some terminals answer with no pixels; positions are then in cells after all.
+        parser.mouse_pixels = size.pixel_width > 0 and size.pixel_height > 0
+        return event
+
+
+def _mode_report(mode: int, setting: int) -> list[Message]:
+    if mode == 2026 and setting > 0:
+        return [messages.TerminalSupportsSynchronizedOutput()]
+    if mode == 2048 and constants.SMOOTH_SCROLL and not IS_ITERM:
+        return [messages.InBandWindowResize.from_setting_parameter(setting)]
+    return []
+
+
+def _has_surrogate(text: str | None) -> bool:
+    return text is not None and any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _without_passed_moves(found: Iterable[tokens.Token]) -> list[tokens.Token]:
+    """Of several moves of the mouse that came at once only the last: the places in between are history."""
+    kept: list[tokens.Token] = []
+    for token in found:
+        if kept and _is_move(token) and _is_move(kept[-1]) and _buttons(token) == _buttons(kept[-1]):
+            kept[-1] = token
+        else:
+            kept.append(token)
+    return kept
+
+
+def _is_move(token: tokens.Token) -> bool:
+    buttons = _buttons(token)
+    return buttons is not None and bool(buttons & 32) and not buttons & 64
+
+
+def _buttons(token: tokens.Token) -> int | None:
+    if not isinstance(token, tokens.Sequence) or not token.text.startswith("\x1b[<"):
+        return None
+    number = token.text[3:].split(";", 1)[0]
+    return int(number) if number.isascii() and number.isdigit() else None

@@ -1,0 +1,171 @@
+"""Watches over the event loop: says what blocks it, and makes Esc work when something does.
+
+Knows nothing of Textual and of what the callbacks do. Costs nothing while nothing goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+STUCK_SIGNAL = signal.SIGUSR2
+CALM_SECONDS = 1.0
+"""After so long without a turn of the loop the watchdog sleeps until the next one."""
+RETRY_SECONDS = 0.05
+_LOOP_FILES = ("asyncio/base_events.py", "asyncio/events.py", "asyncio/selector_events.py", "/selectors.py")
+
+
+class Stuck(Exception):
+    """Raised inside a callback that keeps the event loop from answering Esc."""
+
+
+class Watchdog:
+    """Calls `on_block(seconds, stack)`, in its own thread, for every turn of the loop that takes longer than `limit`.
+
+    Once while it still goes on, so that the stack is the one of the culprit; `seconds` is how long it took by then.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, on_block: Callable[[float, str], None], limit: float = 0.05
+    ) -> None:
+        self._loop: Any = loop
+        self._on_block = on_block
+        self._limit = limit
+        self._loop_thread = threading.get_ident()
+        self._busy_since: float | None = None
+        self._turns = 0
+        self._asleep = False
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._select_before: Callable[..., Any] | None = None
+
+    def start(self) -> None:
+        """In the thread of the loop. A turn of the loop is what is between two waits of its selector."""
+        self._loop_thread = threading.get_ident()
+        selector = self._loop._selector
+        select = self._select_before = selector.select
+
+        def watched(timeout: float | None = None) -> Any:
+            self._busy_since = None
+            try:
+                return select(timeout)
+            finally:
+                self._turns += 1
+                self._busy_since = time.monotonic()
+                if self._asleep:
+                    self._wake.set()
+
+        selector.select = watched
+        self._thread.start()
+
+    def stop(self) -> None:
+        if self._select_before is not None:
+            self._loop._selector.select = self._select_before
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _watch(self) -> None:
+        told, last_turn, quiet_since = -1, -1, time.monotonic()
+        while not self._stopping:
+            time.sleep(self._limit / 2)
+            turn, since, now = self._turns, self._busy_since, time.monotonic()
+            if turn != last_turn:
+                last_turn, quiet_since = turn, now
+            if since is not None and now - since > self._limit and turn != told:
+                frame = sys._current_frames().get(self._loop_thread)
+                # The turn may have ended while the stack was looked for; then it would accuse the wrong one.
+                if turn == self._turns and self._busy_since is not None:
+                    told = turn
+                    self._on_block(now - since, "".join(traceback.format_stack(frame)) if frame else "")
+            elif since is None and now - quiet_since > CALM_SECONDS:
+                self._sleep(turn)
+                quiet_since = time.monotonic()
+
+    def _sleep(self, turn: int) -> None:
+        self._wake.clear()
+        self._asleep = True
+        if turn == self._turns and not self._stopping:
+            self._wake.wait()
+        self._asleep = False
+
+
+class EscapeWatch:
+    """Told of every Esc and Ctrl+C by the thread that reads keys. When the loop has not got around to anything for
+    `limit` seconds after one, the callback that blocks it is ended by an exception, and the loop goes on.
+
+    Must be made in the main thread, where the loop runs: Python runs signal handlers only there.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, log: Callable[[str], object], limit: float = 1.0) -> None:
+        """`log` gets the stack of what was stuck. It is called in a thread."""
+        self._loop = loop
+        self._log = log
+        self._limit = limit
+        self._main_thread = threading.get_ident()
+        self._waiting = False
+        self._timer: threading.Timer | None = None
+        self._handler_before = signal.signal(STUCK_SIGNAL, self._interrupt)
+
+    def close(self) -> None:
+        self._answered()
+        signal.signal(STUCK_SIGNAL, self._handler_before)
+
+    def pressed(self) -> None:
+        """From any thread."""
+        if self._waiting:
+            return
+        self._waiting = True
+        self._look_after(self._limit)
+        try:
+            self._loop.call_soon_threadsafe(self._answered)
+        except RuntimeError:  # the loop is closed
+            self._answered()
+
+    def _answered(self) -> None:
+        self._waiting = False
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look_after(self, seconds: float) -> None:
+        self._timer = threading.Timer(seconds, self._check)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _check(self) -> None:
+        if self._waiting and self._main_thread in sys._current_frames():
+            signal.pthread_kill(self._main_thread, STUCK_SIGNAL)
+
+    def _interrupt(self, signum: int, frame: FrameType | None) -> None:
+        """Runs in the main thread, between two instructions of whatever it does. Raises only inside a callback: in the
+        loop's own code an exception would end the loop."""
+        if not self._waiting or frame is None:
+            return
+        if not _is_in_callback(frame):
+            self._look_after(RETRY_SECONDS)
+            return
+        stack = "".join(traceback.format_stack(frame))
+        threading.Thread(target=self._log, args=(stack,), daemon=True).start()
+        # Whatever is stuck may swallow the exception and go on.
+        self._look_after(self._limit)
+        raise Stuck("This took so long that nothing else could go on, and was ended.")
+
+
+def _is_in_callback(frame: FrameType) -> bool:
+    if frame.f_code.co_filename.replace("\\", "/").endswith(_LOOP_FILES):
+        return False
+    outer: FrameType | None = frame
+    while outer is not None:
+        if outer.f_code.co_name == "_run" and outer.f_code.co_filename.endswith("asyncio/events.py"):
+            return True
+        outer = outer.f_back
+    return False

@@ -1,0 +1,142 @@
+"""Bytes to the terminal, in a thread of its own, so that a slow terminal never holds up the event loop.
+
+Owns what is queued and what may be dropped: frames may, as long as a whole one is painted afterwards; everything else
+(modes, titles, the clipboard) goes out in order. A terminal that is gone is told once and then written to no more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+SYNC_BEGIN = "\x1b[?2026h"
+SYNC_END = "\x1b[?2026l"
+LARGEST_BACKLOG = 256 * 1024
+"""Bytes of frames that may wait."""
+LONGEST_BACKLOG_SECONDS = 0.25
+"""A frame that waits for longer than this holds back all later ones: the terminal is slow, and old frames on it are
+worth nothing."""
+LARGEST_OTHER = 8 * 1024 * 1024
+PIECE = 8192
+"""Bytes in one write. Between two of them the writer can be silenced."""
+
+_FRAME = re.compile(r"\x1b\[\d+;\d+H")
+"""What the compositor writes always begins with a move of the cursor, and nothing else does."""
+
+
+def is_frame(text: str) -> bool:
+    return _FRAME.match(text) is not None
+
+
+class Writer(threading.Thread):
+    def __init__(
+        self,
+        fd: int,
+        *,
+        repaint: Callable[[], object],
+        gone: Callable[[], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`repaint`: frames were dropped and the terminal is ready for a whole one. `gone`: nothing can be written any
+        more. Both are called in the writer's thread."""
+        super().__init__(daemon=True, name="terminal-output")
+        self._fd = fd
+        self._repaint = repaint
+        self._gone = gone
+        self._clock = clock
+        self._queue: deque[bytes] = deque()
+        self._changed = threading.Condition()
+        self._waiting = 0
+        """Bytes that were queued and not written yet."""
+        self._behind_since: float | None = None
+        self._in_frame = False
+        self._dropped = False
+        self._stopping = False
+        self._silent = False
+
+    def write(self, text: str) -> None:
+        """Never blocks."""
+        data = text.encode("utf-8", "replace")
+        droppable = is_frame(text)
+        with self._changed:
+            if self._silent:
+                return
+            if droppable and self._is_behind():
+                self._dropped = True
+                return
+            if not droppable and self._waiting > LARGEST_OTHER:
+                return
+            self._queue.append(data)
+            self._waiting += len(data)
+            if self._behind_since is None:
+                self._behind_since = self._clock()
+            # A frame and the marks around it leave together: one write, and the terminal shows it in one go.
+            self._in_frame = text == SYNC_BEGIN if text in (SYNC_BEGIN, SYNC_END) else self._in_frame
+            if not self._in_frame:
+                self._changed.notify()
+
+    def silence(self) -> None:
+        """Nothing is written from now on, not even what waits. Takes no lock: called from signal handlers."""
+        self._silent = True
+
+    def stop(self, seconds: float) -> bool:
+        """Write what waits, then end. False when the terminal did not take it in time; then it is thrown away."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self.is_alive():
+            self.join(seconds)
+        if self.is_alive():
+            self._silent = True
+            return False
+        return True
+
+    def run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: (self._queue and not self._in_frame) or self._stopping)
+                data = b"".join(self._queue)
+                self._queue.clear()
+                stopping = self._stopping
+            if not self._put(data):
+                return
+            with self._changed:
+                self._waiting -= len(data)
+                self._behind_since = self._clock() if self._queue else None
+                repaint = self._dropped and not self._queue
+                if repaint:
+                    self._dropped = False
+            if repaint:
+                self._repaint()
+            if stopping:
+                return
+
+    def _is_behind(self) -> bool:
+        if self._behind_since is None:
+            return False
+        return self._waiting > LARGEST_BACKLOG or self._clock() - self._behind_since > LONGEST_BACKLOG_SECONDS
+
+    def _put(self, data: bytes) -> bool:
+        view = memoryview(data)
+        while view:
+            if self._silent:
+                return False
+            try:
+                view = view[os.write(self._fd, view[:PIECE]) :]
+            except BlockingIOError:
+                # Some child made the terminal non-blocking: it shares that with us.
+                with contextlib.suppress(OSError, ValueError):
+                    select.select([], [self._fd], [], 0.1)
+            except OSError as error:
+                self._silent = True
+                if error.errno != errno.EBADF:
+                    self._gone()
+                return False
+        return True
