@@ -107,9 +107,13 @@ def items() -> list[Item]:
             summary="2 files",
             display={"kind": "matches", "rows": [{"path": "a.py"}, {"path": "b.py"}]},
         ),
-        tool("9", "Bash pytest -q", summary="exit 0", duration_ms=1410, display={"kind": "text", "text": PYTEST}),
+        tool("9", "Bash pytest -q", summary="exit code 0", duration_ms=1410, display={"kind": "text", "text": PYTEST}),
         tool(
-            "10", "Bash python app.py", status="failed", summary="exit 1", display={"kind": "text", "text": TRACEBACK}
+            "10",
+            "Bash python app.py",
+            status="failed",
+            summary="exit code 1",
+            display={"kind": "text", "text": TRACEBACK},
         ),
         tool("11", "Bash make -j2 all", status="running", output=PYTEST, began=1.0),
         tool(
@@ -137,7 +141,7 @@ def items() -> list[Item]:
         ),
         tool(
             "21",
-            "Which database should be used?",
+            "Question: Which database?",
             name="AskUserQuestion",
             summary="1 answer",
             display={"kind": "answers", "answers": [{"question": "Which database?", "answer": "SQLite"}]},

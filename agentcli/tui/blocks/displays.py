@@ -130,13 +130,9 @@ def _coloured(value: str, language: str, path: str, palette: Palette) -> list[li
 
 def diff_rows(value: str, view: View, path: str) -> Rows:
     hunks = diff.parse(value)
-    total = sum(len(hunk.lines) for hunk in hunks)
-    if diff.fits_side_by_side(hunks, view.room):
-        groups: Iterator[list[Line]] = ([line] for line in diff.side_by_side(value, view.room, view.palette, path))
-        lines = list(groups)
-        found = folded(iter(lines), len(lines), view.rows(_DIFF_ROWS))
-    else:
-        found = folded(diff.unified_groups(hunks, view.room, view.palette, path), total, view.rows(_DIFF_ROWS))
+    beside_fits = diff.fits_side_by_side(hunks, view.room)
+    groups = (diff.side_by_side_groups if beside_fits else diff.unified_groups)(hunks, view.room, view.palette, path)
+    found = folded(groups, sum(len(hunk.lines) for hunk in hunks), view.rows(_DIFF_ROWS))
     return Rows(beside(found.lines, view.before), found.hidden)
 
 
@@ -267,8 +263,10 @@ def _questions(display: Json, view: View) -> Rows:
 
 def _answers(display: Json, view: View) -> Rows:
     palette, lines = view.palette, list[Line]()
-    for answer in _entries(display, "answers"):
-        lines += wrap([(_string(answer, "question"), palette.muted)], view.width, view.before, view.before)
+    answers = _entries(display, "answers")
+    for answer in answers:
+        if len(answers) > 1:  # a single one stands in the title
+            lines += wrap([(_string(answer, "question"), palette.muted)], view.width, view.before, view.before)
         said = _string(answer, "answer")
         runs = [(said, palette.text)] if said else [("(not answered)", palette.faint)]
         lines += wrap(runs, view.width, [*view.before, ("→ ", palette.accent)], [*view.before, ("  ", palette.accent)])

@@ -11,27 +11,29 @@ from agentcli.tui.blocks.rows import Rows, tail
 from agentcli.tui.blocks.wrap import Run, wrap
 
 KEPT = 64_000
-"""Characters that are always kept; twice as many may be for a while, so that cutting is rare."""
+"""Characters that are always kept unless somebody wants more; twice as many may be, so that cutting is rare."""
 _OPEN_ROWS = 200
 """Of a line that has not ended yet: it is wrapped again at every look."""
 
 
 class LiveText:
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str = "", kept: int = KEPT) -> None:
         self.text = ""
+        self._kept = kept
         self._dropped = 0
         """Lines that are no longer kept."""
         self.forget()
         self.add(text)
 
     def add(self, text: str) -> None:
-        if len(text) > KEPT:
-            self._dropped += text.count("\n", 0, len(text) - KEPT)
-            text = text[-KEPT:]
+        kept = self._kept
+        if len(text) > kept:
+            self._dropped += text.count("\n", 0, len(text) - kept)
+            text = text[-kept:]
         self.text += text
-        if len(self.text) > 2 * KEPT:
-            cut = len(self.text) - KEPT
-            cut = self.text.find("\n", cut, cut + KEPT // 2) + 1 or cut
+        if len(self.text) > 2 * kept:
+            cut = len(self.text) - kept
+            cut = self.text.find("\n", cut, cut + kept // 2) + 1 or cut
             self._dropped += self.text.count("\n", 0, cut)
             self.text = self.text[cut:]
             self.forget()

@@ -14,7 +14,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.tui.blocks.base import Line
-from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.blocks.wrap import Run, clip, wrap
 from agentcli.tui.palette import Palette
 
 MOST_ROWS = 4_000
@@ -90,21 +90,25 @@ def tail(text: str, width: int, rows: int, style: Style, before: Sequence[Run] =
 
 
 def folded(groups: Iterable[Sequence[Line]], total: int, rows: int) -> Rows:
-    """The first rows of groups, one group for each line of the source; the rest of them is not even made."""
+    """The first rows of groups; what is beyond them is not even made. A group is what a line of the source became, and
+    `total` counts those."""
     lines: list[Line] = []
     complete: list[int] = []
     for group in groups:
         lines += group
         complete.append(len(lines))
         if len(lines) > rows + 1:
-            break
-    return _cut(lines, complete, total, rows)
+            return _cut(lines, complete, total, rows)
+    return Rows(lines)
 
 
 def _cut(lines: list[Line], complete: list[int], total: int, rows: int) -> Rows:
+    """At the end of a line of the source if there is one not too far up."""
     if len(lines) <= rows + 1 and len(complete) == total:
         return Rows(lines)
-    return Rows(lines[:rows], total - sum(count <= rows for count in complete))
+    whole = [count for count in complete if count <= rows]
+    end = whole[-1] if whole and whole[-1] > rows // 2 else rows
+    return Rows(lines[:end], max(1, total - len(whole)))
 
 
 def _characters(width: int, rows: int) -> int:
@@ -129,8 +133,7 @@ def more(hidden: int, width: int, palette: Palette, before: Sequence[Run] = (), 
 
 def decoration(runs: Sequence[Run], width: int) -> Line:
     """A row of our own words, which copying leaves out."""
-    strip = Strip([Segment(text, style) for text, style in runs if text])
-    return Line(strip.crop(0, max(1, width)), "", 0, "")
+    return replace(clip(runs, max(1, width)), text="", indent=0, joint="")
 
 
 def beside(lines: Iterable[Line], before: Sequence[Run]) -> list[Line]:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from agentcli.tui import wording
 from agentcli.tui.blocks.base import Block, Line
-from agentcli.tui.blocks.rows import MOST_ROWS, head, joined, margin, tail
+from agentcli.tui.blocks.live import LiveText
+from agentcli.tui.blocks.rows import MOST_ROWS, head, joined, margin
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.model import Item, ThinkingItem
 from agentcli.tui.palette import Palette
 
 _ROWS = 6
+_KEPT = 1_000_000
 
 
 class ThinkingBlock(Block):
@@ -19,43 +21,41 @@ class ThinkingBlock(Block):
 
     def __init__(self, item: ThinkingItem) -> None:
         super().__init__(item)
-        self._text = item.text
+        self._text = LiveText(item.text, _KEPT)
 
     def grow(self, text: str) -> None:
-        self._text += text
+        self._text.add(text)
 
     def replace(self, item: Item) -> None:
         super().replace(item)
         # An interruption brings an item without text: what was seen stays.
-        self._text = self.item.text or self._text
+        if self.item.text:
+            self._text = LiveText(self.item.text, _KEPT)
+
+    def forget(self) -> None:
+        self._text.forget()
 
     @property
     def source(self) -> str:
-        return self._text
+        return self._text.text
 
     def layout(self, width: int, palette: Palette) -> Sequence[Line]:
         seconds = self.item.seconds
-        has_text = bool(self._text.strip())
-        self.foldable = has_text
-        before = margin(width)
-        if seconds is None and not self.expanded:
-            # Without "… more lines above": the header says that it goes on.
-            return [*_header("Thinking…", "▾ ", width, palette), *self._end(width, palette)]
+        self.foldable = bool(self.source.strip())
+        is_open = self.expanded or seconds is None
+        sign = "  " if not self.foldable else "▾ " if is_open else "▸ "
         title = "Thinking…" if seconds is None else f"Thought for {_seconds(seconds)}"
-        if not has_text:
-            return _header(title, "  ", width, palette)
-        lines = _header(title, "▾ " if self.expanded else "▸ ", width, palette)
+        lines = wrap([(title, palette.muted)], width, [(sign, palette.faint)] if width >= 8 else [])
+        return [*lines, *self._body(width, palette)] if is_open else lines
+
+    def _body(self, width: int, palette: Palette) -> list[Line]:
+        before, style = margin(width), palette.thinking
+        if self.item.seconds is not None:
+            return joined(head(self.source.strip("\n"), width, MOST_ROWS, style, before), width, palette, before)
         if self.expanded:
-            text = self._text.strip("\n")
-            lines += joined(head(text, width, MOST_ROWS, palette.thinking, before), width, palette, before)
-        return lines
-
-    def _end(self, width: int, palette: Palette) -> list[Line]:
-        return tail(self._text, width, _ROWS, palette.thinking, margin(width)).lines
-
-
-def _header(title: str, sign: str, width: int, palette: Palette) -> list[Line]:
-    return wrap([(title, palette.muted)], width, [(sign, palette.faint)] if width >= 8 else [])
+            return self._text.all(width, style, before).lines
+        # Without "… more lines above": the header says that it goes on.
+        return self._text.tail(width, _ROWS, style, before).lines
 
 
 def _seconds(value: float) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.style import Style
 
+from agentcli.core.plaintext import plain_text
 from agentcli.tui import wording
 from agentcli.tui.blocks import displays
 from agentcli.tui.blocks.base import Block, Line
@@ -31,6 +32,13 @@ _SIGNS: dict[ToolStatus, str] = {
     "denied": "⊘",
     "interrupted": "■",
 }
+_WORDS: dict[ToolStatus, str] = {
+    "waiting": "waits for your answer",
+    "failed": "failed",
+    "denied": "denied",
+    "interrupted": "interrupted",
+}
+_AS_EXPECTED = "exit code 0"
 
 
 class ToolBlock(Block):
@@ -69,12 +77,15 @@ class ToolBlock(Block):
         item = self.item
         display = item.display
         text = next((value for key in ("diff", "text", "plan") if isinstance(value := display.get(key), str)), "")
-        parts = [item.title, item.summary, text or item.output or self._live.text]
+        parts = [item.title, item.summary, _long_command(item), text or item.output or self._live.text]
         return "\n".join(part for part in parts if part)
 
     def layout(self, width: int, palette: Palette) -> Sequence[Line]:
         header, cut = self._header(width, palette)
         before = gutter(width, palette.error if self.item.status == "failed" else palette.faint)
+        if command := _long_command(self.item):
+            cut = True
+            header += self._command(command, width, palette, before)
         look = (width, palette, self.expanded)
         if self._body is None or self._body[0] != look:
             self._body = (look, self._rows(width, palette, before))
@@ -100,25 +111,24 @@ class ToolBlock(Block):
         return lines, title != rest
 
     def _facts(self) -> list[str]:
+        """How it went, as far as the sign does not say it."""
         item = self.item
-        facts = [item.summary] if item.summary and item.summary not in item.title else []
-        word = {
-            "waiting": "waits for your answer",
-            "denied": "denied",
-            "interrupted": "interrupted",
-            "failed": "failed",
-        }
-        if item.status == "failed" and item.summary:
-            word.pop("failed")
+        facts = [] if item.summary in ("", _AS_EXPECTED) or item.title.endswith(item.summary) else [item.summary]
+        word = _WORDS.get(item.status, "")
         if item.status == "waiting" and not _asked(item):
-            word.pop("waiting")
-        if (said := word.get(item.status)) and not item.summary.startswith(said):
-            facts.insert(0, said)
+            word = ""
+        if word and not (facts and (item.status == "failed" or facts[0].startswith(word))):
+            facts.insert(0, word)
         if item.status == "running" and self._seconds:
             facts.append(wording.seconds(self._seconds) if self._seconds >= 10 else f"{self._seconds} s")
         elif item.status not in _OPEN and item.duration_ms >= 1_000:
             facts.append(wording.seconds(item.duration_ms / 1_000))
         return facts
+
+    def _command(self, command: str, width: int, palette: Palette, before: Sequence[Run]) -> list[Line]:
+        """All of a command of which the title has only a part, when opened."""
+        rows = head(command, width, MOST_ROWS, palette.code, before) if self.expanded else Rows()
+        return joined(rows, width, palette, before)
 
     # --------------------------------------------------------------------------------------------------- body
 
@@ -141,6 +151,14 @@ class ToolBlock(Block):
         if view.expanded:
             return self._live.all(view.width, style, view.before)
         return self._live.tail(view.width, _LIVE_ROWS, style, view.before)
+
+
+def _long_command(item: ToolItem) -> str:
+    """The command of a call, if it does not stand in the title as it is."""
+    command = item.input.get("command") if item.name == "Bash" else None
+    if not isinstance(command, str) or command.strip() in item.title:
+        return ""
+    return plain_text(command)
 
 
 def _asked(item: ToolItem) -> bool:
