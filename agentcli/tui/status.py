@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -19,6 +21,9 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
 from agentcli.tui.model import Facts
 from agentcli.tui.palette import Palette
+
+if TYPE_CHECKING:
+    from agentcli.tui.statuscommand import Ran, StatusCommand, StatusFeed
 
 Run = tuple[str, Style]
 
@@ -236,7 +241,7 @@ def _context(facts: Facts, palette: Palette) -> Part | None:
     whole: Form = [head, (f" of {amount(facts.context_window)}", palette.muted)]
     bar = partial(context_bar, facts, palette=palette)
     blank: Run = (" ", palette.muted)
-    return Part("context", [[*whole, blank, *bar(10)], [head, blank, *bar(6)], whole, [head], []])
+    return Part("context", [[*whole, blank, *bar(8)], [head, blank, *bar(5)], whole, [head], []])
 
 
 def _cost(facts: Facts, palette: Palette) -> Part | None:
@@ -246,11 +251,11 @@ def _cost(facts: Facts, palette: Palette) -> Part | None:
     if facts.next_cost_usd is not None:
         cost = money(facts.next_cost_usd)
         following = f"next {cost if cost.startswith('<') else '~' + cost}"
-    both = "  ".join(text for text in (spent, following) if text)
+    both = " ".join(text for text in (spent, following) if text)
     if not both:
         return None
     head: Form = [(spent, palette.text)] if spent else []
-    tail: Form = [("  " if spent else "", palette.muted), (following, palette.muted)] if following else []
+    tail: Form = [(" " if spent else "", palette.muted), (following, palette.muted)] if following else []
     return Part("cost", [[*head, *tail], head, []])
 
 
@@ -304,33 +309,60 @@ def _place(facts: Facts, palette: Palette) -> Part | None:
 
 
 class StatusLine(Widget):
-    """One row. Painted again only when what it says has changed."""
+    """One row, painted again only when what it says has changed. With a `command`, that says the row."""
 
     DEFAULT_CSS = "StatusLine { height: 1; width: 1fr; }"
     ALLOW_SELECT = False
 
-    def __init__(self, palette: Palette, *, id: str | None = None) -> None:
+    class Failed(Message):
+        """The user's command gave no line; the usual one is shown. Sent when the reason is a new one."""
+
+        def __init__(self, problem: str) -> None:
+            super().__init__()
+            self.problem = problem
+
+    def __init__(self, palette: Palette, command: StatusCommand | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._palette = palette
+        self._command = command
+        self._feed: StatusFeed | None = None
         self._facts = Facts()
-        self._said: list[Run] | None = None
-        """What the user's own command said instead."""
+        self._said: list[Run] = []
+        """What the command said."""
+        self._problem = ""
         self._made: tuple[int, Strip] | None = None
 
-    def update(self, facts: Facts) -> None:
-        if facts != self._facts:
-            self._facts = facts
-            self._changed()
+    def on_mount(self) -> None:
+        if self._command is not None:
+            from agentcli.tui.statuscommand import StatusFeed
 
-    def say(self, runs: list[Run] | None) -> None:
-        """Show this instead of the facts; None: the facts again."""
-        if runs != self._said:
-            self._said = runs
+            self._feed = StatusFeed(self._command, self._take)
+            self._feed.update(self._facts)
+
+    async def on_unmount(self) -> None:
+        if self._feed is not None:
+            await self._feed.close()
+
+    def update(self, facts: Facts) -> None:
+        if facts == self._facts:
+            return
+        self._facts = facts
+        if self._feed is not None:
+            self._feed.update(facts)
+        if not self._said:
             self._changed()
 
     def set_palette(self, palette: Palette) -> None:
         self._palette = palette
         self._changed()
+
+    def _take(self, ran: Ran) -> None:
+        if ran.problem and ran.problem != self._problem:
+            self.post_message(self.Failed(ran.problem))
+        self._problem = ran.problem
+        if ran.line != self._said:
+            self._said = ran.line
+            self._changed()
 
     def _changed(self) -> None:
         self._made = None
@@ -339,7 +371,6 @@ class StatusLine(Widget):
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         if self._made is None or self._made[0] != width:
-            said = self._said
-            runs = fit(self._facts, width, self._palette) if said is None else _cropped(said, width)
+            runs = _cropped(self._said, width) if self._said else fit(self._facts, width, self._palette)
             self._made = width, Strip([Segment(text, style) for text, style in runs])
         return self._made[1]
