@@ -112,6 +112,11 @@ class Presenter:
         """A line of the front end's own."""
         return [Add(self._notice(text, level, code))]
 
+    @property
+    def running_calls(self) -> tuple[str, ...]:
+        """The ids of calls that run now, the newest first."""
+        return tuple(call for call, item in reversed(self._tools.items()) if item.status == "running")
+
     # --------------------------------------------------------------------------------------------------- events
 
     def show(self, event: ev.Event, now: float) -> list[Operation]:

@@ -217,6 +217,12 @@ class Session:
             self._drop_questions()
         return True
 
+    def send_to_background(self) -> bool:
+        """The command that runs goes on in the background; false when none does."""
+        if self._engine is None:
+            return False
+        return any(self._engine.background(call) for call in self.presenter.running_calls)
+
     def answer(self, request_id: str, answer: Answer | None) -> None:
         """None: the person closed the question, which stops the work."""
         self._questions.pop(request_id, None)

@@ -1,0 +1,315 @@
+"""What slash commands and keys do on the screen: pickers, pages, copying, another session.
+
+A command that only looks, or that got its argument, goes to the session like everywhere else; here is what a screen
+adds. Whatever is picked becomes the same command with an argument, so there is one way for every change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from textual.screen import Screen
+
+from agentcli.core.errors import AgentError
+from agentcli.core.plaintext import plain_text
+from agentcli.tui.prompt.draft import Draft
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+    from agentcli.session.find import SessionInfo
+    from agentcli.tui.app import AgentApp
+    from agentcli.tui.chat import ChatScreen
+
+
+class Actions:
+    def __init__(self, app: AgentApp, chat: ChatScreen) -> None:
+        self._app = app
+        self._chat = chat
+        self._dialogs: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+            "model": self._model,
+            "effort": self._effort,
+            "mode": self._mode,
+            "context": self._context,
+            "cost": self._cost,
+            "tasks": self._tasks,
+            "help": self._help,
+            "theme": self._theme,
+            "config": self._config,
+            "resume": self._resume,
+        }
+        """Commands that open something when they come without an argument."""
+        self._own: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
+            "copy": self._copy,
+            "find": self._find,
+            "theme": self._use_theme,
+            "resume": self._resume_found,
+            "clear": self._clear,
+            "exit": self._exit,
+        }
+        """Commands that only a screen can do."""
+
+    # --------------------------------------------------------------------------------------------------- entrance
+
+    def handle(self, draft: Draft) -> bool:
+        """Whether a line is done here. Everything else is the session's."""
+        if not draft.text.startswith("/"):
+            return False
+        from agentcli.commands.registry import find
+        from agentcli.commands.run import parse
+
+        line = parse(draft.text)
+        command = find(line[0]) if line else None
+        if line is None or command is None:
+            return False
+        name, arguments = command.name, line[1]
+        if not arguments and name in self._dialogs:
+            self._start(self._dialogs[name]())
+            return True
+        if name in self._own:
+            self._start(self._own[name](arguments))
+            return True
+        return False
+
+    def run(self, name: str) -> None:
+        """An action of the screen by its name: a command's, `palette` or `rewind`."""
+        if name == "palette":
+            self._start(self._palette())
+        elif name == "rewind":
+            self._start(self._rewind())
+        else:
+            self._line(f"/{name}")
+
+    def copy_text(self, text: str, what: str) -> None:
+        self._start(self._copied(text, what))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._app.run_worker(self._guarded(work), exit_on_error=False, group="actions")
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except AgentError as error:
+            self.say(str(error), "error")
+        except Exception as error:
+            import logging
+
+            logging.getLogger("agentcli").exception("an action failed")
+            self.say(f"agentcli itself failed: {type(error).__name__}: {error}", "error")
+
+    def say(self, text: str, level: str = "info") -> None:
+        self._chat.apply(self._chat.session.presenter.note(text, level))
+
+    def _line(self, text: str) -> None:
+        self._chat.send(Draft(text))
+
+    async def _asked(self, screen: Screen[Any]) -> Any:
+        return await self._app.ask_on_screen(screen)
+
+    @property
+    def _engine(self) -> Engine:
+        engine = self._chat.session.engine
+        if engine is None:
+            raise AgentError("agentcli is still starting. Try again in a moment.")
+        return engine
+
+    # ---------------------------------------------------------------------------------------------------- pickers
+
+    async def _model(self) -> None:
+        from agentcli.tui.screens.model_picker import ModelPicker
+
+        engine = self._engine
+        picker = ModelPicker(engine.catalog, engine.model, engine.outlook().cached_tokens, self._chat.palette)
+        if (model := await self._asked(picker)) is not None:
+            self._line(f"/model {model}")
+
+    async def _effort(self) -> None:
+        from agentcli.tui.screens.effort_picker import EffortPicker
+
+        engine = self._engine
+        outlook = engine.outlook()
+        picker = EffortPicker(
+            engine.catalog.get(engine.model),
+            engine.profile.effort or "auto",
+            outlook.cached_tokens,
+            outlook.rebill_usd,
+            self._chat.palette,
+        )
+        if (level := await self._asked(picker)) is not None:
+            self._line(f"/effort {level}")
+
+    async def _mode(self) -> None:
+        from agentcli.tui.screens.mode_picker import ModePicker
+
+        if (mode := await self._asked(ModePicker(self._engine.permission_mode, self._chat.palette))) is not None:
+            self._line(f"/mode {mode.value}")
+
+    async def _theme(self) -> None:
+        from agentcli.tui.screens.theme_picker import ThemePicker
+
+        themes = await asyncio.to_thread(self._app.themes)
+        rows = [(theme.name, theme.description, theme.dark) for theme in themes.values()]
+        picker = ThemePicker(rows, self._app.theme_name, self._app.try_theme, self._chat.palette)
+        if (name := await self._asked(picker)) is not None:
+            await self._use_theme(name)
+
+    async def _use_theme(self, name: str) -> None:
+        self._app.use_theme(name)
+        where = await asyncio.to_thread(self._app.keep_setting, "theme", name)
+        self.say(f"The theme is {plain_text(name)} ({where}).")
+
+    async def _palette(self) -> None:
+        from agentcli.commands.registry import COMMANDS
+        from agentcli.tui.screens.picker import Picker
+        from agentcli.tui.screens.rows import Row
+
+        rows = [Row(command, command.usage, command.summary) for command in COMMANDS]
+        command = await self._asked(Picker("Commands", rows, self._chat.palette))
+        if command is None:
+            return
+        if command.argument_hint.startswith("<"):
+            self._chat.prompt.load(Draft(f"/{command.name} "))
+        else:
+            self._line(f"/{command.name}")
+
+    async def _rewind(self) -> None:
+        """Esc Esc on the empty box: what can be done about the last prompt."""
+        from agentcli.tui.screens.picker import Picker
+        from agentcli.tui.screens.rows import Row
+
+        engine = self._engine
+        changes = await engine.changes()
+        last = next((m for m in reversed(engine.messages) if m.origin.value == "prompt"), None)
+        rows = []
+        if last is not None:
+            rows.append(Row("edit", "Edit the last prompt and send it again", plain_text(last.text[:200])))
+        if changes:
+            names = ", ".join(str(change.path) for change in changes[:4])
+            rows.append(Row("undo", f"Undo what the last prompt changed in {len(changes)} files", plain_text(names)))
+        if not rows:
+            self.say("Nothing to go back to yet.")
+            return
+        picked = await self._asked(Picker("Go back", rows, self._chat.palette))
+        if picked == "edit" and last is not None:
+            self._chat.prompt.load(Draft(plain_text(last.text)))
+        elif picked == "undo":
+            self._line("/undo")
+
+    # ------------------------------------------------------------------------------------------------------ pages
+
+    async def _context(self) -> None:
+        from agentcli.tui.screens.context_page import ContextPage
+
+        engine = self._engine
+        outlook = engine.outlook()
+        items = await asyncio.to_thread(engine.context_items)
+        await self._asked(ContextPage(items, outlook.window, outlook.compact_at, self._chat.palette))
+
+    async def _cost(self) -> None:
+        from agentcli.tui.screens.cost_page import CostPage
+
+        engine = self._engine
+        await self._asked(CostPage(engine.totals, next_usd=engine.outlook().next_cost_usd, palette=self._chat.palette))
+
+    async def _tasks(self) -> None:
+        from agentcli.tui.screens.tasks_page import TasksPage
+
+        engine = self._engine
+        picked = await self._asked(TasksPage(engine.background_tasks, palette=self._chat.palette))
+        if picked is not None:
+            await engine.stop_background(picked[1])
+
+    async def _help(self) -> None:
+        from agentcli.commands.registry import COMMANDS
+        from agentcli.tui.keys import help_rows
+        from agentcli.tui.screens.help_page import HelpPage
+
+        keymap = self._app.preferences.keymap or {}
+        picked = await self._asked(HelpPage(COMMANDS, help_rows(keymap), self._chat.palette))
+        if picked is not None:
+            self._chat.prompt.load(Draft(f"/{picked} "))
+
+    async def _config(self) -> None:
+        from agentcli.assemble import settings_for
+        from agentcli.tui.screens.settings_page import SettingsPage
+
+        settings = await asyncio.to_thread(settings_for, self._app.options)
+        change = await self._asked(SettingsPage(settings.describe(), self._chat.palette))
+        if change is not None:
+            where = await asyncio.to_thread(self._app.keep_setting, change.key, change.value, change.scope)
+            self.say(f"{change.key} is saved ({where}).")
+            self._app.setting_changed(change.key, change.value)
+
+    # --------------------------------------------------------------------------------------------------- sessions
+
+    async def _resume(self) -> None:
+        from agentcli.session.find import list_sessions
+        from agentcli.tui.screens.session_picker import SessionPicker
+
+        state_dir, cwd = self._app.preferences.paths.state_dir, self._app.preferences.cwd
+        if state_dir is None:
+            raise AgentError("There is no folder for sessions: no home folder is known.")
+        picked = await self._asked(
+            SessionPicker(lambda: list_sessions(state_dir, cwd), last_lines_of, self._chat.palette)
+        )
+        if picked is not None:
+            await self._resume_found(picked.id)
+
+    async def _resume_found(self, wanted: str) -> None:
+        await self._app.open_session(resume=wanted)
+
+    async def _clear(self, _arguments: str) -> None:
+        await self._app.open_session()
+
+    async def _exit(self, _arguments: str) -> None:
+        self._app.leave()
+
+    # ---------------------------------------------------------------------------------------------------- copying
+
+    async def _find(self, query: str) -> None:
+        self._chat.finder.open(query)
+
+    async def _copy(self, arguments: str) -> None:
+        """`/copy` the last answer, `/copy 2` the one before, `/copy code` its last code block, `/copy code 2` …"""
+        from agentcli.tui.blocks.markdown import code_blocks
+
+        answers = self._chat.transcript.answers()
+        words = arguments.split()
+        wants_code = bool(words) and words[0] == "code"
+        number = words[-1] if words and words[-1].isdigit() else "1"
+        if not answers:
+            raise AgentError("There is no answer to copy yet.")
+        if wants_code:
+            pieces = [code for answer in answers for _language, code in code_blocks(answer)]
+            what = "code block"
+        else:
+            pieces, what = answers, "answer"
+        place = int(number)
+        if not 1 <= place <= len(pieces):
+            raise AgentError(f"There are {len(pieces)} of them: /copy {'code ' if wants_code else ''}1 is the last.")
+        await self._copied(pieces[-place], f"the last {what}" if place == 1 else f"the {what} {place} from the end")
+
+    async def _copied(self, text: str, what: str) -> None:
+        how = await self._app.copy(text)
+        self.say(f"Copied {what}: {len(text):,} characters ({how}).")
+
+
+def last_lines_of(session: SessionInfo) -> list[str]:
+    """What a session ended with, for the picker's preview."""
+    from agentcli.session.load import load_session
+
+    lines: list[str] = []
+    for message in load_session(session.path).messages[-6:]:
+        who = "❯ " if message.origin.value in ("prompt", "queued") else "  "
+        if text := plain_text(message.text).strip():
+            lines += [f"{who}{line}" for line in text.splitlines()[:12]]
+    return lines
+
+
+def options_for(options: Any, resume: str | None) -> Any:
+    """The options of another session in the same place: nothing of how this one was found stays."""
+    return replace(
+        options, continue_latest=False, resume=resume, fork_session=False, session_id=None, name=None, persist=True
+    )

@@ -1,0 +1,284 @@
+"""The app: one screen, its theme, the engine behind it, and the terminal around it.
+
+Paints first. The engine is put together in a thread after the first frame, so whatever is sent before it is there
+waits for it; the SDK is imported later still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import events, on
+from textual.app import App
+from textual.screen import ModalScreen, Screen
+
+from agentcli import __version__
+from agentcli.core import events as ev
+from agentcli.core.errors import AgentError
+from agentcli.core.plaintext import plain_line
+from agentcli.tui import terminal as term
+from agentcli.tui.chat import ChatScreen
+from agentcli.tui.driver import BackgroundColour
+from agentcli.tui.facts import branch_of, shown_path
+from agentcli.tui.model import Add, Facts, WelcomeItem
+from agentcli.tui.palette import Palette
+from agentcli.tui.preferences import Preferences
+from agentcli.tui.prompt.box import PromptBox
+from agentcli.tui.prompt.draft import Draft
+from agentcli.tui.prompt.drafts import DraftStore, drafts_folder
+from agentcli.tui.prompt.history import History, history_path
+from agentcli.tui.themes import Theme, ThemeError, apply_theme, choose_theme, load_theme, load_themes, theme_folders
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+    from agentcli.assemble import Options
+
+LONG_WORK_SECONDS = 10.0
+"""Work that took longer calls when it is done and nobody looks."""
+
+
+class AgentApp(App[int]):
+    CSS_PATH = "style.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    INLINE_PADDING = 0
+    BINDINGS: ClassVar[list[Any]] = []
+
+    def __init__(self, options: Options, preferences: Preferences, first_prompt: str = "", **rest: Any) -> None:
+        super().__init__(**rest)
+        self.options = options
+        self.preferences = preferences
+        self.terminal = term.Terminal.from_environ(preferences.environ)
+        self._first_prompt = first_prompt
+        self._folders = theme_folders(preferences.paths.config_dir)
+        self._light: bool | None = None
+        self._background: tuple[int, int, int] | None = None
+        self._theme, palette = self._chosen_theme(preferences.theme)
+        paths, cwd = preferences.paths, preferences.cwd
+        self.drafts = DraftStore(drafts_folder(paths.state_dir, cwd))
+        prompt = PromptBox(History(history_path(paths.state_dir, cwd)), self.drafts, palette, keymap=preferences.keymap)
+        self.chat = ChatScreen(self, palette, prompt)
+        self._watching: asyncio.Task[None] | None = None
+        self._title_said = ""
+
+    # ------------------------------------------------------------------------------------------------- life cycle
+
+    def on_mount(self) -> None:
+        apply_theme(self, self._theme.textual(self._colours, self._background))
+        if self.preferences.keymap:
+            self.set_keymap({id: keys for id, keys in self.preferences.keymap.items() if id.startswith("screen.")})
+        self.push_screen(self.chat)
+        self.call_after_refresh(self._painted)
+
+    def _painted(self) -> None:
+        """The first frame is out: now what takes longer."""
+        self.chat.apply([Add(WelcomeItem(id="welcome", version=__version__, lines=self._welcome()))])
+        self.run_worker(self._open(), exit_on_error=False, group="engine")
+        self._set_title("")
+
+    async def _open(self) -> None:
+        if (draft := await asyncio.to_thread(self.drafts.load)) is not None and self.chat.prompt.is_empty:
+            self.chat.prompt.load(draft)
+        trusted = await self._trusted()
+        if trusted is None:
+            self.leave()
+            return
+        await self._start_engine(self.options)
+        if self._first_prompt:
+            self.chat.send(Draft(self._first_prompt))
+
+    async def _trusted(self) -> bool | None:
+        """Ask about a folder that brings settings along; None: the person wants to leave."""
+        from agentcli.config.trust import TrustStore
+        from agentcli.tui.screens.trust import TrustDialog
+
+        if self.options.trust:
+            return True
+        home = self.preferences.environ.get("HOME")
+        store = TrustStore(self.preferences.paths.state_dir, Path(home) if home else None)
+        state = await asyncio.to_thread(store.state, self.preferences.cwd)
+        if state.trusted or not state.parts:
+            return True
+        answer = await self.ask_on_screen(TrustDialog(state, self.chat.palette))
+        if answer == "trust":
+            await asyncio.to_thread(store.trust, state)
+        return None if answer in ("exit", None) else True
+
+    async def _start_engine(self, options: Options) -> None:
+        from agentcli.tui.prompt.sources import IndexedFiles
+
+        try:
+            engine = await asyncio.to_thread(_built, options)
+        except AgentError as error:
+            self.chat.apply(self.chat.session.presenter.note(str(error), "error"))
+            return
+        if self.chat.session.engine is None:
+            self.chat.session.open(engine)
+        else:
+            await self.chat.session.replace(engine)
+        self.chat.prompt.set_sources(IndexedFiles(engine.file_index), choices=self._choices)
+        self.run_worker(self._warm(engine), exit_on_error=False, group="warm")
+
+    async def _warm(self, engine: Engine) -> None:
+        self.chat.session.set_branch(await asyncio.to_thread(branch_of, engine.cwd))
+        with contextlib.suppress(AgentError):
+            await engine.warm()
+        from agentcli.tui.blocks.highlight import warm
+
+        await asyncio.to_thread(warm, ("python", "bash", "diff"))
+
+    async def open_session(self, resume: str | None = None) -> None:
+        """Another session takes the place of this one."""
+        from agentcli.tui.actions import options_for
+
+        self.options = options_for(self.options, resume)
+        await self._start_engine(self.options)
+
+    def leave(self, code: int = 0) -> None:
+        self.run_worker(self._leave(code), exit_on_error=False, group="leave", exclusive=True)
+
+    async def _leave(self, code: int) -> None:
+        self.drafts.flush()
+        await self.chat.session.close()
+        self.exit(code)
+
+    def _welcome(self) -> tuple[str, ...]:
+        where = shown_path(self.preferences.cwd)
+        return (where, "/ commands · @ files · ! shell · ? keys · Esc interrupts")
+
+    def _choices(self, command: str) -> list[tuple[str, str]]:
+        """What may be typed behind a command, for its menu."""
+        engine = self.chat.session.engine
+        if engine is None:
+            return []
+        if command == "effort":
+            return [(level, "") for level in (*engine.catalog.get(engine.model).efforts, "auto")]
+        if command == "model":
+            return [(model, "") for model in engine.catalog.known_ids()]
+        if command == "mode":
+            return [(mode, "") for mode in ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")]
+        if command == "theme":
+            return [(theme.name, theme.description) for theme in self.themes().values()]
+        return []
+
+    # ---------------------------------------------------------------------------------------------------- screens
+
+    async def ask_on_screen(self, screen: Screen[Any]) -> Any:
+        """What a dialog returned."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def answered(value: Any) -> None:
+            if not future.done():
+                future.set_result(value)
+
+        await self.push_screen(screen, answered)
+        return await future
+
+    def close_screen(self, dialog: ModalScreen[Any]) -> None:
+        """Take a dialog away, with whatever stands on it; its callback is not called."""
+        while dialog in self.screen_stack:
+            self.pop_screen()
+
+    def redraw(self) -> None:
+        self.refresh(repaint=True, layout=True)
+
+    # ----------------------------------------------------------------------------------------------------- themes
+
+    @property
+    def theme_name(self) -> str:
+        return self._theme.name
+
+    @property
+    def _colours(self) -> bool:
+        return choose_theme("auto", None, self.preferences.environ).colours
+
+    def themes(self) -> dict[str, Theme]:
+        return load_themes(self._folders)
+
+    def _chosen_theme(self, setting: str) -> tuple[Theme, Palette]:
+        choice = choose_theme(setting, self._light, self.preferences.environ)
+        try:
+            theme = load_theme(choice.name, self._folders)
+        except ThemeError as error:
+            self.call_later(self._complain, str(error))
+            theme = load_theme(choose_theme("auto", self._light, self.preferences.environ).name, self._folders)
+        return theme, theme.palette(choice.colours, self._background)
+
+    def _complain(self, text: str) -> None:
+        self.chat.apply(self.chat.session.presenter.note(text, "warning"))
+
+    def try_theme(self, name: str) -> Palette | None:
+        self._theme, palette = self._chosen_theme(name)
+        apply_theme(self, self._theme.textual(self._colours, self._background))
+        self.chat.set_palette(palette)
+        return palette
+
+    def use_theme(self, name: str) -> None:
+        load_theme(choose_theme(name, self._light, self.preferences.environ).name, self._folders)
+        self.try_theme(name)
+
+    @on(BackgroundColour)
+    def _background_known(self, event: BackgroundColour) -> None:
+        """The terminal has told its background: `auto` may mean another theme."""
+        self._background = event.rgb
+        self._light = event.is_light
+        self.try_theme(self.preferences.theme)
+
+    def keep_setting(self, name: str, value: Any, scope: str = "user") -> str:
+        """Save a setting; says where. Raises `AgentError`."""
+        from agentcli.config.paths import project_folder
+        from agentcli.config.save import save_setting
+
+        user = self.preferences.paths.user_settings
+        path = user if scope == "user" else project_folder(self.preferences.cwd) / "settings.local.json"
+        if path is None:
+            raise AgentError("There is no folder for settings: no home folder is known.")
+        save_setting(path, name, value)
+        return f"saved in {shown_path(path)}"
+
+    def setting_changed(self, name: str, value: Any) -> None:
+        if name == "theme" and isinstance(value, str):
+            self.try_theme(value)
+        else:
+            self._complain(f"{name} takes effect in the next session.")
+
+    # ---------------------------------------------------------------------------------------- the terminal around
+
+    def write_to_terminal(self, text: str) -> None:
+        if text and self._driver is not None and not self.is_headless:
+            self._driver.write(text)
+
+    def _set_title(self, text: str) -> None:
+        title = f"{text} · {self.preferences.cwd.name}" if text else f"agentcli · {self.preferences.cwd.name}"
+        if title != self._title_said:
+            self._title_said = title
+            self.write_to_terminal(term.title(title))
+
+    def facts_changed(self, facts: Facts) -> None:
+        busy = self.chat.session.busy
+        self._set_title("working" if busy else "")
+        self.write_to_terminal(term.progress(self.terminal, "indeterminate" if busy else "none"))
+
+    def work_ended(self, result: ev.Result, seconds: float) -> None:
+        if seconds >= LONG_WORK_SECONDS:
+            self.call_for_attention("Failed" if result.is_error else "Done")
+
+    def call_for_attention(self, text: str) -> None:
+        """A notification, if nobody looks at the window."""
+        if not self.app_focus and self.preferences.notifications != "off":
+            bell = self.preferences.notifications == "bell"
+            self.write_to_terminal("\a" if bell else term.notification(self.terminal, "agentcli", plain_line(text)))
+
+    async def copy(self, text: str) -> str:
+        return await term.copy(text, self.terminal, self.write_to_terminal)
+
+    def on_app_blur(self, _event: events.AppBlur) -> None:
+        self.drafts.flush()
+
+
+def _built(options: Options) -> Engine:
+    from agentcli.assemble import build_engine
+
+    return build_engine(options)

@@ -1,0 +1,287 @@
+"""The one screen: transcript, activity, prompt, status. It shows what the session says and passes keys on.
+
+What slash commands do on the screen is in `actions`; what happens to the engine is in `session`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Static
+
+from agentcli.core import events as ev
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.tui.activity import ActivityLine
+from agentcli.tui.blocks.make import make_block
+from agentcli.tui.findbar import FindBar
+from agentcli.tui.keys import screen_bindings
+from agentcli.tui.model import Activity, Facts, Operation
+from agentcli.tui.palette import Palette
+from agentcli.tui.prompt.box import PromptBox
+from agentcli.tui.prompt.draft import Draft
+from agentcli.tui.session import Session
+from agentcli.tui.status import StatusLine
+from agentcli.tui.transcript import NewBelow, Transcript
+
+if TYPE_CHECKING:
+    from agentcli.tui.actions import Actions
+    from agentcli.tui.app import AgentApp
+
+SMALLEST = (20, 5)
+TWICE_SECONDS = 2.0
+"""Within this time a second press of the same key means the stronger thing."""
+_MODES = (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.PLAN)
+MODE_LABELS = {
+    "default": "",
+    "acceptEdits": "accepts edits",
+    "plan": "plan: changes nothing",
+    "dontAsk": "never asks: denies",
+    "bypassPermissions": "! bypasses all permissions",
+}
+
+
+class ChatScreen(Screen[None]):
+    BINDINGS: ClassVar[list[BindingType]] = list(screen_bindings())
+    AUTO_FOCUS = ""
+    CSS = """
+    ChatScreen { layout: vertical; layers: base overlay; }
+    Transcript { height: 1fr; }
+    #too-small { display: none; layer: overlay; width: 100%; height: 100%; content-align: center middle; }
+    ChatScreen.-too-small #too-small { display: block; }
+    """
+
+    def __init__(self, app: AgentApp, palette: Palette, prompt: PromptBox) -> None:
+        super().__init__()
+        from agentcli.tui.actions import Actions
+
+        self.palette = palette
+        self.session = Session(self)
+        self.transcript = Transcript(make_block, palette)
+        self.prompt = prompt
+        self.status = StatusLine(palette)
+        self.activity = ActivityLine(palette, moving=not app.preferences.reduced_motion)
+        self.finder = FindBar(self.transcript)
+        self.new_below = NewBelow(self.transcript)
+        self.actions: Actions = Actions(app, self)
+        self._host = app
+        self._dialog: tuple[str, ModalScreen[Answer | None]] | None = None
+        self._pressed: tuple[str, float] = ("", 0.0)
+        self._last_key = 0.0
+        self._sent_at = 0.0
+
+    def compose(self) -> ComposeResult:
+        yield self.transcript
+        yield self.new_below
+        yield self.finder
+        yield self.activity
+        yield self.prompt
+        yield self.status
+        yield Static("too small", id="too-small", markup=False)
+
+    def on_mount(self) -> None:
+        self.prompt.focus_editor()
+        self.set_interval(0.25, self._tick, name="ticking")
+
+    def _tick(self) -> None:
+        if self.session.busy:
+            self.transcript.tick(time.monotonic())
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1], "-too-small")
+
+    def on_key(self, event: events.Key) -> None:
+        self._last_key = time.monotonic()
+        # Whatever has the focus, what is typed belongs into the box.
+        if event.is_printable and not self.finder.is_open and self.focused is None and event.character:
+            self.prompt.focus_editor()
+            self.prompt.insert(event.character)
+            event.stop()
+
+    def set_palette(self, palette: Palette) -> None:
+        self.palette = palette
+        for part in (self.transcript, self.status, self.activity, self.prompt, self.new_below):
+            part.set_palette(palette)
+
+    # ------------------------------------------------------------------------------------- what the session shows
+
+    def apply(self, operations: Iterable[Operation]) -> None:
+        self.transcript.apply(operations)
+
+    def show_activity(self, activity: Activity) -> None:
+        self.activity.show(activity)
+
+    def show_facts(self, facts: Facts) -> None:
+        self.status.update(facts)
+        self.prompt.set_label(MODE_LABELS.get(facts.mode, facts.mode), facts.mode)
+        self._host.facts_changed(facts)
+
+    def show_queued(self, texts: list[str]) -> None:
+        self.prompt.set_queued(texts)
+
+    def give_back(self, drafts: list[Draft]) -> None:
+        self.prompt.load(Draft.joined([*drafts, self.prompt.draft]))
+
+    def finished(self, result: ev.Result) -> None:
+        self.prompt.busy(False)
+        self._host.work_ended(result, time.monotonic() - self._sent_at)
+
+    def ask(self, event: ev.PermissionRequested, waiting: int) -> None:
+        dialog = self._dialog_for(event, waiting)
+        self._dialog = (event.request_id, dialog)
+        self._host.call_for_attention(f"Needs your answer: {event.title}")
+
+        def answered(answer: Answer | None) -> None:
+            if self._dialog is not None and self._dialog[0] == event.request_id:
+                self._dialog = None
+                self.session.answer(event.request_id, answer)
+
+        self._host.push_screen(dialog, answered)
+
+    def _dialog_for(self, event: ev.PermissionRequested, waiting: int) -> ModalScreen[Answer | None]:
+        kind = event.display.get("kind")
+        if kind == "questions":
+            from agentcli.tui.screens.questions import QuestionsDialog
+
+            return QuestionsDialog(event, self.palette, typed=lambda: self._last_key)
+        if kind == "plan":
+            from agentcli.tui.screens.plan import PlanDialog
+
+            return PlanDialog(event, self.palette, typed=lambda: self._last_key)
+        from agentcli.tui.screens.permission import PermissionDialog
+
+        cwd = self.session.engine.cwd if self.session.engine else Path.cwd()
+        return PermissionDialog(event, self.palette, waiting, cwd=cwd, typed=lambda: self._last_key)
+
+    def withdraw(self, request_id: str) -> None:
+        if self._dialog is not None and self._dialog[0] == request_id:
+            _id, dialog = self._dialog
+            self._dialog = None
+            self._host.close_screen(dialog)
+
+    # --------------------------------------------------------------------------------------- what the person does
+
+    @on(PromptBox.Submitted)
+    def _submitted(self, event: PromptBox.Submitted) -> None:
+        event.stop()
+        self.send(event.draft, event.now)
+
+    def send(self, draft: Draft, at_once: bool = False) -> None:
+        if draft.is_empty:
+            # Enter on the empty box while prompts wait: they take the place of what runs.
+            if self.session.busy:
+                self.session.steer()
+            return
+        if self.actions.handle(draft):
+            return
+        self.transcript.follow()
+        if not self.session.busy:
+            self._sent_at = time.monotonic()
+        self.session.send(draft, at_once)
+        self.prompt.busy(self.session.busy)
+
+    @on(PromptBox.TakeBack)
+    def _take_back(self) -> None:
+        draft = self.session.take_back()
+        if draft is not None:
+            self.prompt.load(Draft.joined([draft, self.prompt.draft]))
+
+    @on(PromptBox.HelpWanted)
+    def _help_wanted(self) -> None:
+        self.actions.run("help")
+
+    @on(Transcript.FollowingChanged)
+    def _following_changed(self, event: Transcript.FollowingChanged) -> None:
+        self.new_below.show(event.following, event.unseen)
+
+    def _twice(self, name: str) -> bool:
+        now = time.monotonic()
+        before, at = self._pressed
+        twice = before == name and now - at < TWICE_SECONDS
+        self._pressed = ("", 0.0) if twice else (name, now)
+        return twice
+
+    def action_interrupt(self) -> None:
+        if self.finder.is_open:
+            self.finder.close()
+        elif self.session.interrupt():
+            self._pressed = ("", 0.0)
+            self.prompt.busy(False)
+        elif self.get_selected_text():
+            self.clear_selection()
+        elif self.prompt.is_empty and self._twice("escape"):
+            self.actions.run("rewind")
+
+    def action_leave_or_copy(self) -> None:
+        selected = self.get_selected_text()
+        if selected:
+            self.actions.copy_text(selected, "the selection")
+            self.clear_selection()
+        elif self.finder.is_open:
+            self.finder.close()
+        elif self.session.interrupt():
+            self._pressed = ("ctrl+c", time.monotonic())
+            self.prompt.busy(False)
+        elif not self.prompt.is_empty:
+            self.prompt.clear()
+            self._pressed = ("", 0.0)
+        else:
+            self._leave("ctrl+c", "Ctrl+C")
+
+    def action_leave(self) -> None:
+        if self.prompt.is_empty:
+            self._leave("ctrl+d", "Ctrl+D")
+
+    def _leave(self, name: str, shown: str) -> None:
+        if self._twice(name):
+            self._host.leave()
+        else:
+            self.prompt.hint(f"{shown} again quits")
+
+    def action_cycle_mode(self) -> None:
+        engine = self.session.engine
+        if engine is None:
+            return
+        mode = engine.permission_mode
+        place = _MODES.index(mode) if mode in _MODES else -1
+        engine.set_mode(_MODES[(place + 1) % len(_MODES)])
+        self.session.refresh_facts()
+
+    def action_details(self) -> None:
+        self.transcript.toggle_details()
+
+    def action_background(self) -> None:
+        self.session.send_to_background()
+
+    def action_palette(self) -> None:
+        self.actions.run("palette")
+
+    def action_find(self) -> None:
+        self.finder.open()
+
+    def action_todos(self) -> None:
+        self.actions.run("todos")
+
+    def action_page_up(self) -> None:
+        self.transcript.page_up()
+
+    def action_page_down(self) -> None:
+        self.transcript.page_down()
+
+    def action_scroll_start(self) -> None:
+        self.transcript.to_start()
+
+    def action_scroll_end(self) -> None:
+        self.transcript.follow()
+
+    def action_redraw(self) -> None:
+        self._host.redraw()
+
+    def action_suspend(self) -> None:
+        self._host.action_suspend_process()

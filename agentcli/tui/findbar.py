@@ -1,0 +1,78 @@
+"""The line to search in the transcript with: above the activity line, there while it is open."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.widgets import Input, Static
+
+from agentcli.tui.transcript import Transcript
+
+
+class FindBar(Horizontal):
+    DEFAULT_CSS = """
+    FindBar { height: 1; display: none; }
+    FindBar.-open { display: block; }
+    FindBar Static { width: auto; padding: 0 1; color: $muted; }
+    FindBar Input { width: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape", "close", "Close"),
+        ("down", "next", "Next"),
+        ("up,shift+enter", "previous", "Previous"),
+    ]
+
+    def __init__(self, transcript: Transcript) -> None:
+        super().__init__()
+        self._transcript = transcript
+        self._count = Static("", markup=False)
+        self._input = Input(placeholder="Search in the transcript", select_on_focus=True)
+
+    @property
+    def is_open(self) -> bool:
+        return self.has_class("-open")
+
+    def compose(self) -> ComposeResult:
+        yield Static("Find", markup=False)
+        yield self._input
+        yield self._count
+
+    def open(self, query: str = "") -> None:
+        self.add_class("-open")
+        if query:
+            self._input.value = query
+        self._input.focus()
+
+    def close(self) -> None:
+        self.remove_class("-open")
+        self._transcript.clear_find()
+        from agentcli.tui.prompt.box import PromptBox
+
+        self.screen.query_one(PromptBox).focus_editor()
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._say(self._transcript.find(event.value) if event.value else None)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_next()
+
+    def action_next(self) -> None:
+        self._transcript.find_next()
+
+    def action_previous(self) -> None:
+        self._transcript.find_previous()
+
+    def action_close(self) -> None:
+        self.close()
+
+    def _say(self, count: int | None) -> None:
+        words = "" if count is None else "1 match" if count == 1 else f"{count:,} matches" if count else "no match"
+        self._count.update(words)

@@ -1,0 +1,71 @@
+"""Every key of the screen, in one table; those of the editor are in `prompt/keys.py`. A keymap may change each by id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from textual.binding import Binding
+
+from agentcli.core.frozen import frozen
+from agentcli.tui.prompt.keys import PROMPT_KEYS
+
+
+@frozen
+class ScreenKey:
+    action: str
+    keys: str
+    help: str
+    priority: bool = True
+    """Before the editor gets it. Without: only what the editor has no use for."""
+
+    @property
+    def id(self) -> str:
+        return f"screen.{self.action}"
+
+
+SCREEN_KEYS: tuple[ScreenKey, ...] = (
+    ScreenKey("interrupt", "escape", "Interrupt; twice on an empty box: undo or edit the last prompt", priority=False),
+    ScreenKey("leave_or_copy", "ctrl+c", "Copy the selection, interrupt, clear the box; twice: quit"),
+    ScreenKey("leave", "ctrl+d", "Twice: quit", priority=False),
+    ScreenKey("cycle_mode", "shift+tab", "Next permission mode"),
+    ScreenKey("details", "ctrl+o", "Show or fold thinking and whole output"),
+    ScreenKey("background", "ctrl+b", "Send the running command to the background"),
+    ScreenKey("palette", "ctrl+p", "All commands"),
+    ScreenKey("find", "ctrl+f", "Search in the transcript"),
+    ScreenKey("todos", "ctrl+t", "The task list"),
+    ScreenKey("page_up", "pageup", "Page up"),
+    ScreenKey("page_down", "pagedown", "Page down"),
+    ScreenKey("scroll_start", "ctrl+home", "To the beginning"),
+    ScreenKey("scroll_end", "ctrl+end", "To the end, and follow it"),
+    ScreenKey("redraw", "ctrl+l", "Draw the screen again"),
+    ScreenKey("suspend", "ctrl+z", "Suspend; fg comes back"),
+)
+
+FINDING_KEYS = (
+    ("Enter, Down", "Next match"),
+    ("Shift+Enter, Up", "Previous match"),
+    ("Esc", "Close the search"),
+)
+
+
+def screen_bindings() -> list[Binding]:
+    return [Binding(key.keys, key.action, key.help, show=False, priority=key.priority, id=key.id) for key in SCREEN_KEYS]
+
+
+def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Group, key and what it does, as the help page shows them."""
+    rows = [("Screen", _shown(keymap.get(key.id, key.keys)), key.help) for key in SCREEN_KEYS]
+    rows += [("Search", keys, text) for keys, text in FINDING_KEYS]
+    rows += [("Prompt", _shown(keymap.get(key.id, key.keys)), key.help) for key in PROMPT_KEYS if not key.select]
+    rows += [
+        ("Prompt", "@", "Files"),
+        ("Prompt", "/", "Commands"),
+        ("Prompt", "!", "Run a command in your own shell"),
+        ("Prompt", "? on an empty box", "This help"),
+    ]
+    return rows
+
+
+def _shown(keys: str) -> str:
+    names = [name.strip() for name in keys.split(",") if name.strip()]
+    return ", ".join("+".join(part.capitalize() for part in name.split("+")) for name in names) or "(none)"
