@@ -1,0 +1,221 @@
+"""The review of a change hunk by hunk. The answer lets happen what was accepted and tells the model what was not."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import stat
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.strip import Strip
+
+from agentcli.core.events import PermissionRequested
+from agentcli.core.permission import Answer
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.hunks import Hunk, diff_of, hunks_of, narrowed, stranded, verdict
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.panel import Choice, Panel
+from agentcli.tui.screens.subject import BLANK, diff_lines, paragraph
+
+_FIRST = re.compile(r"@@ -(\d+)")
+
+
+class HunkReview(Panel[Answer | None]):
+    """Everything is accepted to begin with, as it was proposed; Esc goes back without effect."""
+
+    def __init__(
+        self,
+        event: PermissionRequested,
+        palette: Palette,
+        *,
+        cwd: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        # Whoever comes here has pressed a key for it, so nothing is held back.
+        super().__init__(palette, guarded=False, clock=clock)
+        self.event = event
+        self.hunks: list[Hunk] | None = None
+        self.accepted: set[int] = set()
+        self.current = 0
+        self._cwd = cwd
+        self._old = ""
+        self._problem = ""
+        self._painted: dict[tuple[int, int], list[Line]] = {}
+        self._places: list[tuple[int, int]] = []
+
+    def on_mount(self) -> None:
+        # The base class does its own part of this: Textual calls both.
+        self.run_worker(self._load(), group="hunks")
+
+    async def _load(self) -> None:
+        path = (self._cwd or Path.cwd()) / str(self.event.input.get("file_path", ""))
+        try:
+            self._old, hunks = await asyncio.to_thread(_split, self.event, path)
+        except (OSError, ValueError) as error:
+            self._problem = f"The change cannot be shown in hunks: {error}. Decide about it as a whole."
+            hunks = []
+        self.hunks = hunks
+        self.accepted = {hunk.number for hunk in hunks}
+        self.update()
+
+    @property
+    def question(self) -> str:
+        return "Which of these hunks?"
+
+    @property
+    def aside(self) -> str:
+        return str(self.event.display.get("path") or self.event.input.get("file_path") or "")
+
+    @property
+    def hints(self) -> str:
+        return "y accept · n reject · Esc back · ↑↓ hunk · a accept the rest · d reject the rest"
+
+    def extra_head(self, width: int) -> list[Strip]:
+        """All hunks at a glance, with a sign for what becomes of each; a click turns one over."""
+        runs = []
+        for hunk in self.hunks or ():
+            sign, style = self._sign(hunk)
+            here = hunk.number == self.current
+            style = (style + Style(reverse=True)) if here else style
+            runs += [(f" {hunk.number + 1}{sign} ", style + Style(meta={"hunk": hunk.number})), (" ", Style.null())]
+        line = Strip([Segment(" "), *(Segment(text, style) for text, style in runs)])
+        # Of many only those around the current one: they are all in the body.
+        first = max(0, sum(len(text) for text, _style in runs[: 2 * self.current + 2]) + 1 - width)
+        return [line.crop(first, first + width)] if runs else []
+
+    def body(self, width: int) -> list[Line]:
+        palette = self.palette
+        if self.hunks is None:
+            return wrap([("Comparing with the file …", palette.muted)], width)
+        if not self.hunks:
+            return paragraph(self._problem or "Nothing would change.", width, palette.warning)
+        lines: list[Line] = []
+        self._places = []
+        for hunk in self.hunks:
+            start = len(lines)
+            lines += self._heading(hunk, width)
+            painted = self._diff(hunk, width)
+            if hunk.number not in self.accepted:
+                painted = [replace(line, strip=line.strip.apply_style(Style(dim=True))) for line in painted]
+            lines += [*painted, BLANK]
+            self._places.append((start, len(lines) - 2))
+        return lines[:-1]
+
+    def choices(self) -> Sequence[Choice]:
+        count, hunks = len(self.accepted), self.hunks
+        if not hunks:
+            return [Choice("back", "Back to the question")]
+        if not count:
+            return [Choice("done", "Deny: nothing is changed")]
+        label = f"Apply {count} of {len(hunks)} hunks" if count < len(hunks) else f"Apply all {count} hunks"
+        lost = ", ".join(map(str, stranded(self.event.input, self._narrowed())))
+        warning = f"Edit {lost} of those left looks for text that a rejected hunk would bring, and will fail"
+        return [Choice("done", label if len(hunks) > 1 else "Apply the hunk", detail=warning if lost else "")]
+
+    def choose(self, name: str) -> None:
+        hunks = self.hunks or []
+        if name == "back":
+            self.dismiss(None)
+            return
+        told, input = verdict(hunks, self.accepted), self._narrowed()
+        if input is None:
+            self.dismiss(Answer("deny", message=told or verdict(hunks, ())))
+        elif input is self.event.input:
+            self.dismiss(Answer("allow"))
+        else:
+            self.dismiss(Answer("allow", message=told, updated_input=input))
+
+    def pressed(self, event: events.Key) -> bool:
+        if not self.hunks or self.typing:
+            return False
+        last = len(self.hunks) - 1
+        rest = set(range(self.current, last + 1))
+        match event.character if event.is_printable else event.key:
+            case "y":
+                self._set(self.accepted | {self.current}, min(last, self.current + 1))
+            case "n":
+                self._set(self.accepted - {self.current}, min(last, self.current + 1))
+            case " ":
+                self._set(self.accepted ^ {self.current}, self.current)
+            case "a":
+                self._set(self.accepted | rest, last)
+            case "d":
+                self._set(self.accepted - rest, last)
+            case "j" | "down" | "right" | "tab":
+                self._set(self.accepted, min(last, self.current + 1))
+            case "k" | "up" | "left" | "shift+tab":
+                self._set(self.accepted, max(0, self.current - 1))
+            case _:
+                return False
+        return True
+
+    def clicked(self, meta: dict[str, object]) -> None:
+        number = meta.get("hunk")
+        if isinstance(number, int):
+            self._set(self.accepted ^ {number}, number)
+
+    def _set(self, accepted: set[int], current: int) -> None:
+        self.accepted, self.current = accepted, current
+        self.update()
+        self.scrolled.reveal(*self._places[current])
+
+    def _narrowed(self) -> dict[str, object] | None:
+        return narrowed(self.event.name, self.event.input, self._old, self.accepted)
+
+    def _sign(self, hunk: Hunk) -> tuple[str, Style]:
+        return ("✓", self.palette.success) if hunk.number in self.accepted else ("✗", self.palette.error)
+
+    def _heading(self, hunk: Hunk, width: int) -> list[Line]:
+        palette = self.palette
+        sign, style = self._sign(hunk)
+        here = hunk.number == self.current
+        which = f"Hunk {hunk.number + 1} of {len(self.hunks or ())}"
+        edit = f" · edit {hunk.edit + 1}" if self.event.name == "MultiEdit" else ""
+        what = "accepted" if hunk.number in self.accepted else "rejected"
+        name = palette.accent + palette.strong if here else palette.muted
+        mark = [("❯ " if here else "  ", palette.accent)]
+        return wrap([(f"{sign} {what}  ", style), (which + edit, name)], width, mark)
+
+    def _diff(self, hunk: Hunk, width: int) -> list[Line]:
+        key = (hunk.number, width)
+        if key not in self._painted:
+            path = str(self.event.input.get("file_path", ""))
+            self._painted[key] = diff_lines(diff_of([hunk]), width, self.palette, path)
+        return self._painted[key]
+
+
+def _split(event: PermissionRequested, path: Path) -> tuple[str, list[Hunk]]:
+    """The file's present text where it is needed, and the hunks of the change. Blocking."""
+    old = _present_text(path) if event.name == "Write" else ""
+    hunks = hunks_of(event.name, event.input, old)
+    if event.name != "Edit" or not hunks:
+        return old, hunks
+    # The lines of an edit are counted in the piece it replaces; the preview knows where in the file that is.
+    rows = str(event.display.get("diff", "")).split("\n")
+    first = _FIRST.match(rows[0])
+    if first is None:
+        return old, hunks
+    above = next((place for place, row in enumerate(rows[1:]) if not row.startswith(" ")), 0)
+    shift = int(first[1]) - 1 + above - hunks[0].old_start
+    return old, [replace(hunk, old_start=hunk.old_start + shift, new_start=hunk.new_start + shift) for hunk in hunks]
+
+
+def _present_text(path: Path) -> str:
+    from agentcli.tools.encoding import decode
+
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ValueError("it is no ordinary file")
+        decoded = decode(path.read_bytes())
+    except FileNotFoundError:
+        return ""
+    if decoded is None:
+        raise ValueError("the file is no text")
+    return decoded.text

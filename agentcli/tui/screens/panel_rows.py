@@ -1,0 +1,142 @@
+"""The rows that a dialog is drawn with: fixed ones, and a body that scrolls. Knows nothing of what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.widget import Widget
+
+from agentcli.tui.blocks.base import Line
+
+
+class Rows(Widget, can_focus=False):
+    """Rows as they are. A click tells the meta data of the style under it."""
+
+    DEFAULT_CSS = "Rows { width: 100%; height: 0; }"
+    ALLOW_SELECT = False
+
+    class Clicked(Message):
+        def __init__(self, meta: dict[str, object]) -> None:
+            super().__init__()
+            self.meta = meta
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self.strips: Sequence[Strip] = ()
+
+    def show(self, strips: Sequence[Strip]) -> None:
+        if len(strips) != len(self.strips):
+            self.styles.height = len(strips)
+        self.strips = strips
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        strip = self.strips[y] if y < len(self.strips) else Strip.blank(0)
+        return strip.adjust_cell_length(self.size.width).apply_style(self.rich_style)
+
+    def on_click(self, event: events.Click) -> None:
+        if event.style.meta:
+            self.post_message(self.Clicked(dict(event.style.meta)))
+
+
+class ScrolledLines(ScrollView, can_focus=False):
+    """Lines of which a part is shown. Its height is what it is told; the rest scrolls by wheel or `move`."""
+
+    DEFAULT_CSS = """
+    ScrolledLines {
+        width: 100%; height: 0; padding: 0 0 0 1; background: $background;
+        overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1;
+    }
+    """
+
+    class Scrolled(Message):
+        """Other lines are shown than before."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self._lines: Sequence[Line] = ()
+        self.shown = 0
+
+    @property
+    def count(self) -> int:
+        return len(self._lines)
+
+    @property
+    def overflows(self) -> bool:
+        return self.count > self.shown
+
+    @property
+    def hidden(self) -> tuple[int, int]:
+        """Lines above and below what is shown."""
+        top = min(round(self.scroll_target_y), max(0, self.count - self.shown))
+        return top, max(0, self.count - self.shown - top)
+
+    def show(self, lines: Sequence[Line], rows: int) -> None:
+        self._lines, self.shown = lines, rows
+        self.styles.height = rows
+        self.virtual_size = Size(max(1, self.size.width), len(lines))
+        self.refresh()
+
+    def move(self, rows: int) -> None:
+        self.move_to(self.hidden[0] + rows)
+
+    def move_to(self, row: int) -> None:
+        top = max(0, min(row, self.count - self.shown))
+        self.scroll_to(y=top, animate=False, immediate=True)
+        self.post_message(self.Scrolled())
+
+    def reveal(self, first: int, last: int) -> None:
+        """Scroll no further than needed to show these rows, the first of them for certain."""
+        top = self.hidden[0]
+        if first < top or last >= top + self.shown:
+            self.move_to(first if first < top else min(first, last - self.shown + 1))
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self.post_message(self.Scrolled())
+
+    def render_line(self, y: int) -> Strip:
+        row = y + round(self.scroll_y)
+        base, width = self.rich_style, self.size.width
+        if row >= len(self._lines):
+            return Strip.blank(width, base)
+        strip = self._lines[row].strip.adjust_cell_length(width)
+        selection = self.text_selection
+        if selection is not None and (span := selection.get_span(row)) is not None:
+            strip = _marked(strip, span, self.screen.get_component_rich_style("screen--selection"))
+        return strip.apply_style(base).apply_offsets(0, row)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Source text: without the columns before it, and without the line breaks that wrapping made."""
+        pieces: list[str] = []
+        for row, line in enumerate(self._lines):
+            span = selection.get_span(row)
+            if span is None:
+                continue
+            start, end = span
+            shown = line.strip.text[line.indent :]
+            left, right = max(0, start - line.indent), len(shown) if end < 0 else max(0, end - line.indent)
+            whole = left == 0 and right >= len(shown.rstrip())
+            pieces += [line.text if whole else shown[left:right], line.joint]
+        return ("".join(pieces[:-1]), "\n") if pieces else None
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
+
+def _marked(strip: Strip, span: tuple[int, int], style: Style) -> Strip:
+    length = strip.cell_length
+    start, end = span[0], length if span[1] < 0 else min(span[1], length)
+    if start >= end:
+        return strip
+    inside = [Segment(segment.text, (segment.style or Style.null()) + style) for segment in strip.crop(start, end)]
+    return Strip.join([strip.crop(0, start), Strip(inside), strip.crop(end, length)])

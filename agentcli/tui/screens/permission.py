@@ -1,0 +1,139 @@
+"""The dialog that asks whether a call may run. Shows all that would happen, and what "always" would save and where."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from agentcli.core.events import PermissionRequested
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.hunks import REVIEWABLE
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.panel import Choice, Panel, Typed
+from agentcli.tui.screens.subject import BLANK, paragraph, question_of, subject_lines
+
+Place = Literal["session", "local", "user"]
+_PLACES: tuple[tuple[Place, str, str], ...] = (
+    ("session", "this session", "until this session ends"),
+    ("local", "this project", "in .agentcli/settings.local.json of this project, for you alone"),
+    ("user", "all projects", "in your own settings, for every project"),
+)
+_EDITS = (*REVIEWABLE, "NotebookEdit")
+
+
+class PermissionDialog(Panel[Answer | None]):
+    def __init__(
+        self,
+        event: PermissionRequested,
+        palette: Palette,
+        waiting: int = 0,
+        *,
+        cwd: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        typed: Typed | None = None,
+    ) -> None:
+        super().__init__(palette, clock=clock, typed=typed)
+        self.event = event
+        self._waiting = waiting
+        self._cwd = cwd
+        self._place = 0
+        self._reason = ""
+        self._rules_at = (0, 0)
+
+    @property
+    def question(self) -> str:
+        return question_of(self.event)
+
+    @property
+    def aside(self) -> str:
+        whose = f"asked by {self.event.agent}" if self.event.agent else ""
+        more = f"{self._waiting} more question{'s' if self._waiting != 1 else ''} after this" if self._waiting else ""
+        return " · ".join(part for part in (whose, more) if part)
+
+    @property
+    def hints(self) -> str:
+        place = " · Tab changes where it is saved" if self.event.suggestions else ""
+        return f"Enter confirms · Esc stops the work · ↑↓ or a number choose{place}"
+
+    @property
+    def size_of_body(self) -> int:
+        return sum(len(value) for value in self.event.input.values() if isinstance(value, str))
+
+    def body(self, width: int) -> list[Line]:
+        palette = self.palette
+        lines = [*subject_lines(self.event, width, palette), BLANK]
+        lines += paragraph(self.event.reason, width, palette.text, mark=[("Asked because: ", palette.muted)])
+        for detail in self.event.details:
+            lines += paragraph(detail, width, palette.muted, mark=[("  · ", palette.faint)])
+        first = len(lines)
+        if self.event.suggestions:
+            where = _PLACES[self._place][2]
+            lines += [BLANK, *wrap([(f"“Always” would save, {where}:", palette.muted)], width)]
+            for rule in self.event.suggestions:
+                lines += paragraph(rule, width, palette.code, mark=[("  + ", palette.success)])
+        self._rules_at = (first, len(lines) - 1)
+        return lines
+
+    def choices(self) -> Sequence[Choice]:
+        rules = self.event.suggestions
+        always = Choice("always", "Always allow", "a", turn=_PLACES[self._place][1])
+        if len(rules) == 1:
+            always = Choice("always", f"Always allow {rules[0]}", "a", "Always allow", turn=_PLACES[self._place][1])
+        elif rules:
+            label = f"Always allow these {len(rules)} rules"
+            always = Choice("always", label, "a", "Always allow", turn=_PLACES[self._place][1])
+        else:
+            always = Choice("always", "Always", "a", refused="no rule can cover this; it is asked each time")
+        edits = self.event.name in _EDITS
+        found = [Choice("once", "Allow once", "y"), always]
+        if edits:
+            found.append(Choice("edits", "Allow all edits from now on", "e", "Allow all edits"))
+        if self.event.name in REVIEWABLE:
+            found.append(Choice("hunks", "Review hunk by hunk", "h"))
+        found.append(Choice("deny", "Deny", "n"))
+        found.append(Choice("why", "Deny and say what to do instead", "w", "Deny and say why"))
+        return found
+
+    def choose(self, name: str) -> None:
+        place = _PLACES[self._place][0]
+        match name:
+            case "once":
+                self.dismiss(Answer("allow"))
+            case "always":
+                self.dismiss(Answer("allow", rules=tuple(self.event.suggestions), save_to=place))
+            case "edits":
+                self.dismiss(Answer("allow", mode=PermissionMode.ACCEPT_EDITS))
+            case "hunks":
+                self._review()
+            case "deny":
+                self.dismiss(Answer("deny"))
+            case "why":
+                self.ask("What should the agent do instead?", self._reason, "empty: just no")
+
+    def turned(self, name: str, step: int) -> None:
+        self._place = (self._place + step) % len(_PLACES)
+        self.update()
+
+    def highlighted(self, name: str) -> None:
+        if name == "always":
+            self.scrolled.reveal(*self._rules_at)
+
+    def entered(self, text: str) -> None:
+        self.dismiss(Answer("deny", message=text.strip()))
+
+    def stop_asking(self) -> None:
+        self._reason = self.typed_text
+        super().stop_asking()
+
+    def _review(self) -> None:
+        from agentcli.tui.screens.hunks import HunkReview
+
+        def reviewed(answer: Answer | None) -> None:
+            if answer is not None:
+                self.dismiss(answer)
+
+        self.app.push_screen(HunkReview(self.event, self.palette, cwd=self._cwd), reviewed)

@@ -1,0 +1,140 @@
+"""What a call would do, in full, as lines: what a person says yes or no to. Pure, and nothing in here is ever cut.
+
+What a reader could be fooled with (control, zero-width and direction characters) is spelled out, and a line break in a
+command looks different from a line that was wrapped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from rich.style import Style
+from textual.strip import Strip
+
+from agentcli.core.events import PermissionRequested
+from agentcli.core.messages import Json
+from agentcli.core.plaintext import plain_text
+from agentcli.core.shell import shown_command
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.palette import Palette
+
+BLANK = Line(Strip([]))
+
+
+def question_of(event: PermissionRequested) -> str:
+    match event.display.get("kind"):
+        case "command":
+            where = " in the background" if event.input.get("run_in_background") else ""
+            return f"Run this command{where}?"
+        case "diff":
+            new = not event.display.get("removed") and str(event.display.get("diff", "")).startswith("@@ -0,0 ")
+            return "Create this file?" if new else "Make this change?"
+        case "fetch":
+            return "Fetch this address?"
+        case _:
+            return f"Use {event.name}?"
+
+
+def subject_lines(event: PermissionRequested, width: int, palette: Palette) -> list[Line]:
+    display = event.display
+    match display.get("kind"):
+        case "command":
+            return _command(event, width, palette)
+        case "diff":
+            return _diff(event, width, palette)
+        case "fetch":
+            return _fetch(display, width, palette)
+        case "markdown" | "plan":
+            return markdown_lines(str(display.get("text") or display.get("plan") or ""), width, palette)
+        case "text":
+            return paragraph(str(display.get("text", "")), width, palette.text)
+        case _:
+            return [*paragraph(event.title, width, palette.tool), BLANK, *input_lines(event.input, width, palette)]
+
+
+def paragraph(text: str, width: int, style: Style, indent: str = "", mark: Sequence[Run] = ()) -> list[Line]:
+    """Text with its own line breaks. `mark` stands before the first row; the others are indented as far."""
+    return wrap([(shown_command(plain_text(text)), style)], width, [(indent, Style.null()), *mark])
+
+
+def field_lines(label: str, text: str, width: int, palette: Palette) -> list[Line]:
+    return wrap([(shown_command(plain_text(text)), palette.text)], width, [(f"{label} ", palette.muted)])
+
+
+def code_lines(text: str, width: int, palette: Palette, style: Style | None = None) -> list[Line]:
+    """Text as it stands, each line of it with its number; a row without a number goes on with the line above."""
+    rows = shown_command(text).split("\n")
+    if len(rows) > 1 and not rows[-1]:
+        rows.pop()
+    gutter = len(str(len(rows)))
+    lines: list[Line] = []
+    for number, row in enumerate(rows, 1):
+        before = [(f"{number:>{gutter}} ", palette.faint)]
+        # The blanks at a line's end are part of it, and cannot be seen: they are shown as dots.
+        bare = row.rstrip(" ")
+        dots = "·" * (len(row) - len(bare))
+        lines += wrap([(bare, style or palette.text), (dots, palette.faint)], width, before)
+    return lines
+
+
+def markdown_lines(text: str, width: int, palette: Palette) -> list[Line]:
+    return paragraph(text, width, palette.text)
+
+
+def diff_lines(text: str, width: int, palette: Palette, path: str = "") -> list[Line]:
+    """A unified diff; in two columns where that shows more."""
+    # Code colours come with it, which a question without a diff need not wait for.
+    from agentcli.tui.blocks import diff
+
+    wide = diff.fits_side_by_side(diff.parse(text), width)
+    return (diff.side_by_side if wide else diff.unified)(text, width, palette, path)
+
+
+def input_lines(input: Json, width: int, palette: Palette) -> list[Line]:
+    """The whole input: one field after the other, texts with their line breaks, all else as JSON."""
+    lines: list[Line] = []
+    for name, value in input.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
+        if "\n" in text or len(text) > width:
+            lines += paragraph(f"{name}:", width, palette.muted)
+            lines += code_lines(text, width, palette)
+        else:
+            lines += field_lines(f"{plain_text(name)}:", text, width, palette)
+    return lines or paragraph("(no input)", width, palette.muted)
+
+
+def _command(event: PermissionRequested, width: int, palette: Palette) -> list[Line]:
+    command = str(event.input.get("command") or event.display.get("command") or "")
+    if "\n" in command.strip("\n"):
+        lines = code_lines(command, width, palette, palette.code)
+    else:
+        lines = wrap([(shown_command(command), palette.code)], width, [("$ ", palette.accent)])
+    lines.append(BLANK)
+    folder, purpose = str(event.display.get("folder", "")), str(event.display.get("description", ""))
+    if folder:
+        lines += field_lines("in", folder, width, palette)
+    if purpose:
+        lines += field_lines("to", purpose, width, palette)
+    return lines
+
+
+def _diff(event: PermissionRequested, width: int, palette: Palette) -> list[Line]:
+    display = event.display
+    path = str(display.get("path") or event.input.get("file_path") or "")
+    counts = f"  +{display.get('added', 0)} −{display.get('removed', 0)}"
+    lines = wrap([(shown_command(plain_text(path)), palette.tool), (counts, palette.muted)], width)
+    lines += diff_lines(str(display.get("diff", "")), width, palette, path)
+    if display.get("truncated"):
+        lines += [BLANK, *paragraph("The diff is longer than that. All that is to be written:", width, palette.warning)]
+        lines += input_lines(event.input, width, palette)
+    return lines
+
+
+def _fetch(display: Json, width: int, palette: Palette) -> list[Line]:
+    lines = wrap([(shown_command(str(display.get("url", ""))), palette.code)], width)
+    lines += [BLANK, *field_lines("host", str(display.get("host", "")), width, palette)]
+    if display.get("private"):
+        lines += paragraph("! This address is in your own network.", width, palette.warning)
+    return [*lines, *field_lines("to find out", str(display.get("prompt", "")), width, palette)]
