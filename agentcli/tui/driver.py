@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any, ClassVar
 
 from textual import constants, events
+from textual.app import ScreenStackError
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Size
 from textual.message import Message
@@ -29,6 +30,7 @@ from textual.message import Message
 from agentcli.core.frozen import frozen
 from agentcli.tui import input as tokens
 from agentcli.tui.instant import Instant, make_raw
+from agentcli.tui.pacing import KeyOrder
 from agentcli.tui.restore import TerminalRestore
 from agentcli.tui.translation import BackgroundColour, Translation
 from agentcli.tui.watchdog import EscapeWatch
@@ -41,6 +43,7 @@ END_SECONDS = 1.7
 """How long the app may take to end after a signal, before it is ended."""
 LATEST_TAKE_OVER_SECONDS = 2.0
 """After this the app's frames are shown even if nothing in it can take keys yet."""
+LATEST_REPLAY_SECONDS = 0.3
 STOP_SECONDS = 0.5
 """How long the last bytes may take on a slow terminal."""
 _KITTY_FLAGS = 0b11001
@@ -106,6 +109,7 @@ class AgentDriver(LinuxDriver):
         self._gate_deadline = 0.0
         self._wake_read = self._wake_write = -1
         self._translation = Translation()
+        self._order = KeyOrder(app, self._loop)
         self._size_is_due = False
         self._ending = False
         self._handlers_before: dict[int, Any] = {}
@@ -134,30 +138,31 @@ class AgentDriver(LinuxDriver):
             return
         self._replaying = True
         self._take_over()
-        # Two hops behind the keys: the app passes them on to the focused widget, which has a queue of its own.
-        self._loop.call_soon_threadsafe(self._app.call_later, self._keys_passed_on)
-
-    def _keys_passed_on(self) -> None:
-        focused = None
-        with contextlib.suppress(Exception):
-            focused = self._app.focused
-        (focused or self._app).call_later(self._open_gate)
+        # Posted from here the keys are in the loop's queue already, so this comes after them.
+        self._in_loop(self._order.settle, self._open_gate)
 
     def _open_gate(self) -> None:
         if not self._gate_open:
             self._gate_open = True
-            self._repaint()
+            self._paint()
             self._app.post_message(TakenOver())
 
     def _open_gate_late(self) -> None:
+        """For an app that paints nothing that takes keys, or is busy."""
         if not self._gate_open and self._writer is not None:
             self._gate_deadline = 0.0
             self._open_gate_when_ready()
-            self._loop.call_later(0.2, self._open_gate)
+            self._loop.call_later(LATEST_REPLAY_SECONDS, self._app.call_later, self._open_gate)
 
     def _repaint(self) -> None:
-        with contextlib.suppress(Exception):
-            self._app.refresh()
+        """Everything, in the app's own context."""
+        self._in_loop(self._app.call_later, self._paint)
+
+    def _paint(self) -> None:
+        with contextlib.suppress(ScreenStackError):
+            screen = self._app.screen
+            whole = screen._compositor.render_update(full=True, screen_stack=self._app._background_screens)
+            self._app._display(screen, whole)
 
     # --------------------------------------------------------------------------------------------- application mode
 
@@ -167,7 +172,7 @@ class AgentDriver(LinuxDriver):
         self.restore.arm()
         self._writer = Writer(
             self._fd_out,
-            repaint=lambda: self._in_loop(self._repaint),
+            repaint=self._repaint,
             gone=self._terminal_gone,
         )
         self.restore.silence = self._writer.silence
@@ -306,7 +311,7 @@ class AgentDriver(LinuxDriver):
             self.process_message(message)
 
     def send_message(self, message: Message) -> None:
-        self._in_loop(self._app.post_message, message)
+        self._in_loop(self._order.post, message)
 
     def _in_loop(self, callback: Callable[..., object], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
@@ -388,7 +393,7 @@ class AgentDriver(LinuxDriver):
             # Stopped by a signal that cannot be caught: whoever had the terminal meanwhile left it as they like it.
             self._must_write("\x1b[<u")
             self._enter_modes(alternate_screen=True)
-            self._in_loop(self._repaint)
+            self._repaint()
 
     def _log_stuck(self, stack: str) -> None:
         log = self.preloaded.stuck_log

@@ -1,0 +1,108 @@
+"""Keys act in the order they were pressed, however fast they come.
+
+In Textual a character is inserted by the focused widget as soon as the key gets there, but a key with a binding only
+after it went up through all parents to the app, and one with priority before the widget sees anything: of a burst
+`a b Backspace c` the `c` would go. So after a key that is not text the next one waits until the first has been all the
+way. That takes well under a millisecond, which nobody notices but a machine that types.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from textual import events
+from textual.message import Message
+from textual.message_pump import MessagePump
+
+PATIENCE_SECONDS = 0.05
+"""A handler may take long, or wait for what only a later key can bring. Then order is not worth a dead keyboard."""
+BURST_SECONDS = 0.05
+"""Text this young may still be on its way to the focused widget."""
+_NEVER_WAITS_FOR_TEXT = ("escape", "ctrl+c")
+
+
+class KeyOrder:
+    """All methods are called in the thread of the loop."""
+
+    def __init__(self, app: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._app = app
+        self._loop = loop
+        self._pending: deque[Message | Callable[[], object]] = deque()
+        self._text_at = 0.0
+        self._round = 0
+        self._waiting = False
+        self._stalled = False
+
+    def post(self, message: Message) -> None:
+        self._pending.append(message)
+        self._advance()
+
+    def settle(self, then: Callable[[], object]) -> None:
+        """Call `then`, in the app, once all that was posted so far has been all the way."""
+        self._pending.append(then)
+        self._advance()
+
+    def _advance(self) -> None:
+        while self._pending and not self._waiting:
+            first = self._pending.popleft()
+            if not isinstance(first, Message):
+                self._pass_on(self._app, first, through_focus=True)
+                continue
+            if not isinstance(first, events.Key):
+                self._app.post_message(first)
+            elif first.is_printable:
+                self._text_at = time.monotonic()
+                self._app.post_message(first)
+            elif time.monotonic() - self._text_at < BURST_SECONDS and first.key not in _NEVER_WAITS_FOR_TEXT:
+                self._text_at = 0.0
+                self._pending.appendleft(first)
+                self._wait()
+            else:
+                self._app.post_message(first)
+                self._wait()
+
+    def _wait(self) -> None:
+        if self._stalled:
+            return
+        self._round += 1
+        this_round, self._waiting = self._round, True
+        patience = self._loop.call_later(PATIENCE_SECONDS, self._give_up, this_round)
+
+        def settled() -> None:
+            patience.cancel()
+            if this_round == self._round:
+                self._waiting = self._stalled = False
+                self._advance()
+
+        self._pass_on(self._app, settled, through_focus=True)
+
+    def _give_up(self, this_round: int) -> None:
+        """Until that key has arrived after all, later ones do not wait any more."""
+        if this_round == self._round and self._waiting:
+            self._waiting, self._stalled = False, True
+            self._advance()
+
+    def _pass_on(self, pump: MessagePump, then: Callable[[], object], *, through_focus: bool) -> None:
+        """A callback behind the key in each queue the key goes through: the app, the focused widget, its parents and
+        the app again."""
+
+        def next_hop() -> None:
+            if through_focus:
+                following: MessagePump | None = self._app.focused or self._screen()
+            else:
+                following = pump._parent
+            if following is None:
+                then()
+            else:
+                self._pass_on(following, then, through_focus=False)
+
+        if not pump.call_later(next_hop):
+            then()  # it is closing, and its keys go nowhere
+
+    def _screen(self) -> MessagePump | None:
+        stack: list[MessagePump] = self._app._screen_stack
+        return stack[-1] if stack else None
