@@ -1,0 +1,186 @@
+"""Keeps the menu above the box in step with what is typed: asks the sources, shows what they answer, puts it in.
+
+Files are looked for beside the keys: one search at a time, always for the newest query, and an answer that comes late
+for an older one is dropped. Commands are at hand and shown at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from agentcli.core.aio import cancel_and_wait
+from agentcli.tui.prompt.completion import (
+    Candidate,
+    Menu,
+    Target,
+    argument_menu,
+    command_menu,
+    file_menu,
+    target_at,
+)
+from agentcli.tui.prompt.popup import Popup, Row
+from agentcli.tui.prompt.sources import Choices, CommandSource, FileSource
+
+if TYPE_CHECKING:
+    from agentcli.tui.prompt.editor import PromptEditor
+
+_MOST_FILES = 50
+
+
+class Assist:
+    def __init__(
+        self,
+        editor: PromptEditor,
+        popup: Popup,
+        files: FileSource,
+        commands: CommandSource,
+        choices: Choices,
+        room: Callable[[], int],
+    ) -> None:
+        self._editor = editor
+        self._popup = popup
+        self._files = files
+        self._commands = commands
+        self._choices = choices
+        self._room = room
+        self._menu: Menu | None = None
+        self._target: Target | None = None
+        self._seen: tuple[int, tuple[int, int]] = (-1, (0, 0))
+        self._dismissed: tuple[str, int] | None = None
+        """Of the target that was closed with Esc; what is typed on in it does not open it again."""
+        self._wanted: Target | None = None
+        self._searching: asyncio.Task[None] | None = None
+        self._take_first = False
+        """Tab was pressed before the answer came."""
+
+    # ------------------------------------------------------------------------------------------------ with the text
+
+    def update(self) -> None:
+        """The text or the cursor may have changed."""
+        editor = self._editor
+        now = (editor.edits, editor.cursor_location)
+        if now == self._seen:
+            return
+        typed = now[0] != self._seen[0]
+        self._seen = now
+        row, column = editor.cursor_location
+        target = target_at(editor.document[row], column, first_line=row == 0) if editor.selection.is_empty else None
+        if target is None or (not typed and self._target is None):
+            self._dismissed = None if target is None else self._dismissed
+            self._show(None)
+            self._target = None
+            return
+        if self._dismissed == (target.kind, target.start):
+            return
+        self._dismissed = None
+        self._look_for(target)
+
+    def quiet(self) -> None:
+        """The text was put there by other means: nothing opens until somebody types."""
+        self._seen = (self._editor.edits, self._editor.cursor_location)
+        self._target = None
+        self._show(None)
+
+    def ask(self) -> bool:
+        """Tab: open the menu at the cursor, also where it was closed. False if nothing can be completed there."""
+        self._dismissed = None
+        self._seen = (-1, (0, 0))
+        self.update()
+        self._take_first = self._target is not None and self._menu is None
+        return self._target is not None
+
+    def dismiss(self) -> bool:
+        if self._menu is None:
+            return False
+        self._dismissed = (self._menu.target.kind, self._menu.target.start)
+        self._target = None
+        self._show(None)
+        return True
+
+    # ------------------------------------------------------------------------------------------------ with the menu
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """What Enter would take. None for a menu that is older than the text."""
+        menu = self._menu
+        if menu is None or menu.target != self._target or not 0 <= self._popup.chosen < len(menu.candidates):
+            return None
+        return menu.candidates[self._popup.chosen]
+
+    @property
+    def has_choices(self) -> bool:
+        return self._menu is not None and bool(self._menu.candidates)
+
+    @property
+    def typed(self) -> str:
+        """The text that a choice would replace."""
+        row, column = self._editor.cursor_location
+        return "" if self._target is None else self._editor.document[row][self._target.start : column]
+
+    def choose(self, index: int) -> Candidate | None:
+        menu = self._menu
+        if menu is None or menu.target != self._target or not 0 <= index < len(menu.candidates):
+            return None
+        self._popup.chosen = index
+        return menu.candidates[index]
+
+    def take(self, candidate: Candidate) -> None:
+        """Put it in the place of what was typed."""
+        target = self._target
+        if target is None:
+            return
+        editor = self._editor
+        row, column = editor.cursor_location
+        insert = candidate.insert
+        if editor.document[row][column : column + 1] == " ":
+            insert = insert.rstrip(" ")
+        editor.replace(insert, (row, target.start), (row, column), maintain_selection_offset=False)
+        if candidate.then == "go on" or insert.startswith("/"):
+            self._seen = (-1, (0, 0))
+            self.update()
+        else:
+            self.quiet()
+
+    # -------------------------------------------------------------------------------------------------- the sources
+
+    def _look_for(self, target: Target) -> None:
+        began = self._target is None or self._target.kind != target.kind or self._target.start != target.start
+        self._target = target
+        if target.kind == "command":
+            menu = command_menu(target, self._commands)
+            self._show(menu if menu.candidates else None)
+        elif target.kind == "argument":
+            self._show(argument_menu(target, self._commands, self._choices))
+        else:
+            if began:
+                self._show(None)
+                self._files.begin()
+            self._wanted = target
+            if self._searching is None or self._searching.done():
+                self._searching = asyncio.get_running_loop().create_task(self._search(), name="completion")
+
+    async def _search(self) -> None:
+        while (target := self._wanted) is not None:
+            self._wanted = None
+            hits = await self._files.files(target.query, _MOST_FILES)
+            if target != self._target:
+                continue
+            self._show(file_menu(target, hits) if hits else None)
+            if self._take_first:
+                self._take_first = False
+                if (candidate := self.choose(0)) is not None:
+                    self.take(candidate)
+
+    def _show(self, menu: Menu | None) -> None:
+        self._menu = menu
+        if menu is None:
+            self._popup.close()
+            return
+        rows = [Row(one.label, one.hint, one.detail, one.positions) for one in menu.candidates]
+        self._popup.open(rows, title=menu.title, note=menu.note, chosen=menu.chosen, room=self._room())
+
+    async def aclose(self) -> None:
+        if self._searching is not None:
+            await cancel_and_wait([self._searching])

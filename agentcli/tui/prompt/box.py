@@ -1,0 +1,425 @@
+"""The box at the bottom of the screen: editor, rules, queued prompts, menu. What a key means here is decided here.
+
+Says what the person did with messages (`Submitted`, `TakeBack`, `HelpWanted`) and knows no engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import TextArea
+
+from agentcli.core.frozen import frozen
+from agentcli.tui.prompt.assist import Assist
+from agentcli.tui.prompt.completion import Candidate
+from agentcli.tui.prompt.draft import Draft, ImagePiece, fitted_piece, loaded
+from agentcli.tui.prompt.drafts import DraftStore
+from agentcli.tui.prompt.editor import PromptEditor
+from agentcli.tui.prompt.history import History, HistoryWalk
+from agentcli.tui.prompt.keys import key_table
+from agentcli.tui.prompt.paste import picture_paths, read_clipboard
+from agentcli.tui.prompt.popup import Popup, Row
+from agentcli.tui.prompt.rows import PromptMark, PromptRule, QueuedRows
+from agentcli.tui.prompt.sources import Choices, CommandSource, FileSource, NoFiles, no_choices, registered_commands
+
+_IDLE_HINT = "Ask anything · / commands · @ files · ! shell · ? keys"
+_BUSY_HINT = "Enter queues, Ctrl+Enter steers"
+_SEARCH_HINT = "part of an earlier prompt · Enter takes it · Esc goes back"
+_WARM_SECONDS = 0.5
+
+
+@frozen(kw_only=True)
+class PromptParts:
+    """What the box works with; each has a default that does nothing."""
+
+    history: History = field(default_factory=lambda: History(None))
+    drafts: DraftStore = field(default_factory=lambda: DraftStore(None))
+    files: FileSource = field(default_factory=NoFiles)
+    commands: CommandSource = registered_commands
+    choices: Choices = no_choices
+    keymap: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path = field(default_factory=Path.cwd)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+
+class PromptBox(Widget):
+    DEFAULT_CSS = """
+    PromptBox {
+        width: 100%;
+        height: auto;
+        layout: vertical;
+        & > Horizontal { height: auto; }
+    }
+    """
+
+    class Submitted(Message):
+        """Enter, or with `now` Ctrl+Enter. The box is empty already; `load` gives the draft back if it cannot be taken.
+        An empty draft with `now`: Enter again, while prompts are queued: what waits is wanted now."""
+
+        def __init__(self, draft: Draft, now: bool) -> None:
+            self.draft = draft
+            self.now = now
+            super().__init__()
+
+    class TakeBack(Message):
+        """What is queued is wanted back in the box."""
+
+    class HelpWanted(Message):
+        """`?` in an empty box."""
+
+    class Changed(Message):
+        """What is in the box has changed."""
+
+    def __init__(self, parts: PromptParts | None = None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._parts = parts or PromptParts()
+        self._editor = PromptEditor(self, key_table(self._parts.keymap))
+        self._popup = Popup()
+        self._queued = QueuedRows()
+        self._rule = PromptRule()
+        self._mark = PromptMark()
+        self._walk = HistoryWalk(self._parts.history)
+        self._before_search: Draft | None = None
+        """What was in the box when the search began; None while there is no search."""
+        self._found: list[Draft] = []
+        self._busy = False
+        parts = self._parts
+        self._assist = Assist(self._editor, self._popup, parts.files, parts.commands, parts.choices, self._room)
+        self._editor.hint = _IDLE_HINT
+
+    def compose(self) -> ComposeResult:
+        yield self._popup
+        yield self._queued
+        yield self._rule
+        with Horizontal():
+            yield self._mark
+            yield self._editor
+        yield PromptRule(only_on_tall_screens=True)
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "app_focus", self._app_focus_changed, init=False)
+        self.set_timer(_WARM_SECONDS, self._warm)
+
+    async def on_unmount(self) -> None:
+        await self._assist.aclose()
+        await self._parts.drafts.aclose()
+
+    def _warm(self) -> None:
+        self.run_worker(asyncio.to_thread(self._parts.history.warm), exit_on_error=False, group="warm")
+
+    def _app_focus_changed(self, focused: bool) -> None:
+        if not focused:
+            self._parts.drafts.hurry()
+
+    # --------------------------------------------------------------------------------------------- for the screen
+
+    @property
+    def draft(self) -> Draft:
+        return self._editor.draft if self._before_search is None else self._before_search
+
+    @property
+    def is_empty(self) -> bool:
+        return self._editor.is_empty if self._before_search is None else self._before_search.is_empty
+
+    @property
+    def selected_text(self) -> str:
+        return self._editor.selected_text
+
+    def load(self, draft: Draft) -> None:
+        """Put a draft into the box, in place of what is there; undo brings that back."""
+        self._end_search()
+        self._editor.put(draft)
+        self._assist.quiet()
+
+    def clear(self) -> None:
+        """Empty the box; undo brings back what was there."""
+        self._end_search()
+        self._walk.end()
+        if not self._editor.is_empty:
+            self._editor.put(Draft())
+        self._assist.quiet()
+
+    def insert(self, text: str) -> None:
+        """Text at the cursor, as if typed."""
+        self._end_search()
+        self._editor.put_in(text)
+
+    def insert_draft(self, draft: Draft) -> None:
+        """A draft at the cursor, with its chips."""
+        self._end_search()
+        self._editor.put_in_draft(draft)
+
+    def focus_editor(self) -> None:
+        self._editor.focus()
+
+    def busy(self, busy: bool) -> None:
+        self._busy = busy
+        self._show_hint()
+
+    def set_label(self, text: str, style_class: str = "") -> None:
+        """The words at the right end of the rule. `style_class`: accent, success, warning, error or one of your own."""
+        self._rule.set_label(text, style_class)
+
+    def set_queued(self, texts: Sequence[str]) -> None:
+        self._queued.set_queued(texts)
+
+    def dismiss(self) -> bool:
+        """Close the menu or the search, if one is open: what Esc does first. Whether there was one."""
+        if self._before_search is not None:
+            before = self._before_search
+            self._end_search()
+            self._editor.put(before)
+            self._assist.quiet()
+            return True
+        return self._assist.dismiss()
+
+    # ------------------------------------------------------------------------------------------------------- keys
+
+    def act(self, action: str) -> bool:
+        """What a key of the table does; False lets it go on to the screen. Called in the editor's own turn, so that the
+        text is what was typed before this key."""
+        self._keep_up()
+        match action:
+            case "send":
+                self._enter()
+            case "send_now":
+                self._send(now=True)
+            case "newline":
+                self._editor.put_in("\n")
+            case "previous":
+                self._go_up()
+            case "next":
+                self._go_down()
+            case "search_history":
+                self._search_history()
+            case "complete":
+                self._complete()
+            case "external_editor":
+                self.run_worker(self._write_outside(), group="editor", exit_on_error=False)
+            case "paste_clipboard":
+                self.run_worker(self._paste_clipboard(), group="clipboard", exit_on_error=False)
+            case "close":
+                return self.dismiss()
+            case "help":
+                if self._before_search is not None:
+                    return False
+                self.post_message(self.HelpWanted())
+        return True
+
+    def _enter(self) -> None:
+        if self._before_search is not None:
+            self._take_found(self._popup.chosen)
+        elif (candidate := self._assist.chosen) is not None and self._would_change(candidate):
+            self._take(candidate, may_send=True)
+        elif self._backslash_is_before():
+            row, column = self._editor.cursor_location
+            self._editor.replace("\n", (row, column - 1), (row, column), maintain_selection_offset=False)
+        else:
+            self._send(now=False)
+
+    def _would_change(self, candidate: Candidate) -> bool:
+        return candidate.insert.rstrip(" ") != self._assist.typed or candidate.then == "go on"
+
+    def _backslash_is_before(self) -> bool:
+        row, column = self._editor.cursor_location
+        return column > 0 and self._editor.document[row][column - 1] == "\\" and self._editor.selection.is_empty
+
+    def _take(self, candidate: Candidate, *, may_send: bool) -> None:
+        self._assist.take(candidate)
+        if may_send and candidate.then == "send":
+            self._send(now=False)
+
+    def _send(self, *, now: bool) -> None:
+        if self._before_search is not None:
+            self._take_found(self._popup.chosen)
+        draft = self._editor.draft
+        draft = Draft(draft.text.strip("\n").rstrip(), draft.pieces)
+        if draft.is_empty:
+            if self._queued.count:
+                self.post_message(self.Submitted(Draft(), True))
+            return
+        self._walk.end()
+        self._editor.reset()
+        self._assist.quiet()
+        self._parts.drafts.discard()
+        self._parts.history.add(draft)
+        self.post_message(self.Submitted(draft, now))
+
+    def _go_up(self) -> None:
+        editor = self._editor
+        if self._popup.count:
+            self._popup.move(-1)
+        elif not editor.navigator.is_first_wrapped_line(editor.cursor_location):
+            editor.action_cursor_up()
+        elif self._queued.count:
+            self.post_message(self.TakeBack())
+        elif (older := self._walk.older(editor.draft)) is not None:
+            self._recall(older, to_first_row=True)
+
+    def _go_down(self) -> None:
+        editor = self._editor
+        if self._popup.count:
+            self._popup.move(1)
+        elif not editor.navigator.is_last_wrapped_line(editor.cursor_location):
+            editor.action_cursor_down()
+        elif (newer := self._walk.newer(editor.draft)) is not None:
+            self._recall(newer, to_first_row=False)
+        else:
+            editor.action_cursor_line_end()
+
+    def _recall(self, draft: Draft, *, to_first_row: bool) -> None:
+        editor = self._editor
+        editor.put(draft)
+        if to_first_row and (ends := editor.wrapped_document.get_offsets(0)):
+            editor.move_cursor((0, ends[0] - 1))
+        elif to_first_row:
+            editor.move_cursor((0, len(editor.document[0])))
+        self._assist.quiet()
+
+    def _complete(self) -> None:
+        if self._before_search is not None:
+            self._take_found(self._popup.chosen)
+        elif (candidate := self._assist.chosen or self._assist.choose(0)) is not None:
+            self._take(candidate, may_send=False)
+        else:
+            self._assist.ask()
+
+    # ---------------------------------------------------------------------------------------------- history search
+
+    def _search_history(self) -> None:
+        if self._before_search is not None:
+            self._popup.move(1)
+            return
+        self._before_search = self._editor.draft
+        self._editor.put(Draft())
+        self._show_hint()
+        self._show_found()
+
+    def _show_found(self) -> None:
+        query = self._editor.text.strip()
+        found = self._parts.history.search(query)
+        self._found = [draft for draft, _positions in found]
+        rows = [Row(draft.text[:400], positions=positions) for draft, positions in found]
+        note = "" if rows else "Nothing in the history has these letters." if query else "The history is empty."
+        self._popup.open(rows, title="history", note=note, chosen=0, room=self._room())
+
+    def _take_found(self, index: int) -> None:
+        if not 0 <= index < len(self._found):
+            self.dismiss()
+            return
+        draft = self._found[index]
+        self._end_search()
+        self._editor.put(draft)
+        self._assist.quiet()
+
+    def _end_search(self) -> None:
+        if self._before_search is not None:
+            self._before_search = None
+            self._found = []
+            self._popup.close()
+            self._show_hint()
+
+    # -------------------------------------------------------------------------------------------------- from outside
+
+    def pasted(self, text: str) -> None:
+        """Text from the terminal's paste: never sends, however many line breaks are in it."""
+        if self._before_search is None and (paths := picture_paths(text, self._parts.cwd)):
+            for path in paths:
+                self._attach_image(path.name, ImagePiece(str(path)))
+        else:
+            self._editor.put_in_pasted(text)
+
+    def _attach_image(self, name: str, piece: ImagePiece) -> None:
+        label = self._editor.put_in_image(name, piece)
+        if not piece.data:
+            # Read now: a dropped screenshot may be gone when the prompt is sent.
+            self.run_worker(self._read_image(label, name, piece), group="pictures", exit_on_error=False)
+
+    async def _read_image(self, label: str, name: str, piece: ImagePiece) -> None:
+        found = await asyncio.to_thread(loaded, piece)
+        if isinstance(found, str):
+            self._tell(f"{name} cannot be attached: {found}.")
+        elif self._editor.pieces.get(label) == piece:
+            self._editor.pieces[label] = found
+
+    async def _paste_clipboard(self) -> None:
+        clipping = await asyncio.to_thread(read_clipboard, self._parts.environ, self._parts.cwd)
+        if clipping.image:
+            piece = await asyncio.to_thread(fitted_piece, clipping.image)
+            if isinstance(piece, str):
+                self._tell(f"The picture on the clipboard cannot be attached: {piece}.")
+            else:
+                self._attach_image("clipboard.png", piece)
+        elif text := clipping.text or self.app.clipboard:
+            self.pasted(text)
+        else:
+            self._tell(clipping.problem)
+
+    async def _write_outside(self) -> None:
+        from agentcli.tui.prompt.external import NotWritten, edit_outside
+
+        self._end_search()
+        before = self._editor.draft
+        self._parts.drafts.flush()
+        outcome = await edit_outside(self.app, before.text, self._parts.environ, self._parts.cwd)
+        if isinstance(outcome, NotWritten):
+            self._tell(outcome.reason)
+        elif outcome.text != before.text:
+            from agentcli.tui.prompt.paste import without_controls
+
+            self.load(Draft(without_controls(outcome.text), before.pieces))
+
+    def _tell(self, text: str) -> None:
+        self.notify(text, severity="warning", markup=False)
+
+    # ---------------------------------------------------------------------------------------------------- keeping up
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        event.stop()
+        self._keep_up()
+        self._parts.drafts.changed(lambda: self.draft)
+        self.post_message(self.Changed())
+
+    def on_text_area_selection_changed(self, event: TextArea.SelectionChanged) -> None:
+        event.stop()
+        self._keep_up()
+
+    def _keep_up(self) -> None:
+        """Menu and mark as the text is now; cheap when nothing has changed."""
+        if self._before_search is None:
+            self._assist.update()
+            text = self._editor.document[0]
+            self._mark.set_kind("shell" if text[:1] == "!" else "command" if text[:1] == "/" else "prompt")
+        else:
+            self._mark.set_kind("search")
+            self._show_found()
+
+    def _show_hint(self) -> None:
+        searching = self._before_search is not None
+        self._editor.hint = _SEARCH_HINT if searching else _BUSY_HINT if self._busy else _IDLE_HINT
+        self._editor.refresh()
+
+    def _room(self) -> int:
+        """Rows of the screen above the box."""
+        return max(2, self.region.y)
+
+    def on_popup_clicked(self, event: Popup.Clicked) -> None:
+        event.stop()
+        self._keep_up()
+        self._editor.focus()
+        if self._before_search is not None:
+            self._take_found(event.index)
+        elif (candidate := self._assist.choose(event.index)) is not None:
+            self._take(candidate, may_send=False)
+
+    def on_click(self, event: events.Click) -> None:
+        self._editor.focus()

@@ -1,0 +1,133 @@
+"""What could be completed at the cursor, and with what. Values and pure functions; the popup shows them.
+
+A `Target` is the part of the text that a completion would replace: `@src/ma`, `/eff`, the argument of a command.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from agentcli.core.frozen import frozen
+from agentcli.core.fuzzy import fuzzy_match
+from agentcli.tui.prompt.sources import Choices, CommandLike, CommandSource, FileHit
+
+_MENTION = re.compile(r"""(?:^|[\s(\[{<,;"'`=])@(?:"([^"\n]*)|([^\s"]*))$""")
+_COMMAND = re.compile(r"/([^\s/]*)$")
+_ARGUMENT = re.compile(r"/([^\s/]+)[ \t]+(.*)$", re.DOTALL)
+_LONGEST_QUERY = 200
+
+
+@frozen
+class Target:
+    kind: Literal["file", "command", "argument"]
+    query: str
+    start: int
+    """Column in the cursor's line; the part ends at the cursor."""
+    command: str = ""
+
+
+@frozen
+class Candidate:
+    label: str
+    """What is listed; untrusted, shown with everything hidden made visible."""
+    insert: str
+    """What takes the target's place."""
+    detail: str = ""
+    hint: str = ""
+    """Behind the label, e.g. the arguments of a command."""
+    positions: tuple[int, ...] = ()
+    """Of what matched in the label."""
+    then: Literal["stay", "go on", "send"] = "stay"
+    """What Enter does behind it: nothing; look for the next part; send what is in the box."""
+
+
+@frozen
+class Menu:
+    target: Target
+    candidates: tuple[Candidate, ...] = ()
+    title: str = ""
+    note: str = ""
+    """A line that cannot be chosen: help for an argument."""
+    chosen: int = 0
+    """Which one Enter takes at first; -1 when Enter is for what was typed."""
+
+
+def target_at(line: str, column: int, *, first_line: bool) -> Target | None:
+    """What the cursor stands behind, if that can be completed."""
+    before = line[:column]
+    if first_line and before.startswith("/"):
+        if (command := _COMMAND.fullmatch(before)) is not None:
+            return Target("command", command.group(1), 0)
+        if (argument := _ARGUMENT.fullmatch(before)) is not None and "@" not in argument.group(2):
+            return Target("argument", argument.group(2), argument.start(2), argument.group(1))
+    if "@" not in before:
+        return None
+    mention = _MENTION.search(before[-_LONGEST_QUERY - 2 :])
+    if mention is None:
+        return None
+    quoted = mention.group(1) is not None
+    query = mention.group(1) if quoted else mention.group(2)
+    return Target("file", query, column - len(query) - (2 if quoted else 1))
+
+
+def file_menu(target: Target, hits: Sequence[FileHit]) -> Menu:
+    candidates = tuple(
+        Candidate(
+            label=hit.path,
+            insert=mention_of(hit.path, open_ended=hit.is_dir),
+            positions=hit.positions,
+            then="go on" if hit.is_dir else "stay",
+        )
+        for hit in hits
+    )
+    return Menu(target, candidates, title="files")
+
+
+def mention_of(path: str, *, open_ended: bool = False) -> str:
+    """`@path`, quoted when the path has blanks; without a blank behind it when more may follow."""
+    if re.search(r"[\s\"']", path):
+        path = path.replace('"', "")
+        return f'@"{path}' if open_ended else f'@"{path}" '
+    return f"@{path}" if open_ended else f"@{path} "
+
+
+def command_menu(target: Target, commands: CommandSource) -> Menu:
+    return Menu(target, tuple(_entry(one, target.query) for one in commands(target.query)), title="commands")
+
+
+def argument_menu(target: Target, commands: CommandSource, choices: Choices) -> Menu | None:
+    """Help for the arguments of a command, and what may be chosen; None for a command that nobody knows."""
+    command = next((one for one in commands(target.command) if one.name == target.command), None)
+    offered = choices(target.command)
+    if command is None and not offered:
+        return None
+    usage = f"/{command.name} {command.argument_hint}".rstrip() if command is not None else f"/{target.command}"
+    note = f"{usage}   {command.summary}" if command is not None and command.argument_hint else ""
+    ranked: list[tuple[int, int, Candidate]] = []
+    for place, (value, words) in enumerate(offered):
+        found = fuzzy_match(target.query, value)
+        if found is not None:
+            one = Candidate(value, value, detail=words, positions=found.positions, then="send")
+            ranked.append((-found.score, place, one))
+    ranked.sort(key=lambda each: each[:2])
+    candidates = tuple(one for _score, _place, one in ranked)
+    if not candidates and not note:
+        return None
+    return Menu(target, candidates, title=usage if not note else "", note=note, chosen=0 if target.query else -1)
+
+
+def _entry(command: CommandLike, query: str) -> Candidate:
+    found = fuzzy_match(query.lower(), command.name)
+    hint = command.argument_hint
+    # `[level]` may be left out, `<name>` may not.
+    complete = not hint or hint.startswith("[")
+    return Candidate(
+        label=f"/{command.name}",
+        insert=f"/{command.name} " if hint else f"/{command.name}",
+        detail=command.summary,
+        hint=hint,
+        positions=tuple(at + 1 for at in found.positions) if found is not None else (),
+        then="send" if complete else "go on",
+    )

@@ -1,0 +1,205 @@
+"""What is in the box survives a crash: each process keeps its draft in a file of its own, and the next start finds it.
+
+A draft belongs to a process as long as that holds the lock beside it; the lock goes with the process, however it ends.
+Written a moment after the last change, in a thread, and at once when asked to. Never raises for the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from agentcli.config.atomic import replace_file
+from agentcli.session.places import make_private_dir
+from agentcli.tui.prompt.draft import Draft
+from agentcli.tui.prompt.history import project_name
+
+_QUIET_SECONDS = 0.5
+_KEPT_SECONDS = 30 * 24 * 3600
+_LARGEST_FILE = 64 * 1024 * 1024
+
+
+def drafts_folder(state_dir: Path | None, cwd: Path) -> Path | None:
+    return None if state_dir is None else state_dir / "drafts" / project_name(cwd)
+
+
+class DraftStore:
+    """`folder` None: nothing is kept. Call from the event loop, `load` from anywhere."""
+
+    def __init__(self, folder: Path | None, *, pid: int | None = None, quiet_seconds: float = _QUIET_SECONDS) -> None:
+        self._folder = folder
+        self._name = f"{os.getpid() if pid is None else pid}-{os.urandom(4).hex()}"
+        self._quiet_seconds = quiet_seconds
+        self._current: Callable[[], Draft] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self._writing: asyncio.Task[None] | None = None
+        self._disk = threading.Lock()
+        """Held while a file is written, so that a late thread never puts back what was discarded."""
+        self._written = 0
+        self._version = 0
+        self._lock_file = -1
+        self.problem = ""
+
+    # -------------------------------------------------------------------------------------------------- our own
+
+    def changed(self, current: Callable[[], Draft]) -> None:
+        """The box has changed; `current` says what is in it when it is time to write. Costs next to nothing."""
+        self._version += 1
+        self._current = current
+        if self._folder is None:
+            return
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + self._quiet_seconds
+        if self._timer is None:
+            self._timer = loop.call_at(self._due, self._is_it_time)
+
+    def flush(self) -> None:
+        """Write now what is not written yet: the window lost its focus, or the program ends."""
+        self._stop_timer()
+        if self._current is not None and self._folder is not None:
+            self._write(self._version, self._current())
+
+    def hurry(self) -> None:
+        """As `flush`, but beside the loop: for moments that need not wait for the disk."""
+        if self._timer is not None:
+            self._stop_timer()
+            self._due = 0.0
+            self._is_it_time()
+
+    def discard(self) -> None:
+        """What was in the box is sent: it needs no rescue any more."""
+        self._version += 1
+        self._current = None
+        self._stop_timer()
+        with self._disk:
+            self._written = self._version
+            if self._folder is not None:
+                with suppress(OSError):
+                    self._file(self._name).unlink(missing_ok=True)
+
+    async def aclose(self) -> None:
+        """At the end: what is in the box is written (and offered at the next start), the lock is given back."""
+        self.flush()
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
+        with self._disk:
+            if self._lock_file >= 0:
+                os.close(self._lock_file)
+                self._lock_file = -1
+                with suppress(OSError):
+                    if not self._file(self._name).exists():
+                        self._lock(self._name).unlink(missing_ok=True)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _is_it_time(self) -> None:
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._due - 0.001:
+            self._timer = loop.call_at(self._due, self._is_it_time)
+        elif self._writing is not None and not self._writing.done():
+            self._timer = loop.call_later(self._quiet_seconds, self._is_it_time)
+        elif self._current is not None:
+            written = asyncio.to_thread(self._write, self._version, self._current())
+            self._writing = loop.create_task(written, name="draft")
+
+    def _write(self, version: int, draft: Draft) -> None:
+        assert self._folder is not None
+        with self._disk:
+            if version <= self._written:
+                return
+            try:
+                if draft.is_empty:
+                    self._file(self._name).unlink(missing_ok=True)
+                else:
+                    self._hold_lock()
+                    data = {"version": 1, "pid": os.getpid(), "draft": draft.to_dict()}
+                    replace_file(self._file(self._name), json.dumps(data).encode(), 0o600)
+                self._written = version
+                self.problem = ""
+            except OSError as error:
+                self.problem = f"What is in the box would not survive a crash: {error.strerror or error}."
+
+    def _hold_lock(self) -> None:
+        if self._lock_file < 0:
+            assert self._folder is not None
+            make_private_dir(self._folder)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = os.open(self._lock(self._name), flags, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock_file = descriptor
+
+    # ------------------------------------------------------------------------------------------------ of the dead
+
+    def load(self) -> Draft | None:
+        """The newest draft whose process is gone, now ours; None when there is none. Blocking, but short."""
+        if self._folder is None:
+            return None
+        found: list[tuple[float, Path]] = []
+        with suppress(OSError):
+            for file in self._folder.glob("*.json"):
+                with suppress(OSError):
+                    found.append((file.stat().st_mtime, file))
+        taken: Draft | None = None
+        for modified, file in sorted(found, reverse=True):
+            if file.stem != self._name and (held := self._taken_over(file.stem)) is not None:
+                try:
+                    if taken is None:
+                        taken = self._adopted(file)
+                    elif time.time() - modified > _KEPT_SECONDS:
+                        self._remove(file.stem)
+                finally:
+                    os.close(held)
+        return taken
+
+    def _adopted(self, file: Path) -> Draft | None:
+        """The draft of a file; written as ours before theirs goes, so that there is always one of the two."""
+        draft: Draft | None = None
+        with suppress(OSError, ValueError, RecursionError):
+            if file.stat().st_size <= _LARGEST_FILE:
+                data = json.loads(file.read_bytes())
+                if isinstance(data, dict) and isinstance(data.get("draft"), dict):
+                    draft = Draft.from_dict(data["draft"])
+        if draft is not None and not draft.is_empty:
+            self._version += 1
+            self._current = lambda: draft
+            self._write(self._version, draft)
+            if self.problem:
+                return draft
+        self._remove(file.stem)
+        return draft if draft is not None and not draft.is_empty else None
+
+    def _taken_over(self, name: str) -> int | None:
+        """The lock of a draft whose process is gone; None while it lives. Close it."""
+        with suppress(OSError):
+            descriptor = os.open(self._lock(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return descriptor
+            except OSError:
+                os.close(descriptor)
+        return None
+
+    def _remove(self, name: str) -> None:
+        with suppress(OSError):
+            self._file(name).unlink(missing_ok=True)
+            self._lock(name).unlink(missing_ok=True)
+
+    def _file(self, name: str) -> Path:
+        assert self._folder is not None
+        return self._folder / f"{name}.json"
+
+    def _lock(self, name: str) -> Path:
+        assert self._folder is not None
+        return self._folder / f"{name}.lock"

@@ -1,0 +1,388 @@
+"""The editor: Textual's text area with chips, whole characters, cutting and yanking, and rows painted our own way.
+
+It knows nothing of sending, history and completion; the box around it does. Rows are painted here because the text
+area's own way divides the whole line for each row (8 ms a key in a draft of 2,000 characters) and knows no chips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import ClassVar, Protocol
+from unicodedata import category
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.document._document import EditResult, Location, Selection
+from textual.document._edit import Edit
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widgets import TextArea
+
+from agentcli.core.messages import clean_text
+from agentcli.tui.prompt.draft import CHIP, Draft, ImagePiece, PastedPiece, Piece, image_chip, pasted_chip
+from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
+from agentcli.tui.prompt.keys import PromptKey
+from agentcli.tui.prompt.paste import is_large, without_controls
+
+_MOST_CUT = 100_000
+
+
+class EditorOwner(Protocol):
+    """The box around the editor: what a key or a paste means there."""
+
+    def act(self, action: str) -> bool:
+        """Do what an action of the key table says; False lets the key go on to the screen."""
+
+    def pasted(self, text: str) -> None: ...
+
+
+class PromptEditor(TextArea, inherit_bindings=False):
+    DEFAULT_CSS = """
+    PromptEditor {
+        width: 1fr;
+        height: auto;
+        min-height: 1;
+        max-height: 34vh;
+        border: none;
+        padding: 0;
+        background: transparent;
+        color: $foreground;
+        scrollbar-size-vertical: 1;
+        overflow-x: hidden;
+        &:focus { border: none; }
+        & .prompt-editor--chip { color: $accent; text-style: bold; }
+        & .prompt-editor--placeholder { color: $text-disabled; }
+        & .prompt-editor--cursor { text-style: reverse; }
+        & .prompt-editor--selection {
+            color: $input-selection-foreground;
+            background: $input-selection-background;
+        }
+    }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = TextArea.COMPONENT_CLASSES | {
+        "prompt-editor--chip",
+        "prompt-editor--placeholder",
+        "prompt-editor--cursor",
+        "prompt-editor--selection",
+    }
+
+    def __init__(self, owner: EditorOwner, keys: Mapping[str, PromptKey]) -> None:
+        self.pieces: dict[str, Piece] = {}
+        """Also of chips that are not in the text any more: undo may bring them back."""
+        super().__init__(
+            compact=True,
+            soft_wrap=True,
+            show_line_numbers=False,
+            tab_behavior="focus",
+            highlight_cursor_line=False,
+            id="prompt-editor",
+        )
+        self._owner = owner
+        self._keys = keys
+        self.cursor_blink = False
+        self.match_cursor_bracket = False
+        self.hint = ""
+        """What an empty box says."""
+        self._number = 0
+        self._cut = ""
+        self.edits = 0
+        """How often the text changed."""
+        self._after_cut: tuple[int, Location] | None = None
+        self._looks: dict[str, Style] = {}
+
+    # ----------------------------------------------------------------------------------------------------- drafts
+
+    @property
+    def draft(self) -> Draft:
+        text = self.text
+        if not self.pieces:
+            return Draft(text)
+        present = {chip.group() for chip in CHIP.finditer(text)}
+        return Draft(text, {label: piece for label, piece in self.pieces.items() if label in present})
+
+    @property
+    def is_empty(self) -> bool:
+        return self.document.line_count == 1 and not self.document[0]
+
+    def put(self, draft: Draft) -> None:
+        """Replace everything, in a way that can be undone."""
+        text = self._adopted(draft).text
+        self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
+
+    def reset(self) -> None:
+        """Empty, and nothing to undo: what was here is sent."""
+        self.pieces.clear()
+        self._number = 0
+        self._after_cut = None
+        self.load_text("")
+
+    def put_in(self, text: str) -> None:
+        """Text at the cursor, in place of the selection, as if typed."""
+        self._replace_via_keyboard(clean_text(text), *self.selection)
+
+    def put_in_draft(self, draft: Draft) -> None:
+        self.put_in(self._adopted(draft).text)
+
+    def put_in_pasted(self, text: str) -> None:
+        """Text from outside: a chip when it is large, and never with anything in it that a terminal would obey."""
+        text = without_controls(text, visible=not is_large(text))
+        if is_large(text):
+            self._put_in_chip(lambda number: pasted_chip(number, text), PastedPiece(clean_text(text)))
+        elif text:
+            self.put_in(text)
+
+    def put_in_image(self, name: str, piece: ImagePiece) -> str:
+        """A chip for a picture; its label."""
+        return self._put_in_chip(lambda number: image_chip(number, name), piece)
+
+    def _put_in_chip(self, label_of: Callable[[int], str], piece: Piece) -> str:
+        self._number += 1
+        label = label_of(self._number)
+        self.pieces[label] = piece
+        row, column = min(self.selection)
+        before = self.document[row][:column]
+        # Two chips, or a word and a chip, are easier to read and to edit with a blank between them.
+        self.put_in(f" {label} " if before and not before[-1].isspace() else f"{label} ")
+        return label
+
+    def _adopted(self, draft: Draft) -> Draft:
+        """The draft with its chips numbered so that none is taken for another one that was here."""
+        kept: list[str] = []
+        at = 0
+        for start, end, piece in draft.chips():
+            label = draft.text[start:end]
+            if self.pieces.get(label, piece) != piece:
+                head, rest = label.split(" #", 1)
+                taken = max(self._number, *(_number_of(known) for known in self.pieces)) + 1
+                label = f"{head} #{taken}:{rest.split(':', 1)[1]}"
+            self.pieces[label] = piece
+            self._number = max(self._number, _number_of(label))
+            kept += (draft.text[at:start], label)
+            at = end
+        return Draft("".join((*kept, draft.text[at:])), draft.pieces)
+
+    # ------------------------------------------------------------------------------------------------------- keys
+
+    async def _on_key(self, event: events.Key) -> None:
+        """Everything is done here and now, so that keys take effect in the order in which they were typed."""
+        key = self._keys.get(event.key)
+        if key is not None:
+            event.prevent_default()
+            own = getattr(self, f"action_{key.action}", None)
+            if own is None:
+                taken = self._owner.act(key.action)
+            else:
+                taken = True
+                own(True) if key.select else own()
+            if taken:
+                event.stop()
+        elif event.key in ("enter", "tab", "escape"):
+            event.prevent_default()
+        elif event.character == "?" and self.is_empty and self._owner.act("help"):
+            event.stop()
+            event.prevent_default()
+        elif (character := event.character) is not None and not event.is_printable and category(character[-1]) == "Cf":
+            # Joiners and the like are part of what people type, though Python does not call them printable.
+            event.stop()
+            event.prevent_default()
+            self.put_in(without_controls(character))
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self._owner.pasted(event.text)
+
+    # --------------------------------------------------------------------------------------- characters and chips
+
+    def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
+        return None  # prose: looking through the whole draft for a partner is not worth a key's time
+
+    def chips_in(self, row: int) -> list[tuple[int, int]]:
+        if not self.pieces:
+            return []
+        return [chip.span() for chip in CHIP.finditer(self.document[row]) if chip.group() in self.pieces]
+
+    def _chip_around(self, row: int, column: int) -> tuple[int, int] | None:
+        return next((span for span in self.chips_in(row) if span[0] < column < span[1]), None)
+
+    def get_cursor_left_location(self) -> Location:
+        row, column = self.cursor_location
+        if column == 0:
+            return super().get_cursor_left_location()
+        chip = next((span for span in self.chips_in(row) if span[0] < column <= span[1]), None)
+        return row, chip[0] if chip else boundary_before(self.document[row], column)
+
+    def get_cursor_right_location(self) -> Location:
+        row, column = self.cursor_location
+        line = self.document[row]
+        if column >= len(line):
+            return super().get_cursor_right_location()
+        chip = next((span for span in self.chips_in(row) if span[0] <= column < span[1]), None)
+        return row, chip[1] if chip else boundary_after(line, column)
+
+    def get_cursor_word_left_location(self) -> Location:
+        row, column = super().get_cursor_word_left_location()
+        chip = self._chip_around(row, column)
+        return row, chip[0] if chip else column
+
+    def get_cursor_word_right_location(self) -> Location:
+        row, column = super().get_cursor_word_right_location()
+        chip = self._chip_around(row, column)
+        return row, chip[1] if chip else column
+
+    def get_cursor_line_start_location(self, smart_home: bool = False) -> Location:
+        return self.cursor_location[0], 0  # of the line, not of the row: as in every shell
+
+    def get_cursor_line_end_location(self) -> Location:
+        row = self.cursor_location[0]
+        return row, len(self.document[row])
+
+    def _validate_selection(self, selection: Selection) -> Selection:
+        """The cursor never stands inside of a chip or of a character, however it came there."""
+        start, end = super()._validate_selection(selection)
+        placed = self._placed(end)
+        return Selection(placed if start == end else self._placed(start), placed)
+
+    def _placed(self, location: Location) -> Location:
+        row, column = location
+        line = self.document[row]
+        if (chip := self._chip_around(row, column)) is not None:
+            return row, chip[0] if column - chip[0] < chip[1] - column else chip[1]
+        return row, column if line.isascii() else boundary_near(line, column)
+
+    def _delete_via_keyboard(self, start: Location, end: Location) -> EditResult | None:
+        return super()._delete_via_keyboard(*self._with_whole_chips(start, end))
+
+    def _replace_via_keyboard(self, insert: str, start: Location, end: Location) -> EditResult | None:
+        return super()._replace_via_keyboard(insert, *self._with_whole_chips(start, end))
+
+    def _with_whole_chips(self, start: Location, end: Location) -> tuple[Location, Location]:
+        start, end = sorted((start, end))
+        if start != end and self.pieces:
+            if (chip := self._chip_around(*start)) is not None:
+                start = (start[0], chip[0])
+            if (chip := self._chip_around(*end)) is not None:
+                end = (end[0], chip[1])
+        return start, end
+
+    def edit(self, edit: Edit) -> EditResult:
+        self.edits += 1
+        return super().edit(edit)
+
+    # -------------------------------------------------------------------------------------------- cutting, yanking
+
+    def action_kill_word_left(self) -> None:
+        self._kill(self.get_cursor_word_left_location())
+
+    def action_kill_word_right(self) -> None:
+        self._kill(self.get_cursor_word_right_location())
+
+    def action_kill_line_start(self) -> None:
+        row, column = self.cursor_location
+        self._kill((row, 0) if column else self.get_cursor_left_location())
+
+    def action_kill_line_end(self) -> None:
+        end = self.get_cursor_line_end_location()
+        self._kill(end if end != self.cursor_location else self.get_cursor_right_location())
+
+    def _kill(self, to: Location) -> None:
+        """Cut up to a place, or the selection. Cuts in a row come back together."""
+        start, end = self.selection if not self.selection.is_empty else (self.cursor_location, to)
+        start, end = self._with_whole_chips(start, end)
+        if not (text := self.get_text_range(start, end)):
+            return
+        if self._after_cut == (self.edits, self.cursor_location):
+            text = self._cut + text if start == self.cursor_location else text + self._cut
+        self._cut = text[:_MOST_CUT]
+        self._delete_via_keyboard(start, end)
+        self._after_cut = (self.edits, self.cursor_location)
+
+    def action_yank(self) -> None:
+        if self._cut:
+            self.put_in(self._cut)
+
+    # ---------------------------------------------------------------------------------------------------- painting
+
+    def notify_style_update(self) -> None:
+        self._looks = {}
+        super().notify_style_update()
+
+    def _look(self, name: str) -> Style:
+        if name not in self._looks:
+            self._looks[name] = self.get_component_rich_style(f"prompt-editor--{name}", partial=True)
+        return self._looks[name]
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        return super(TextArea, self).render_lines(crop)  # without the text area's themes, which nobody uses here
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width
+        base = self.rich_style
+        if self.is_empty:
+            return self._empty_row(y, width, base)
+        y += self.scroll_offset.y
+        rows = self.wrapped_document._offset_to_line_info
+        if y >= len(rows):
+            return Strip.blank(width, base)
+        line_index, section = rows[y]
+        segments = list(self._segments(line_index, section))
+        strip = Strip(segments).apply_style(base)
+        return strip.adjust_cell_length(width, base)
+
+    def _empty_row(self, y: int, width: int, base: Style) -> Strip:
+        if y:
+            return Strip.blank(width, base)
+        cursor = self._look("cursor") if self._draw_cursor else None
+        hint = self.hint or " "
+        look = self._look("placeholder")
+        first, rest = hint[0], hint[1:]
+        segments = [Segment(first, look + cursor if cursor else look), Segment(rest, look)]
+        if cell_len(hint) > width > 1:
+            segments = [segments[0], *Strip([segments[1]]).crop(0, width - 2), Segment("…", look)]
+        return Strip(segments).apply_style(base).adjust_cell_length(width, base)
+
+    def _segments(self, line_index: int, section: int) -> Iterator[Segment]:
+        line = self.document[line_index]
+        offsets = self.wrapped_document.get_offsets(line_index)
+        begin = offsets[section - 1] if section else 0
+        end = offsets[section] if section < len(offsets) else len(line)
+        spans = list(self._spans(line_index, line))
+        last = section == len(offsets)
+        cuts = {begin, end} | {at for from_, to, _look in spans for at in (from_, to) if begin < at < end}
+        places = sorted(cuts)
+        tabs = iter(self.wrapped_document.get_tab_widths(line_index)[line.count("\t", 0, begin) :])
+        for from_, to in pairwise(places):
+            style = _over([look for start, stop, look in spans if start <= from_ and to <= stop])
+            text = line[from_:to]
+            while "\t" in text:
+                before, _tab, text = text.partition("\t")
+                yield Segment(before + " " * next(tabs, 1), style)
+            if text:
+                yield Segment(text, style)
+        if last:
+            # The cursor may stand behind the last character.
+            yield Segment(" ", _over([look for start, stop, look in spans if start <= end < stop]))
+
+    def _spans(self, line_index: int, line: str) -> Iterator[tuple[int, int, Style]]:
+        """From where to where which style holds; later ones over earlier ones."""
+        for start, stop in self.chips_in(line_index):
+            yield start, stop, self._look("chip")
+        first, last = sorted(self.selection)
+        if first != last and first[0] <= line_index <= last[0]:
+            start = first[1] if line_index == first[0] else 0
+            stop = last[1] if line_index == last[0] else len(line) + 1
+            yield start, stop, self._look("selection")
+        row, column = self.cursor_location
+        if row == line_index and self._draw_cursor:
+            yield column, boundary_after(line, column) if column < len(line) else column + 1, self._look("cursor")
+
+
+def _over(looks: list[Style]) -> Style | None:
+    return Style.combine(looks) if looks else None
+
+
+def _number_of(label: str) -> int:
+    return int(label.split(" #", 1)[1].split(":", 1)[0])

@@ -1,0 +1,84 @@
+"""Every key of the prompt, in one table: what help shows, and what a keymap may change by the key's id.
+
+The editor looks its keys up itself, in its own turn. Bindings of Textual would come late: a key first goes up to the
+app, and what is typed right behind it would be in the box by then (and sent along with an Enter typed before it).
+
+Not here on purpose, because they are the screen's: Ctrl+C, Ctrl+D, Ctrl+Z, Ctrl+L, Ctrl+O, Ctrl+B, Ctrl+P, Shift+Tab,
+PgUp, PgDn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentcli.core.frozen import frozen
+
+
+@frozen
+class PromptKey:
+    action: str
+    keys: str
+    """As Textual names them, separated by commas."""
+    help: str
+    select: bool = False
+    """Whether the movement selects what it passes."""
+
+    @property
+    def id(self) -> str:
+        """What a keymap calls it: `prompt.send`, `prompt.select.cursor_left`."""
+        return f"prompt.{'select.' if self.select else ''}{self.action}"
+
+
+PROMPT_KEYS: tuple[PromptKey, ...] = (
+    PromptKey("send", "enter", "Send, or queue while the agent works"),
+    PromptKey("send_now", "ctrl+enter", "Send now, steering the agent"),
+    PromptKey("newline", "shift+enter,ctrl+j,alt+enter", "New line (also a backslash, then Enter)"),
+    PromptKey("previous", "up", "Line above, older prompt, or take back what is queued"),
+    PromptKey("next", "down", "Line below, or newer prompt"),
+    PromptKey("search_history", "ctrl+r", "Search the history"),
+    PromptKey("complete", "tab", "Complete a file (@) or command (/)"),
+    PromptKey("external_editor", "ctrl+g", "Write in your own editor"),
+    PromptKey("paste_clipboard", "ctrl+v,super+v", "Paste a picture or text from the clipboard"),
+    PromptKey("close", "escape", "Close the menu or the search"),
+    PromptKey("cursor_left", "left", "Character left"),
+    PromptKey("cursor_right", "right", "Character right"),
+    PromptKey("cursor_word_left", "ctrl+left,alt+left,alt+b", "Word left"),
+    PromptKey("cursor_word_right", "ctrl+right,alt+right,alt+f", "Word right"),
+    PromptKey("cursor_line_start", "home,ctrl+a", "Start of the line"),
+    PromptKey("cursor_line_end", "end,ctrl+e", "End of the line"),
+    PromptKey("cursor_left", "shift+left", "Select left", select=True),
+    PromptKey("cursor_right", "shift+right", "Select right", select=True),
+    PromptKey("cursor_up", "shift+up", "Select up", select=True),
+    PromptKey("cursor_down", "shift+down", "Select down", select=True),
+    PromptKey("cursor_word_left", "ctrl+shift+left,alt+shift+left", "Select a word left", select=True),
+    PromptKey("cursor_word_right", "ctrl+shift+right,alt+shift+right", "Select a word right", select=True),
+    PromptKey("cursor_line_start", "shift+home", "Select to the start of the line", select=True),
+    PromptKey("cursor_line_end", "shift+end", "Select to the end of the line", select=True),
+    PromptKey("select_all", "f7", "Select all"),
+    PromptKey("delete_left", "backspace,shift+backspace,ctrl+h", "Delete left"),
+    PromptKey("delete_right", "delete", "Delete right"),
+    PromptKey("kill_word_left", "ctrl+w,ctrl+backspace,alt+backspace", "Cut the word left"),
+    PromptKey("kill_word_right", "alt+d,ctrl+delete,alt+delete", "Cut the word right"),
+    PromptKey("kill_line_start", "ctrl+u,super+backspace", "Cut to the start of the line"),
+    PromptKey("kill_line_end", "ctrl+k", "Cut to the end of the line"),
+    PromptKey("yank", "ctrl+y", "Put back what was cut"),
+    PromptKey("cut", "ctrl+x,super+x", "Cut the selection to the clipboard"),
+    PromptKey("copy", "super+c,ctrl+shift+c", "Copy the selection"),
+    PromptKey("undo", "ctrl+underscore,ctrl+slash,super+z", "Undo"),
+    PromptKey("redo", "alt+underscore,super+shift+z,ctrl+shift+z", "Redo"),
+)
+
+_SAME_KEYS = {"shift+enter": "shift+\r", "alt+enter": "alt+\r", "ctrl+enter": "ctrl+\r"}
+"""What Textual's parser calls them in terminals with modifyOtherKeys."""
+
+
+def key_table(keymap: Mapping[str, str] | None = None) -> dict[str, PromptKey]:
+    """Which key does what. `keymap` has other keys for some ids; an empty text leaves an action without a key."""
+    table: dict[str, PromptKey] = {}
+    for key in PROMPT_KEYS:
+        for name in (keymap or {}).get(key.id, key.keys).split(","):
+            if name := name.strip():
+                table[name] = key
+                if name in _SAME_KEYS:
+                    table[_SAME_KEYS[name]] = key
+    return table

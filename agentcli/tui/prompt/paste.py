@@ -1,0 +1,142 @@
+"""What comes from outside: pasted text, dropped paths of pictures, and the clipboard of the desktop."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import plain_text
+
+LONGEST_INLINE = 2_000
+MOST_INLINE_LINES = 12
+_PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_LONGEST_PATHS = 8_192
+_MOST_PICTURES = 20
+_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_LARGEST_CLIPBOARD = 100 * 1024 * 1024
+_CLIPBOARD_SECONDS = 5
+
+
+def is_large(text: str) -> bool:
+    return len(text) > LONGEST_INLINE or text.count("\n") >= MOST_INLINE_LINES
+
+
+def without_controls(text: str, *, visible: bool = True) -> str:
+    """Text that is safe in the box. Characters that turn the direction of writing are spelled out where they would be
+    shown, because they make text look like other text."""
+    text = plain_text(text)
+    if not visible or text.isascii():
+        return text
+    return _BIDI.sub(lambda found: f"<U+{ord(found.group()):04X}>", text)
+
+
+def picture_paths(text: str, cwd: Path) -> list[Path]:
+    """The pictures whose paths these are: dropped on the terminal or pasted, quoted, escaped or as file:// addresses.
+    Empty unless all of the text is paths of pictures that exist."""
+    text = text.strip()
+    if not text or len(text) > _LONGEST_PATHS or not any(suffix in text.lower() for suffix in _PICTURES):
+        return []
+    whole = _picture(text, cwd)
+    if whole is not None:
+        return [whole]
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return []
+    if not words or len(words) > _MOST_PICTURES:
+        return []
+    found = [_picture(word, cwd) for word in words]
+    return [path for path in found if path is not None] if all(found) else []
+
+
+def _picture(word: str, cwd: Path) -> Path | None:
+    if word.lower().startswith("file://"):
+        try:
+            address = urlsplit(word)
+        except ValueError:
+            return None
+        if address.netloc not in ("", "localhost"):
+            return None
+        word = unquote(address.path)
+    if not word.lower().endswith(_PICTURES) or "\0" in word or "\n" in word:
+        return None
+    try:
+        path = cwd / Path(word).expanduser()
+        return path if path.is_file() else None
+    except (OSError, ValueError, RuntimeError):  # the last: nobody knows that user's home
+        return None
+
+
+# -------------------------------------------------------------------------------------------------- the clipboard
+
+
+@frozen
+class Clipping:
+    """What was on the clipboard: a picture's bytes, or text, or why neither."""
+
+    image: bytes = b""
+    text: str = ""
+    problem: str = ""
+
+
+_READERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
+    # program, arguments for a picture, arguments for text, the variable without which it cannot work
+    ("wl-paste", ("--no-newline", "--type", "image/png"), ("--no-newline", "--type", "text"), "WAYLAND_DISPLAY"),
+    (
+        "xclip",
+        ("-selection", "clipboard", "-t", "image/png", "-o"),
+        ("-selection", "clipboard", "-t", "UTF8_STRING", "-o"),
+        "DISPLAY",
+    ),
+    ("pngpaste", ("-",), (), ""),
+    ("pbpaste", (), ("-Prefer", "txt"), ""),
+)
+
+
+def read_clipboard(environ: Mapping[str, str], cwd: Path) -> Clipping:
+    """Ask the desktop's own programs. Blocking: for a thread."""
+    from agentcli.core.programs import find_program
+
+    tried = False
+    text = ""
+    for program, for_image, for_text, needs in _READERS:
+        if needs and not environ.get(needs):
+            continue
+        found = find_program(program, environ.get("PATH"), [cwd])
+        if found is None:
+            continue
+        tried = True
+        if for_image and (image := _output([found, *for_image], environ)):
+            return Clipping(image=image)
+        if for_text and not text:
+            text = _output([found, *for_text], environ).decode("utf-8", "replace")
+    if text:
+        return Clipping(text=text)
+    if tried:
+        return Clipping(problem="The clipboard is empty.")
+    return Clipping(
+        problem="The clipboard cannot be read from here: wl-paste, xclip or pngpaste is needed. Your terminal's own"
+        " paste works for text, and a picture can be dropped on the window or named by its path."
+    )
+
+
+def _output(command: list[str], environ: Mapping[str, str]) -> bytes:
+    import subprocess
+
+    try:
+        done = subprocess.run(  # noqa: S603 - a program of the desktop, found outside of the project
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_CLIPBOARD_SECONDS,
+            env=dict(environ),
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return b""
+    return done.stdout if done.returncode == 0 and len(done.stdout) <= _LARGEST_CLIPBOARD else b""

@@ -1,0 +1,235 @@
+"""The menu above the box: candidates of a completion, or prompts found in the history.
+
+Lies over the transcript, so that nothing jumps when it opens. Painted row by row; must never decide what a choice
+means, which is the box's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+from unicodedata import category
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import visible_text
+
+MOST_ROWS = 8
+_HIDDEN = re.compile(
+    "[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ud800-\udfff\ufff9-\ufffb]"
+)
+_GAP = 3
+
+
+@frozen
+class Row:
+    label: str
+    hint: str = ""
+    detail: str = ""
+    positions: tuple[int, ...] = ()
+
+
+def shown(text: str) -> str:
+    """One line in which every character can be seen, one for one, so that positions stay true."""
+    text = visible_text(text.replace("\n", "⏎").replace("\t", " "))
+    if text.isascii():
+        return text
+    return _HIDDEN.sub("\ufffd", "".join("\ufffd" if category(char) == "Cn" else char for char in text))
+
+
+class Popup(Widget):
+    DEFAULT_CSS = """
+    Popup {
+        overlay: screen;
+        display: none;
+        width: 100%;
+        height: auto;
+        background: $surface;
+        color: $foreground;
+        & .popup--rule { color: $border; }
+        & .popup--title { color: $text-muted; }
+        & .popup--match { color: $accent; text-style: bold underline; }
+        & .popup--detail { color: $text-muted; }
+        & .popup--chosen { background: $block-cursor-background; text-style: bold; }
+        &.-open { display: block; }
+    }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "popup--rule",
+        "popup--title",
+        "popup--match",
+        "popup--detail",
+        "popup--chosen",
+    }
+
+    class Clicked(Message):
+        def __init__(self, index: int) -> None:
+            self.index = index
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__(id="prompt-popup")
+        self.can_focus = False
+        self._rows: tuple[Row, ...] = ()
+        self._title = ""
+        self._note = ""
+        self._first = 0
+        self._room = MOST_ROWS
+        self._lines = 0
+        self._looks: dict[str, Style] = {}
+        self.chosen = -1
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._rows or self._note)
+
+    @property
+    def count(self) -> int:
+        return len(self._rows)
+
+    def open(self, rows: Sequence[Row], *, title: str, note: str, chosen: int, room: int) -> None:
+        """Show these in at most `room` screen rows, the rule above them included."""
+        self._rows = tuple(rows)
+        self._title, self._note = shown(title), shown(note)
+        self._room = max(1, min(MOST_ROWS, room - 1 - bool(note)))
+        self.chosen = min(chosen, len(self._rows) - 1)
+        self._first = 0
+        self._show_chosen()
+        lines = 1 + bool(self._note) + min(self._room, len(self._rows))
+        if lines != self._lines or not self.has_class("-open"):
+            # The whole screen is laid out anew, so only when something really moves.
+            self._lines = lines
+            self.styles.height = lines
+            self.styles.offset = (0, -lines)
+            self.add_class("-open")
+        self.refresh()
+
+    def close(self) -> None:
+        if self.is_open:
+            self._rows = ()
+            self._note = ""
+            self._lines = 0
+            self.remove_class("-open")
+
+    def move(self, step: int) -> None:
+        """Choose the next or the one before; round at the ends."""
+        if self._rows:
+            self.chosen = (
+                (self.chosen + step) % len(self._rows) if self.chosen >= 0 or step > 0 else len(self._rows) - 1
+            )
+            self._show_chosen()
+            self.refresh()
+
+    def _show_chosen(self) -> None:
+        at = max(0, self.chosen)
+        self._first = max(min(self._first, at), at - self._room + 1, 0)
+
+    # ------------------------------------------------------------------------------------------------------- mouse
+
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        index = event.y - 1 - bool(self._note) + self._first
+        if event.y > bool(self._note) and index < len(self._rows):
+            self.post_message(self.Clicked(index))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self._scrolled(1)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self._scrolled(-1)
+
+    def _scrolled(self, step: int) -> None:
+        if self._rows:
+            self.chosen = min(max(self.chosen + step, 0), len(self._rows) - 1)
+            self._show_chosen()
+            self.refresh()
+
+    # ---------------------------------------------------------------------------------------------------- painting
+
+    def notify_style_update(self) -> None:
+        self._looks = {}
+        super().notify_style_update()
+
+    def _look(self, name: str) -> Style:
+        if name not in self._looks:
+            self._looks[name] = self.get_component_rich_style(f"popup--{name}", partial=True)
+        return self._looks[name]
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.size.width, self.rich_style
+        if y == 0:
+            segments = self._rule(width)
+        elif self._note and y == 1:
+            segments = [Segment("  "), Segment(self._note, self._look("detail"))]
+        else:
+            index = y - 1 - bool(self._note) + self._first
+            if index >= len(self._rows):
+                return Strip.blank(width, base)
+            segments = self._row(self._rows[index], width)
+            if index == self.chosen:
+                base += self._look("chosen")
+                segments[0] = Segment("❯ ")
+        return _cut(segments, width, base)
+
+    def _rule(self, width: int) -> list[Segment]:
+        rule = self._look("rule")
+        count = f" {self.chosen + 1}/{len(self._rows)} " if len(self._rows) > self._room else ""
+        title = f" {self._title} " if self._title else ""
+        if cell_len(title) + len(count) + 6 > width:
+            title = ""
+        line = "─" * max(0, width - 4 - cell_len(title) - len(count))
+        look = self._look("title")
+        return [
+            Segment("──", rule),
+            Segment(title, look),
+            Segment(line, rule),
+            Segment(count, look),
+            Segment("──", rule),
+        ]
+
+    def _row(self, row: Row, width: int) -> list[Segment]:
+        label, hint, detail = shown(row.label), shown(row.hint), shown(row.detail)
+        segments = [Segment("  "), *self._marked(label, row.positions)]
+        if hint:
+            segments.append(Segment(f" {hint}", self._look("detail")))
+        used = 2 + cell_len(label) + (1 + cell_len(hint) if hint else 0)
+        column = self._column(width)
+        if detail and column + 12 <= width:
+            gap = " " * max(_GAP, column - used)
+            segments += (Segment(gap), Segment(detail, self._look("detail")))
+        return segments
+
+    def _column(self, width: int) -> int:
+        """Where details begin: behind the longest label in sight, but not too far to the right."""
+        seen = self._rows[self._first : self._first + self._room]
+        longest = max(
+            (2 + cell_len(row.label) + (1 + cell_len(row.hint) if row.hint else 0) for row in seen), default=0
+        )
+        return min(longest + _GAP, width * 6 // 10)
+
+    def _marked(self, label: str, positions: tuple[int, ...]) -> list[Segment]:
+        match = self._look("match")
+        segments: list[Segment] = []
+        at = 0
+        for position in positions:
+            if at <= position < len(label):
+                segments += (Segment(label[at:position]), Segment(label[position], match))
+                at = position + 1
+        return [segment for segment in (*segments, Segment(label[at:])) if segment.text]
+
+
+def _cut(segments: list[Segment], width: int, base: Style) -> Strip:
+    strip = Strip(segments)
+    if strip.cell_length > width > 1:
+        strip = Strip([*strip.crop(0, width - 1), Segment("…")])
+    return strip.apply_style(base).adjust_cell_length(width, base)

@@ -1,0 +1,114 @@
+"""Where completions come from: files of the project, slash commands, and the choices that a command offers.
+
+The protocols are all that the prompt knows; `IndexedFiles` is the real source of files, over the engine's index.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.frozen import frozen
+
+if TYPE_CHECKING:
+    from agentcli.tools.fileindex import FileIndex
+
+_FRESH_SECONDS = 3.0
+
+
+@frozen
+class FileHit:
+    path: str
+    """As it is written after the `@`; a folder ends with a slash."""
+    is_dir: bool = False
+    positions: tuple[int, ...] = ()
+
+
+class FileSource(Protocol):
+    async def files(self, query: str, limit: int) -> list[FileHit]:
+        """The best matches, best first. Asked for one query at a time."""
+
+    def begin(self) -> None:
+        """Somebody starts to look for a file: a good moment to look at the disk again."""
+
+
+class CommandLike(Protocol):
+    """What the menu shows of a slash command; `commands.base.Command` is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def argument_hint(self) -> str: ...
+
+
+CommandSource = Callable[[str], Sequence[CommandLike]]
+"""The menu for what was typed behind the slash, best first."""
+Choices = Callable[[str], list[tuple[str, str]]]
+"""What may be typed behind a command's name: values, and a few words on each. Empty for all other commands."""
+
+
+def registered_commands(typed: str) -> Sequence[CommandLike]:
+    from agentcli.commands.registry import matching
+
+    return matching(typed)
+
+
+def no_choices(_command: str) -> list[tuple[str, str]]:
+    return []
+
+
+class NoFiles:
+    async def files(self, query: str, limit: int) -> list[FileHit]:
+        return []
+
+    def begin(self) -> None:
+        pass
+
+
+class IndexedFiles:
+    """Over the engine's index, which is made at first use: a session without an `@` lists no files. `aclose` it."""
+
+    def __init__(self, make_index: Callable[[], FileIndex], clock: Callable[[], float] = time.monotonic) -> None:
+        self._make_index = make_index
+        self._clock = clock
+        self._index: FileIndex | None = None
+        self._listed = 0.0
+        self._listing: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        """An index is for one thread at a time."""
+
+    @property
+    def problem(self) -> str:
+        """Why files may be missing, for people."""
+        return "" if self._index is None else self._index.problem
+
+    def begin(self) -> None:
+        if self._index is None:
+            self._index = self._make_index()
+        elif self._clock() - self._listed < _FRESH_SECONDS:
+            return
+        if self._listing is None or self._listing.done():
+            self._listed = self._clock()
+            self._listing = asyncio.get_running_loop().create_task(self._index.refresh(), name="files for the prompt")
+
+    async def files(self, query: str, limit: int) -> list[FileHit]:
+        if self._index is None:
+            self.begin()
+        index, listing = self._index, self._listing
+        assert index is not None
+        async with self._turn:
+            if not len(index) and listing is not None and not listing.done():
+                await asyncio.wait({listing})
+            matches = await asyncio.to_thread(index.search, query, limit)
+        return [FileHit(match.path, match.path.endswith("/"), match.positions) for match in matches]
+
+    async def aclose(self) -> None:
+        if self._listing is not None:
+            await cancel_and_wait([self._listing])
+        if self._index is not None:
+            await self._index.aclose()
