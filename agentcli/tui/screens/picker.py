@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -20,9 +20,10 @@ from agentcli.tui.palette import Palette
 from agentcli.tui.screens.frame import MARGIN, Lines, Sheet
 from agentcli.tui.screens.row_list import RowList
 from agentcli.tui.screens.rows import Found, Row, Search, entries_of, find
-from agentcli.tui.screens.runs import Runs, safe_block, wrapped
+from agentcli.tui.screens.runs import Runs, safe, safe_block, wrapped
 
 T = TypeVar("T")
+R = TypeVar("R")
 Preview = Callable[[Row[T]], Sequence[str]]
 
 WIDE = 100
@@ -32,16 +33,19 @@ _PREVIEW_PAUSE = 0.05
 """Of a preview that is read in a thread: who holds a key down does not want those in between."""
 
 
-class Picker(Sheet[T]):
-    """`rows` in the order in which they are shown; the cursor begins at the row with the value `start`."""
+class ListSheet(Sheet[R], Generic[T, R]):
+    """A sheet with a list of values of one type (T) that closes with a result of maybe another (R).
+
+    `rows` in the order in which they are shown; the cursor begins at the row with the value `start`.
+    """
 
     DEFAULT_CSS = """
-    Picker #search { height: 1; padding: 0 1 0 0; }
-    Picker #search Lines { width: 3; height: 1; }
-    Picker Input, Picker Input:focus { width: 1fr; height: 1; border: none; padding: 0; background: transparent;
+    ListSheet #search { height: 1; padding: 0 1 0 0; }
+    ListSheet #search Lines { width: 3; height: 1; }
+    ListSheet Input, ListSheet Input:focus { width: 1fr; height: 1; border: none; padding: 0; background: transparent;
         background-tint: transparent; }
-    Picker #preview { width: 1fr; height: 1fr; border-left: solid $foreground 20%; padding: 0 1; }
-    Picker #about, Picker #head { padding: 0 1; }
+    ListSheet #preview { width: 1fr; height: 1fr; border-left: solid $foreground 20%; padding: 0 1; }
+    ListSheet #about, ListSheet #head { padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,ctrl+p", "move(-1)", show=False, priority=True),
@@ -59,9 +63,13 @@ class Picker(Sheet[T]):
     preview_in_thread: ClassVar[bool] = False
     preview_end: ClassVar[bool] = False
     """Whether of a preview that does not fit the end is shown."""
-    verb: ClassVar[str] = "choose"
-    placeholder: ClassVar[str] = "type to search"
+    unlisted_first: ClassVar[bool] = False
+    longest: ClassVar[int] = 200
+    """Characters that can be typed."""
 
+    verb = "choose"
+    """What Enter does."""
+    placeholder = "type to search"
     empty = "There is nothing to choose from."
     """What is said when there are no rows at all."""
 
@@ -100,11 +108,16 @@ class Picker(Sheet[T]):
 
     def choose(self, row: Row[T]) -> None:
         """Enter, or a click, on a row that can be chosen."""
-        self.dismiss(row.value)
+        raise NotImplementedError
 
     def unlisted(self, query: str) -> Row[T] | None:
         """A row for what was typed but is not in the list; None where only listed things can be chosen."""
         return None
+
+    def say(self, text: str) -> None:
+        """A sentence under the list, until the cursor moves: why a key did nothing."""
+        self._said = text
+        self.settle()
 
     def keys(self) -> list[tuple[str, str]]:
         search = [("/", "search")] if self.letters and not self.searching else []
@@ -116,7 +129,7 @@ class Picker(Sheet[T]):
         yield Lines(id="head")
         with Horizontal(id="search"):
             yield Lines(id="sign")
-            yield Input(placeholder=self.placeholder, compact=True, max_length=200)
+            yield Input(placeholder=self.placeholder, compact=True, max_length=self.longest)
         with Horizontal(id="body"):
             yield RowList[T](self.palette, id="rows")
             yield Lines(id="preview")
@@ -176,7 +189,7 @@ class Picker(Sheet[T]):
     def _about_rows(self, width: int) -> int:
         known, most = self._about_height
         if known != width:
-            most = 0
+            most = 1 if self.listing.is_cut(width) and not self.query_one("#preview").display else 0
         most = max(most, len(self._about(width)))
         self._about_height = (width, most)
         return most
@@ -281,7 +294,8 @@ class Picker(Sheet[T]):
         query = self.query_one(Input).value.strip()
         other = self.unlisted(query) if query else None
         if other is not None:
-            found = [*found, Found(entries_of([other])[0])]
+            typed = Found(entries_of([other])[0])
+            found = [typed, *found] if self.unlisted_first else [*found, typed]
         if not query and keep is None and self.row is not None:
             keep = self.row.value  # the query was taken back: the cursor stays where it is
         values = [each.entry.row.value for each in found] if keep is not None else []
@@ -332,7 +346,13 @@ class Picker(Sheet[T]):
         if row is None:
             return
         if row.disabled:
-            self._said = f"{row.label} cannot be chosen: {row.disabled}"
-            self.settle()
+            self.say(f"{safe(row.label)} cannot be chosen: {safe(row.disabled)}")
         else:
             self.choose(row)
+
+
+class Picker(ListSheet[T, T]):
+    """Closes with the value of the row that was chosen."""
+
+    def choose(self, row: Row[T]) -> None:
+        self.dismiss(row.value)

@@ -101,7 +101,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         if not detail or label + len(_GAP) + detail <= room:
             return min(label, room), detail
         room -= len(_GAP)
-        if detail <= room * 0.45:
+        if detail <= room * 0.6:
             return room - detail, detail
         if label > room * 0.65:
             label = max(int(room * 0.5), 1)
@@ -115,10 +115,12 @@ class RowList(ScrollView, Generic[T], can_focus=False):
     def hidden_text(self, width: int) -> str:
         """What the list cannot show of the row under the cursor."""
         entry = self.entry
-        if entry is None or not self.is_cut(width):
+        if entry is None:
             return ""
-        parts = [entry.label] if cell_len(entry.label) > self.columns(width)[0] else []
-        return "  ".join([*parts, " ".join(entry.detail.split())])
+        label, detail = self.columns(width)
+        if cell_len(entry.label) > label:
+            return f"{entry.label}  {' '.join(entry.detail.split())}"
+        return " ".join(entry.detail.split()) if cell_len(entry.detail) > detail else ""
 
     # ------------------------------------------------------------------------------------------------------- keys
 

@@ -16,26 +16,30 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.plaintext import plain_text
+from agentcli.tui.blocks.glyphs import EVEN, TAB, clean, glyphs
 from agentcli.tui.blocks.wrap import Run, wrap
 
 Runs = list[Run]
 
-_TROUBLE = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
-"""Characters that reorder a row, and halves of surrogate pairs, which cannot be written at all."""
-_BREAKS = re.compile(r"[\t\n\u0085\u2028\u2029]")
+_BREAKS = re.compile("[\\t\\n\\u2028\\u2029]")
 LIMIT = 600
 
 
 def safe(text: str, limit: int = LIMIT) -> str:
-    """One row of the text: nothing in it is obeyed by a terminal; blanks stay as they are, for columns."""
-    text = _TROUBLE.sub("\ufffd", _BREAKS.sub(" ", plain_text(text[: limit * 2])))
+    """One row of the text: nothing in it is obeyed by a terminal or reorders what stands beside it, and its width is
+    what it takes on the screen. Blanks stay as they are, for columns."""
+    text = _painted_as(_BREAKS.sub(" ", plain_text(text[: limit * 2])))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def safe_block(text: str) -> list[str]:
     """The same for text of several lines; tabs become blanks."""
-    cleaned = plain_text(text).replace("\u2028", "\n").replace("\u2029", "\n").replace("\u0085", "\n")
-    return [_TROUBLE.sub("\ufffd", line.expandtabs(4)) for line in cleaned.split("\n")]
+    cleaned = plain_text(text).replace("\u2028", "\n").replace("\u2029", "\n")
+    return [_painted_as(line.expandtabs(TAB)) for line in cleaned.split("\n")]
+
+
+def _painted_as(line: str) -> str:
+    return line if EVEN(line) is None else "".join([shown for _source, shown, _width in glyphs(clean(line))])
 
 
 def width_of(runs: Iterable[Run]) -> int:
@@ -84,8 +88,14 @@ def marked(text: str, places: Sequence[int], style: Style, mark: Style) -> Runs:
     if not places:
         return [(text, style)]
     chosen = frozenset(places)
-    groups = groupby(enumerate(text), key=lambda pair: pair[0] in chosen)
-    return [("".join(char for _place, char in pairs), style + mark if hit else style) for hit, pairs in groups]
+    pieces: list[tuple[bool, str]] = []
+    place = 0
+    # Never through the middle of a glyph: its halves would be wider than it.
+    for source, _shown, _width in glyphs(text):
+        pieces.append((not chosen.isdisjoint(range(place, place + len(source))), source))
+        place += len(source)
+    groups = groupby(pieces, key=lambda piece: piece[0])
+    return [("".join([piece for _hit, piece in group]), style + mark if hit else style) for hit, group in groups]
 
 
 def wrapped(runs: Sequence[Run], width: int, most: int, indent: str = "") -> list[Runs]:

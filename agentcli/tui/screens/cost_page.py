@@ -1,0 +1,125 @@
+"""What the conversation has cost: tokens and dollars per model, and how much of it came from the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.style import Style
+
+from agentcli.core.usage import ModelTotals, Totals, Usage
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.page import Page
+from agentcli.tui.screens.runs import Runs, at_right, dollars, padded, percent, safe, tokens
+
+_BOLD = Style(bold=True)
+_COLUMNS = ("requests", "input", "output", "cache write", "cache read", "cost")
+_GAP = 2
+
+
+class CostPage(Page[None]):
+    """`next_usd`: an estimate of what sending the next request costs; None if it is not known."""
+
+    def __init__(self, totals: Totals, palette: Palette | None = None, next_usd: float | None = None) -> None:
+        super().__init__("Cost of this session", palette)
+        self._totals = totals
+        self._next_usd = next_usd
+
+    def lines(self, width: int) -> Sequence[Runs]:
+        if not self._totals.by_model:
+            return [[("Nothing has been used yet.", self.palette.muted)]]
+        table = self._table(width, exact=True) or self._table(width, exact=False) or self._stack()
+        return [*table, [], *self._sentences()]
+
+    def _table(self, width: int, exact: bool) -> list[Runs]:
+        """Nothing if it does not fit."""
+        palette, totals = self.palette, self._totals
+        cells = [("model", *_COLUMNS)]
+        cells += [(safe(model, 60), *_numbers(used, exact)) for model, used in totals.by_model.items()]
+        if len(totals.by_model) > 1:
+            cells.append(("together", *_numbers(_summed(totals), exact)))
+        widths = [max(cell_len(row[place]) for row in cells) + _GAP for place in range(len(cells[0]))]
+        if sum(widths) > width:
+            return []
+        unpriced = [False, *(used.unpriced_requests > 0 for used in totals.by_model.values()), not totals.fully_priced]
+        styles = [palette.muted, *[palette.text] * len(totals.by_model), palette.text + _BOLD]
+        rows: list[Runs] = []
+        for texts, style, doubtful in zip(cells, styles, unpriced, strict=False):
+            row: Runs = [(padded(texts[0], widths[0] - _GAP), style)]
+            row += [(at_right(text, size), style) for text, size in zip(texts[1:], widths[1:], strict=True)]
+            if doubtful:
+                row[-1] = (row[-1][0], palette.warning)
+            rows.append(row)
+        if len(totals.by_model) > 1:
+            rows.insert(-1, [("─" * (sum(widths) - _GAP), palette.faint)])
+        return rows
+
+    def _stack(self) -> list[Runs]:
+        """For narrow screens: a few short rows for each model."""
+        palette = self.palette
+        rows: list[Runs] = []
+        for model, used in self._totals.by_model.items():
+            price = _price(used, words=True)
+            style = palette.warning if used.unpriced_requests else palette.text
+            usage = used.usage
+            wrote, read = tokens(usage.cache_creation_input_tokens), tokens(usage.cache_read_input_tokens)
+            rows += [
+                [(safe(model, 60), palette.text + _BOLD), ("  ", style), (price, style)],
+                [(f"  {_requests(used.requests)}", palette.muted)],
+                [(f"  input {tokens(usage.input_tokens)} · output {tokens(usage.output_tokens)}", palette.muted)],
+                [(f"  cache: wrote {wrote} · read {read}", palette.muted)],
+            ]
+        return rows
+
+    def _sentences(self) -> list[Runs]:
+        palette, totals = self.palette, self._totals
+        total: Runs = [("Session  ", palette.muted), (dollars(totals.cost_usd), palette.text + _BOLD)]
+        if not totals.fully_priced:
+            count = sum(used.unpriced_requests for used in totals.by_model.values())
+            total.append((f"  and {_requests(count)} whose price is not known", palette.warning))
+        rows = [total]
+        usage: Usage = totals.usage
+        if usage.prompt_tokens:
+            share = percent(usage.cache_read_input_tokens, usage.prompt_tokens)
+            rows.append([("Cached   ", palette.muted), (f"{share} of all input was read from the cache", palette.text)])
+        if usage.web_search_requests:
+            rows.append([("Searches ", palette.muted), (f"{usage.web_search_requests:,} on the web", palette.text)])
+        if self._next_usd is not None:
+            said = f"about {dollars(self._next_usd)} for sending the next request"
+            rows.append([("Next     ", palette.muted), (said, palette.text)])
+        return rows
+
+
+def _numbers(used: ModelTotals, exact: bool) -> tuple[str, ...]:
+    usage = used.usage
+    counts = (
+        used.requests,
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_creation_input_tokens,
+        usage.cache_read_input_tokens,
+    )
+    return (*(f"{count:,}" if exact else tokens(count) for count in counts), _price(used))
+
+
+def _summed(totals: Totals) -> ModelTotals:
+    of_models = totals.by_model.values()
+    return ModelTotals(
+        totals.usage,
+        totals.cost_usd,
+        sum(used.requests for used in of_models),
+        sum(used.unpriced_requests for used in of_models),
+    )
+
+
+def _price(used: ModelTotals, words: bool = False) -> str:
+    """A model without any price does not cost nothing."""
+    if not used.unpriced_requests:
+        return dollars(used.cost_usd)
+    if used.unpriced_requests < used.requests:
+        return f"{dollars(used.cost_usd)} + ?"
+    return "price not known" if words else "not known"
+
+
+def _requests(count: int) -> str:
+    return "1 request" if count == 1 else f"{count:,} requests"

@@ -1,0 +1,31 @@
+"""The keys and the commands, searchable. The tables come from outside: this page knows none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.picker import ListSheet
+from agentcli.tui.screens.rows import Row
+
+Entry = tuple[str, str, str]
+"""Group, key or command, what it does."""
+
+
+class HelpPage(ListSheet[str, str]):
+    """Returns the command that Enter was pressed on, for the prompt; None for a key."""
+
+    share = 0.9
+    verb = "use the command"
+
+    def __init__(self, commands: Sequence[Entry], keys: Sequence[Entry], palette: Palette | None = None) -> None:
+        rows = [Row("", key, text, group=group or "Keys") for group, key, text in keys]
+        rows += [Row(command, command, text, group=group or "Commands") for group, command, text in commands]
+        super().__init__("Help", rows, palette)
+
+    def choose(self, row: Row[str]) -> None:
+        self.dismiss(row.value or None)
+
+    def keys(self) -> list[tuple[str, str]]:
+        use = [("Enter", self.verb)] if self.row is not None and self.row.value else []
+        return [("↑↓", "move"), *use, ("Esc", "close")]

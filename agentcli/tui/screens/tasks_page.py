@@ -1,0 +1,74 @@
+"""Commands in the background: how they are doing, their last output, and stopping them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from textual.binding import Binding, BindingType
+
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.page import TextPage
+from agentcli.tui.screens.picker import ListSheet
+from agentcli.tui.screens.rows import Row
+from agentcli.tui.screens.runs import duration, safe
+
+if TYPE_CHECKING:
+    from agentcli.tools.shells import BackgroundTask
+
+Output = Callable[[str], Sequence[str]]
+"""The last lines that the task with an id has put out."""
+
+_SIGNS = {"running": "●", "completed": "✓", "failed": "✗", "killed": "■"}
+
+
+class TasksPage(ListSheet[str, tuple[Literal["stop"], str]]):
+    """Returns `("stop", id)` for a task that is to be stopped. Whoever opens the page keeps it up to date: `update`."""
+
+    letters = True
+    share = 0.9
+    preview_end = True
+    verb = "show output"
+    empty = "There are no commands in the background."
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("k", "stop", show=False)]
+
+    def __init__(
+        self, tasks: Sequence[BackgroundTask], output: Output | None = None, palette: Palette | None = None
+    ) -> None:
+        self._tasks = {task.id: task for task in tasks}
+        self._output = output
+        preview = None if output is None else lambda row: output(row.value) or ("(no output yet)",)
+        super().__init__("Background commands", task_rows(tasks), palette, preview=preview)
+
+    def update_tasks(self, tasks: Sequence[BackgroundTask]) -> None:
+        """As they are now; the cursor stays where it is."""
+        self._tasks = {task.id: task for task in tasks}
+        self.set_rows(task_rows(tasks))
+
+    def choose(self, row: Row[str]) -> None:
+        if self._output is not None:
+            title = f"{row.value}: {row.label}"
+            self.app.push_screen(TextPage(title, self._output(row.value) or ["(no output yet)"], self.palette))
+
+    def action_stop(self) -> None:
+        row = self.row
+        if row is None:
+            return
+        if self._tasks[row.value].status == "running":
+            self.dismiss(("stop", row.value))
+        else:
+            self.say(f"{row.value} has ended already.")
+
+    def keys(self) -> list[tuple[str, str]]:
+        running = self.row is not None and self._tasks[self.row.value].status == "running"
+        stop = [("k", "stop")] if running and not self.query_one("#search").display else []
+        return [*super().keys()[:-2], *stop, *super().keys()[-2:]]
+
+
+def task_rows(tasks: Sequence[BackgroundTask]) -> list[Row[str]]:
+    rows = []
+    for task in tasks:
+        ended = f"  {safe(task.summary, 80)}" if task.summary and task.summary != task.status else ""
+        detail = f"{task.id:<7} {task.status:<9} {duration(task.seconds):>11}{ended}"
+        rows.append(Row(task.id, " ".join(safe(task.command).split()), detail, _SIGNS[task.status]))
+    return rows
