@@ -1,0 +1,162 @@
+"""All blocks of the conversation and what happens to them: operations, folding, true heights. No view, no screen.
+
+Whatever a block does wrong ends here: it is logged, and the others are shown.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from time import perf_counter
+
+from agentcli.tui.blocks.base import Block
+from agentcli.tui.finding import Search
+from agentcli.tui.layouts import BrokenBlock, Layouts
+from agentcli.tui.model import Add, AnswerItem, Clear, Grow, Item, Operation, Remove, Replace
+from agentcli.tui.palette import Palette
+from agentcli.tui.stack import Entry, Stack
+
+
+class Conversation:
+    def __init__(self, make_block: Callable[[Item], Block], palette: Palette) -> None:
+        self._make_block = make_block
+        self.stack = Stack()
+        self.layouts = Layouts(self.stack, palette)
+        self.details = False
+        self.search: Search | None = None
+        self.unsure = False
+        """Whether any block may have an estimated height."""
+
+    # --------------------------------------------------------------------------------------------- operations
+
+    def apply(self, operations: Iterable[Operation]) -> bool:
+        """Lays nothing out. Whether anything was added, so that there is something to see below."""
+        more = False
+        for operation in operations:
+            match operation:
+                case Add(item):
+                    self._add(item)
+                    more = True
+                case Grow(id, text):
+                    more |= self._change(id, lambda block, text=text: block.grow(text))  # type: ignore[misc]
+                case Replace(item):
+                    self._change(item.id, lambda block, item=item: block.replace(item))  # type: ignore[misc]
+                case Remove(id):
+                    for entry in self.stack.remove(id):
+                        self._removed(entry)
+                case Clear():
+                    for entry in self.stack:
+                        self._removed(entry)
+                    self.stack.clear()
+        return more
+
+    def _add(self, item: Item) -> None:
+        if self._change(item.id, lambda block: block.replace(item)):
+            return
+        block: Block
+        try:
+            block = self._make_block(item)
+        except Exception as error:  # noqa: BLE001 - logged; the others are shown
+            _log("no block can be made for", item)
+            block = BrokenBlock(item, error)
+        block.expanded = block.expanded or self.details
+        self.stack.add(block, rows=1 + len(str(getattr(item, "text", ""))) // 80)
+        self.unsure = True
+
+    def _change(self, id: str, change: Callable[[Block], None]) -> bool:
+        """Whether there is such a block."""
+        entry = self.stack.get(id)
+        if entry is None:
+            return False
+        try:
+            change(entry.block)
+        except Exception:  # noqa: BLE001 - logged; the others are shown
+            _log("a change cannot be shown in", entry.block)
+        self.stale(entry)
+        return True
+
+    def _removed(self, entry: Entry) -> None:
+        self.layouts.removed(entry)
+        if self.search is not None:
+            self.search.removed(entry)
+
+    def stale(self, entry: Entry) -> None:
+        """The block looks different from what its lines say."""
+        entry.stale = self.unsure = True
+        if self.search is not None:
+            self.search.forget(entry)
+
+    def tick(self, entries: Iterable[Entry], now: float) -> bool:
+        """Whether one of them looks different now."""
+        changed = False
+        for entry in entries:
+            try:
+                ticked = entry.block.tick(now)
+            except Exception:  # noqa: BLE001 - logged; the others are shown
+                _log("the clock stands still in", entry.block)
+                continue
+            if ticked:
+                self.stale(entry)
+                changed = True
+        return changed
+
+    # ------------------------------------------------------------------------------------------------- folding
+
+    def toggle_details(self) -> bool:
+        """Open everything that folds, or fold it; whether it is open now."""
+        self.details = not self.details
+        for entry in self.stack:
+            self.expand(entry, self.details)
+        return self.details
+
+    def expand(self, entry: Entry, expanded: bool) -> None:
+        block = entry.block
+        if block.expanded == expanded:
+            return
+        folds = block.foldable or block.expanded
+        block.expanded = expanded
+        if folds:
+            self.layouts.drop(entry)
+            self.stale(entry)
+
+    # ------------------------------------------------------------------------------------------------- heights
+
+    def set_width(self, width: int) -> None:
+        self.layouts.set_width(width)
+        self.unsure = bool(len(self.stack))
+        if self.search is not None:
+            self.search.forget_all()
+
+    def measure(self, entries: Iterable[Entry], deadline: float) -> bool:
+        """Find out true heights until the deadline, in this order of all blocks. Whether any differs."""
+        moved = False
+        for entry in entries:
+            if not entry.stale:
+                continue
+            rows = entry.rows
+            self.layouts.measure(entry)
+            moved |= rows != entry.rows
+            if perf_counter() >= deadline:
+                return moved
+        self.unsure = False
+        return moved
+
+    # ------------------------------------------------------------------------------------------------- the text
+
+    def answers(self) -> list[str]:
+        """The Markdown of all answers, the oldest first, without those of sub-agents."""
+        sources = (
+            entry.block.source
+            for entry in self.stack
+            if isinstance(entry.block.item, AnswerItem) and not entry.block.item.parent
+        )
+        return [source for source in sources if source.strip()]
+
+    def source_text(self) -> str:
+        """Everything, as source, one blank line between blocks."""
+        sources = (entry.block.source.strip("\n") for entry in self.stack)
+        return "".join(f"{source}\n\n" for source in sources if source.strip()).rstrip("\n") + "\n"
+
+
+def _log(what: str, culprit: Item | Block) -> None:
+    logging.getLogger("agentcli").exception("%s %s", what, type(culprit).__name__)

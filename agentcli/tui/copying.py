@@ -1,0 +1,130 @@
+"""From cells on the screen to the text they came from: what a selection copies, and which word is under the mouse.
+
+What is copied is source text: no gutters, no padding, and lines that were wrapped to fit are whole again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from rich.cells import split_graphemes
+from textual.geometry import Offset
+from textual.selection import Selection
+
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.stack import Entry, place, row_of
+
+_TAB = 4
+_INSIDE_WORDS = "_-./~@:+%#&=?"
+"""A double click takes paths, addresses and flags as one word."""
+
+
+class Cluster(NamedTuple):
+    """What is one character to a person, and the cells it covers."""
+
+    start: int
+    end: int
+    left: int
+    right: int
+
+
+def clusters(text: str) -> Iterator[Cluster]:
+    cell = 0
+    if text.isascii() and "\t" not in text:
+        yield from (Cluster(index, index + 1, index, index + 1) for index in range(len(text)))
+        return
+    for start, end, width in split_graphemes(text)[0]:
+        if text[start] == "\t":
+            width = _TAB - cell % _TAB
+        yield Cluster(start, end, cell, cell + width)
+        cell += width
+
+
+def snap(text: str, start: int, end: int) -> tuple[int, int]:
+    """The cells of all characters that two cell positions touch, so that no wide character is cut in half."""
+    if text.isascii():
+        return start, end
+    for cluster in clusters(text):
+        if cluster.left < start < cluster.right:
+            start = cluster.left
+        if cluster.left < end < cluster.right:
+            end = cluster.right
+    return start, end
+
+
+def cut(text: str, start: int, end: int | None) -> str:
+    """The part of a text that covers these cells, whole characters only."""
+    if start <= 0 and end is None:
+        return text
+    found = [
+        cluster for cluster in clusters(text) if cluster.right > max(0, start) and (end is None or cluster.left < end)
+    ]
+    return text[found[0].start : found[-1].end] if found else ""
+
+
+def word_at(text: str, cell: int) -> tuple[int, int] | None:
+    """The cells of the word at a cell; None on a blank."""
+    row = list(clusters(text))
+    at = next((index for index, cluster in enumerate(row) if cluster.left <= cell < cluster.right), None)
+    if at is None or text[row[at].start].isspace():
+        return None
+    if not _in_word(text[row[at].start]):
+        return row[at].left, row[at].right
+    first = last = at
+    while first and _in_word(text[row[first - 1].start]):
+        first -= 1
+    while last + 1 < len(row) and _in_word(text[row[last + 1].start]):
+        last += 1
+    return row[first].left, row[last].right
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() or character in _INSIDE_WORDS or ord(character) > 0x2FFF
+
+
+# ---------------------------------------------------------------------------------------------------- selections
+
+
+def span(selection: Selection, entry: Entry, row: int) -> tuple[int, int | None] | None:
+    """The selected cells of a row: from, and up to (None: all the rest). None when nothing of it is selected."""
+    here = place(entry, row)
+    start, end = selection
+    if (start is not None and here < start.y) or (end is not None and here > end.y):
+        return None
+    return (
+        start.x if start is not None and here == start.y else 0,
+        end.x if end is not None and here == end.y else None,
+    )
+
+
+def select(entry: Entry, row: int, start: int, end: int) -> Selection:
+    where = place(entry, row)
+    return Selection(Offset(start, where), Offset(end, where))
+
+
+def touches(selection: Selection, entry: Entry) -> bool:
+    start, end = selection
+    return (start is None or row_of(start.y, entry) < max(1, entry.rows)) and (
+        end is None or row_of(end.y, entry) >= -entry.space
+    )
+
+
+def selected_text(selection: Selection, parts: Iterable[tuple[Entry, Sequence[Line]]]) -> str:
+    """The source text of a selection; `parts` are the blocks that it touches, in order."""
+    written: list[str] = []
+    between = ""
+    for entry, lines in parts:
+        for row, line in enumerate(lines):
+            cells = span(selection, entry, row)
+            if cells is None:
+                continue
+            start, end = cells
+            left = entry.shift + line.indent
+            if row == 0 and written:
+                between = "\n" * (1 + entry.space)
+            if written:
+                written.append(between)
+            written.append(cut(line.text, start - left, None if end is None else end - left))
+            between = line.joint
+    return "".join(written)

@@ -1,0 +1,313 @@
+"""Search in the conversation: what a query means, where it is on painted rows, and which match is the current one.
+
+Searches what the person sees, row by row as painted and with wrapped lines joined again; and in the source of folded
+blocks, so that what is folded away is found too. Laying out and scrolling are the transcript's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from agentcli.core.frozen import frozen
+from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.copying import Cluster, clusters
+from agentcli.tui.model import AnswerItem
+from agentcli.tui.painting import Span
+from agentcli.tui.stack import Entry
+
+if TYPE_CHECKING:
+    from agentcli.tui.conversation import Conversation
+    from agentcli.tui.view import View
+
+MOST = 10_000
+"""Matches in one block beyond which nobody steps through them."""
+
+
+class Spot(NamedTuple):
+    """A part of a match on one row, in cells of the block."""
+
+    row: int
+    start: int
+    end: int
+
+
+Match = tuple[Spot, ...]
+
+
+@frozen
+class Query:
+    """Case counts only when the query has a capital; blanks match any white space, so that a phrase is found across
+    the end of a line."""
+
+    text: str
+    pattern: re.Pattern[str]
+    words: tuple[re.Pattern[str], ...]
+
+    def may_be_in(self, block: Block) -> bool:
+        """A cheap look that spares the layout of long answers: none of the words of what is shown is missing in the
+        Markdown it was made of."""
+        if not isinstance(block.item, AnswerItem):
+            return True
+        source = block.source
+        return all(word.search(source) for word in self.words)
+
+
+def parse_query(text: str) -> Query | None:
+    """None when there is nothing to look for."""
+    parts = text.split()
+    if not parts:
+        return None
+    flags = 0 if text != text.lower() else re.IGNORECASE
+    words = re.findall(r"\w+", text)
+    return Query(
+        text,
+        re.compile(r"\s+".join(re.escape(part) for part in parts), flags),
+        tuple(re.compile(re.escape(word), flags) for word in words),
+    )
+
+
+def matches_in(lines: Sequence[Line], query: Query) -> list[Match]:
+    """Where the query is on these lines, from top to bottom."""
+    texts: list[str] = []
+    starts: list[int] = []
+    length = 0
+    for line in lines:
+        text = _visible(line)
+        starts.append(length)
+        texts.append(text + line.joint)
+        length += len(text) + len(line.joint)
+    found: list[Match] = []
+    row = 0
+    for match in query.pattern.finditer("".join(texts)):
+        start, end = match.span()
+        while row + 1 < len(starts) and starts[row + 1] <= start:
+            row += 1
+        spots: list[Spot] = []
+        below = row
+        while below < len(starts) and starts[below] < end:
+            text = texts[below][: len(texts[below]) - len(lines[below].joint)]
+            first, last = max(0, start - starts[below]), min(len(text), end - starts[below])
+            if first < last:
+                left, right = _cells(text, first, last)
+                spots.append(Spot(below, lines[below].indent + left, lines[below].indent + right))
+            below += 1
+        if spots:
+            found.append(tuple(spots))
+        if len(found) >= MOST:
+            break
+    return found
+
+
+def hidden_in(block: Block, query: Query, shown: int) -> bool:
+    """Whether a folded block holds more matches than those that are shown."""
+    if not block.foldable or block.expanded:
+        return False
+    return any(number > shown for number, _match in enumerate(query.pattern.finditer(block.source), 1))
+
+
+def _visible(line: Line) -> str:
+    """The painted text behind the gutter, without what only fills the row."""
+    text = line.strip.text
+    if not line.indent:
+        return text.rstrip()
+    if text.isascii():
+        return text[line.indent :].rstrip()
+    first: Cluster | None = next((cluster for cluster in clusters(text) if cluster.left >= line.indent), None)
+    return text[first.start :].rstrip() if first else ""
+
+
+def _cells(text: str, start: int, end: int) -> tuple[int, int]:
+    if text.isascii():
+        return start, end
+    covered = [cluster for cluster in clusters(text) if cluster.end > start and cluster.start < end]
+    return covered[0].left, covered[-1].right
+
+
+class Search:
+    """The matches found so far. Entries are in no order here; `step` goes by the order of the conversation."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self.found: dict[Entry, list[Match]] = {}
+        self.hidden: set[Entry] = set()
+        """Folded blocks with more in them than is shown; opened when the search comes to them."""
+        self.current: tuple[Entry, int] | None = None
+        self._looked: dict[Entry, Sequence[Line] | None] = {}
+
+    def look(self, entry: Entry, lines: Sequence[Line]) -> None:
+        """Look at a block whose lines these are."""
+        if self._looked.get(entry) is lines:
+            return
+        self._looked[entry] = lines
+        self._keep(entry, matches_in(lines, self.query))
+
+    def skip(self, entry: Entry) -> None:
+        """A block that cannot hold a match."""
+        self._looked[entry] = None
+
+    def forget(self, entry: Entry) -> None:
+        """The block changed: it counts as it was until it is looked at again."""
+        self._looked.pop(entry, None)
+
+    def forget_all(self) -> None:
+        self._looked.clear()
+
+    def removed(self, entry: Entry) -> None:
+        for known in (self.found, self._looked):
+            known.pop(entry, None)
+        self.hidden.discard(entry)
+        if self.current is not None and self.current[0] is entry:
+            self.current = None
+
+    def has_looked(self, entry: Entry) -> bool:
+        return entry in self._looked
+
+    @property
+    def count(self) -> int:
+        return sum(len(matches) for matches in self.found.values()) + len(self.hidden)
+
+    def position(self, order: Sequence[Entry]) -> int:
+        """The number of the current match from the top, 0 when there is none."""
+        if self.current is None:
+            return 0
+        here, number = self.current
+        before = sum(
+            len(self.found.get(entry, ())) + (entry in self.hidden) for entry in order if entry.order < here.order
+        )
+        return before + number + 1
+
+    def step(self, direction: int) -> bool:
+        """Move on by one match, around the ends. Whether there is one."""
+        if self.current is not None:
+            entry, number = self.current
+            if 0 <= number + direction < len(self.found.get(entry, ())):
+                self.current = entry, number + direction
+                return True
+        holders = sorted(self.found.keys() | self.hidden, key=lambda entry: entry.order)
+        if not holders:
+            self.current = None
+            return False
+        here = self.current[0].order if self.current is not None else None
+        if direction > 0:
+            target = next((entry for entry in holders if here is not None and entry.order > here), holders[0])
+        else:
+            target = next((e for e in reversed(holders) if here is not None and e.order < here), holders[-1])
+        self.enter(target, direction)
+        return True
+
+    def enter(self, entry: Entry, direction: int) -> None:
+        """Make the first match of a block the current one, or the last when coming from below."""
+        self.current = entry, 0 if direction > 0 else max(0, len(self.found.get(entry, ())) - 1)
+
+    def spots(self, entry: Entry) -> list[tuple[Spot, bool]]:
+        """All parts of matches in a block, and whether each belongs to the current match."""
+        now = self.current[1] if self.current is not None and self.current[0] is entry else -1
+        return [(spot, number == now) for number, match in enumerate(self.found.get(entry, ())) for spot in match]
+
+    def _keep(self, entry: Entry, matches: list[Match]) -> None:
+        if matches:
+            self.found[entry] = matches
+        else:
+            self.found.pop(entry, None)
+        if hidden_in(entry.block, self.query, len(matches)):
+            self.hidden.add(entry)
+        else:
+            self.hidden.discard(entry)
+        if self.current is not None and self.current[0] is entry:
+            if entry not in self.found and entry not in self.hidden:
+                self.current = None
+            else:
+                self.current = entry, min(self.current[1], max(0, len(matches) - 1))
+
+
+class Finder:
+    """Goes through the conversation with a query and brings the current match into view."""
+
+    def __init__(self, conversation: Conversation, view: View) -> None:
+        self._conversation = conversation
+        self._view = view
+
+    @property
+    def _search(self) -> Search | None:
+        return self._conversation.search
+
+    @property
+    def searching(self) -> bool:
+        """Whether there are blocks that were not looked at yet."""
+        search = self._search
+        return search is not None and not all(search.has_looked(entry) for entry in self._conversation.stack)
+
+    @property
+    def count(self) -> int:
+        return self._search.count if self._search is not None else 0
+
+    @property
+    def position(self) -> int:
+        return self._search.position(self._conversation.stack.entries) if self._search is not None else 0
+
+    def start(self, query: Query) -> None:
+        self._conversation.search = Search(query)
+
+    def stop(self) -> None:
+        self._conversation.search = None
+
+    def search(self, deadline: float) -> None:
+        """Look at further blocks until the deadline, at one at least."""
+        search = self._search
+        if search is None:
+            return
+        for entry in self._view.nearest():
+            if search.has_looked(entry):
+                continue
+            if search.query.may_be_in(entry.block):
+                search.look(entry, self._conversation.layouts.lines(entry))
+                if search.current is None and (entry in search.found or entry in search.hidden):
+                    search.enter(entry, -1)
+                    self._show(search, -1)
+            else:
+                search.skip(entry)
+            if perf_counter() >= deadline:
+                break
+
+    def step(self, direction: int) -> None:
+        search = self._search
+        if search is not None and search.step(direction):
+            self._show(search, direction)
+
+    def marks(self, entry: Entry) -> dict[int, list[Span]]:
+        """What is highlighted in a block, by row."""
+        search = self._search
+        if search is None or entry.lines is None:
+            return {}
+        search.look(entry, entry.lines)
+        palette = self._conversation.layouts.palette
+        marks: dict[int, list[Span]] = {}
+        for spot, current in search.spots(entry):
+            style = palette.match_current if current else palette.match
+            marks.setdefault(spot.row, []).append((entry.shift + spot.start, entry.shift + spot.end, style))
+        return marks
+
+    def _show(self, search: Search, direction: int) -> None:
+        """A folded block that holds the current match is opened."""
+        while search.current is not None and search.current[0] in search.hidden:
+            entry = search.current[0]
+            self._conversation.expand(entry, True)
+            search.look(entry, self._conversation.layouts.lines(entry))
+            search.hidden.discard(entry)
+            if entry in search.found:
+                search.enter(entry, direction)
+            elif not search.step(direction):
+                return
+        if search.current is None:
+            return
+        entry, number = search.current
+        self._conversation.layouts.lines(entry)
+        matches = search.found.get(entry, ())
+        row = matches[min(number, len(matches) - 1)][0].row if matches else 0
+        first = self._conversation.stack.first_row(entry) + row
+        if not self._view.top < first < self._view.top + self._view.height - 1:
+            self._view.look_at(entry, row)
+            self._view.scroll(-(self._view.height // 3))

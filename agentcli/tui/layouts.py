@@ -1,0 +1,135 @@
+"""The lines of the blocks: made when they are needed, kept as long as there is room, never the end of the app.
+
+Heights stay known when lines are dropped. Knows nothing of the screen but its width.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from agentcli.core.plaintext import plain_line
+from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.model import Item
+from agentcli.tui.palette import Palette
+from agentcli.tui.stack import Entry, Stack
+
+MOST_ROWS = 3000
+"""So many rows are kept, over all blocks that are not in view: some 75 screens, a few megabytes."""
+
+
+class BrokenBlock(Block):
+    """Stands in for a block that could not even be made."""
+
+    def __init__(self, item: Item, error: Exception) -> None:
+        super().__init__(item)
+        self.error = error
+
+    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+        return [cannot_show(self.error, width, palette.error)]
+
+    def grow(self, text: str) -> None:
+        """There is nothing to add it to."""
+
+
+class Layouts:
+    def __init__(self, stack: Stack, palette: Palette, most_rows: int = MOST_ROWS) -> None:
+        self.stack = stack
+        self.palette = palette
+        self.width = 0
+        self.most_rows = most_rows
+        self._kept: dict[Entry, int] = {}
+        """Rows of those that have lines, the longest unused first."""
+        self._rows = 0
+
+    def lines(self, entry: Entry) -> Sequence[Line]:
+        """The lines of a block as it is now; its height in the stack is right afterwards."""
+        if entry.lines is None or entry.stale:
+            entry.lines = self._lay_out(entry)
+            entry.stale = False
+            self.stack.set_rows(entry, len(entry.lines))
+        self._use(entry)
+        return entry.lines
+
+    def measure(self, entry: Entry) -> None:
+        """Make the height right; the lines are the first to be dropped again."""
+        if not entry.stale:
+            return
+        self.lines(entry)
+        if self._rows > self.most_rows:
+            self._drop(entry)
+
+    def set_width(self, width: int) -> None:
+        """All heights are estimates from now on."""
+        self.width = width
+        for entry in self.stack:
+            entry.stale = True
+            entry.lines = None
+        self._kept.clear()
+        self._rows = 0
+
+    def set_palette(self, palette: Palette) -> None:
+        """Colours change no height."""
+        self.palette = palette
+        for entry in self.stack:
+            self.drop(entry)
+
+    def drop(self, entry: Entry) -> None:
+        """Lines that will be made again, maybe otherwise; the height stays as it was."""
+        if entry in self._kept:
+            self._drop(entry)
+        else:
+            _forget(entry)
+
+    def removed(self, entry: Entry) -> None:
+        self._rows -= self._kept.pop(entry, 0)
+        entry.lines = None
+
+    def trim(self, visible: set[Entry]) -> None:
+        """Drop what was not used for longest, but nothing that is in view."""
+        if self._rows <= self.most_rows:
+            return
+        for entry in [entry for entry in self._kept if entry not in visible]:
+            self._drop(entry)
+            if self._rows <= self.most_rows:
+                break
+
+    @property
+    def rows_kept(self) -> int:
+        return self._rows
+
+    def _use(self, entry: Entry) -> None:
+        rows = len(entry.lines or ())
+        self._rows += rows - self._kept.pop(entry, 0)
+        self._kept[entry] = rows
+
+    def _drop(self, entry: Entry) -> None:
+        self._rows -= self._kept.pop(entry, 0)
+        _forget(entry)
+
+    def _lay_out(self, entry: Entry) -> Sequence[Line]:
+        width = max(1, self.width - entry.shift)
+        try:
+            # A copy, because a block may change its list in place, and what is painted goes by what was.
+            return list(entry.block.layout(width, self.palette))
+        except Exception as error:
+            logging.getLogger("agentcli").exception("a block cannot be shown: %r", type(entry.block).__name__)
+            return [cannot_show(error, width, self.palette.error)]
+
+
+def _forget(entry: Entry) -> None:
+    entry.lines = None
+    try:
+        entry.block.forget()
+    except Exception:
+        logging.getLogger("agentcli").exception("a block cannot forget: %r", type(entry.block).__name__)
+
+
+def cannot_show(error: Exception, width: int, style: Style) -> Line:
+    reason = plain_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    text = f"(this block cannot be shown: {reason})"
+    return Line(Strip([Segment(text, style)]).crop(0, max(1, width)), text)

@@ -1,0 +1,237 @@
+"""The order of the blocks, how high each is, and which block stands at which row. Pure: nothing here paints.
+
+A row is counted from the top of the whole conversation. Heights change mostly at the end, so the places of blocks are
+kept as running sums that hold up to the first change and are made again from there when somebody asks.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.model import Item, NoticeItem, OutputItem, PromptItem, ToolItem
+
+INDENT = 2
+"""Cells by which what stands under another block is moved to the right."""
+_LEVELS = 4
+_BITS = 24
+_ABOVE = 8
+"""Rows of a gap have places too: this many at most."""
+
+
+def gap(before: Item, after: Item) -> int:
+    """Blank rows between two blocks that follow each other."""
+    if after.parent:
+        return 0
+    if before.parent:
+        return 1
+    if isinstance(before, ToolItem | NoticeItem) and type(before) is type(after):
+        return 0
+    if isinstance(before, PromptItem) and isinstance(after, OutputItem):
+        return 0
+    return 1
+
+
+class Entry:
+    """One block and where it stands."""
+
+    __slots__ = ("_children", "alive", "block", "depth", "gap", "index", "lines", "order", "rows", "stale", "top")
+
+    def __init__(self, block: Block, parent: Entry | None, number: int, rows: int) -> None:
+        self.block = block
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.order = _order(parent, number)
+        self.rows = rows
+        """Without the gap; an estimate as long as `stale`."""
+        self.stale = True
+        self.lines: Sequence[Line] | None = None
+        """The lines of the last layout; None when they were dropped."""
+        self.gap = 0
+        self.alive = True
+        self.index = 0
+        self.top = 0
+        """The first row, which is the first of the gap if there is one. Use `Stack.first_row`."""
+        self._children = 0
+
+    @property
+    def shift(self) -> int:
+        return INDENT * min(self.depth, _LEVELS)
+
+    @property
+    def space(self) -> int:
+        """Blank rows above; a block without rows has none, so that it leaves no trace."""
+        return self.gap if self.rows else 0
+
+    def next_child(self) -> int:
+        self._children += 1
+        return self._children
+
+
+class Stack:
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._by_id: dict[str, Entry] = {}
+        self._tops: list[int] = []
+        self._height = 0
+        self._sure = 0
+        """So many entries know their index and their top."""
+        self._added = 0
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def get(self, id: str) -> Entry | None:
+        return self._by_id.get(id)
+
+    @property
+    def last(self) -> Entry | None:
+        return self.entries[-1] if self.entries else None
+
+    def add(self, block: Block, rows: int = 1) -> Entry:
+        """At the end, or below all that already stands under its parent."""
+        item = block.item
+        parent = self._by_id.get(item.parent) if item.parent else None
+        if parent is None:
+            self._added += 1
+            entry = Entry(block, None, self._added, rows)
+            index = len(self.entries)
+        else:
+            entry = Entry(block, parent, parent.next_child(), rows)
+            index = self._end_of(parent)
+        self.entries.insert(index, entry)
+        self._by_id[item.id] = entry
+        self._changed(index)
+        self._close_up(index)
+        self._close_up(index + 1)
+        return entry
+
+    def remove(self, id: str) -> list[Entry]:
+        """With everything that stands under it. What was removed; nothing for an id that is not known."""
+        entry = self._by_id.get(id)
+        if entry is None:
+            return []
+        self._count()
+        first, after = entry.index, self._end_of(entry)
+        gone = self.entries[first:after]
+        del self.entries[first:after]
+        for entry in gone:
+            entry.alive = False
+            self._by_id.pop(entry.block.item.id, None)
+        self._changed(first)
+        self._close_up(first)
+        return gone
+
+    def clear(self) -> None:
+        for entry in self.entries:
+            entry.alive = False
+        self.entries.clear()
+        self._by_id.clear()
+        self._changed(0)
+
+    def set_rows(self, entry: Entry, rows: int) -> None:
+        if rows == entry.rows:
+            return
+        appears = bool(rows) != bool(entry.rows)
+        self._changed(self.index(entry))
+        entry.rows = rows
+        if appears:
+            self._close_up(entry.index)
+            self._close_up(entry.index + 1)
+
+    def index(self, entry: Entry) -> int:
+        if entry.index >= self._sure or self.entries[entry.index] is not entry:
+            self._count()
+        return entry.index
+
+    @property
+    def height(self) -> int:
+        """All rows."""
+        self._count()
+        return self._height
+
+    def first_row(self, entry: Entry) -> int:
+        """Where the block itself begins, below its gap."""
+        self._count()
+        return entry.top + entry.space
+
+    def at(self, row: int) -> tuple[Entry, int] | None:
+        """The block at a row and which of its rows that is, negative in the gap above it. Rows beyond either end count
+        on from there. None when there is nothing at all."""
+        if not self.entries:
+            return None
+        self._count()
+        index = max(0, bisect_right(self._tops, row) - 1)
+        entry = self.entries[index]
+        return entry, row - entry.top - entry.space
+
+    # ------------------------------------------------------------------------------------------------- inside
+
+    def _end_of(self, entry: Entry) -> int:
+        """The index behind everything that stands under an entry."""
+        index = self.index(entry) + 1
+        while index < len(self.entries) and self.entries[index].depth > entry.depth:
+            index += 1
+        return index
+
+    def _close_up(self, index: int) -> None:
+        """What stands at the index, or first below it with rows, gets the gap that fits what is above it."""
+        entries = self.entries
+        while index < len(entries) and not entries[index].rows:
+            index += 1
+        if index >= len(entries):
+            return
+        above = index - 1
+        while above >= 0 and not entries[above].rows:
+            above -= 1
+        space = gap(entries[above].block.item, entries[index].block.item) if above >= 0 else 0
+        if space != entries[index].gap:
+            entries[index].gap = space
+            self._changed(index)
+
+    def _changed(self, index: int) -> None:
+        self._sure = min(self._sure, index)
+
+    def _count(self) -> None:
+        first, entries = self._sure, self.entries
+        if first == len(entries) == len(self._tops):
+            return
+        top = 0
+        if first:
+            last = entries[first - 1]
+            top = last.top + last.space + last.rows
+        tops = self._tops
+        del tops[first:]
+        for index in range(first, len(entries)):
+            entry = entries[index]
+            entry.index = index
+            entry.top = top
+            tops.append(top)
+            top += entry.space + entry.rows
+        self._height = top
+        self._sure = len(entries)
+
+
+# ------------------------------------------------------------------------------------------------------- places
+
+
+def place(entry: Entry, row: int) -> int:
+    """A number for a row of a block that grows down the conversation and stays when blocks above change: what a
+    selection holds on to."""
+    return (entry.order << _BITS) + row + _ABOVE
+
+
+def row_of(place: int, entry: Entry) -> int:
+    """The reverse, seen from a block: before its first row for places above it, behind its last for those below."""
+    return place - (entry.order << _BITS) - _ABOVE
+
+
+def _order(parent: Entry | None, number: int) -> int:
+    """Sorts like the conversation, without being renumbered when something comes between."""
+    if parent is None:
+        return number << (_BITS * _LEVELS)
+    level = min(parent.depth + 1, _LEVELS)
+    return parent.order + (number << (_BITS * (_LEVELS - level)))

@@ -1,0 +1,528 @@
+"""The whole conversation in one widget that paints rows, however long it gets.
+
+Operations only mark what changed; a frame, 30 a second at most and at once after a pause, lays out what is in view and
+has the rows painted that look different. What is not in view gets its true height in short slices between other work.
+`conversation` holds the blocks, `view` knows which rows are in view, `painting` makes a row; here they meet the screen.
+
+Two traps of Textual: setting `virtual_size` or `scroll_y` the usual way lays out the whole screen or repaints the whole
+widget, so both are set without their watchers; and the mouse asks for `render_line` at every move, so painting goes
+through `render_lines`, and `render_line` only says which row it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from time import perf_counter
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.app import ComposeResult
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar, ScrollDown, ScrollTo, ScrollUp
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
+from textual.widgets import Static
+
+from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.conversation import Conversation
+from agentcli.tui.copying import select, selected_text, span, touches, word_at
+from agentcli.tui.finding import Finder, parse_query
+from agentcli.tui.model import Clear, Item, Operation
+from agentcli.tui.painting import Span, paint
+from agentcli.tui.palette import Palette
+from agentcli.tui.stack import Entry, place
+from agentcli.tui.view import View
+
+FRAME = 1 / 30
+SLICE = 0.008
+"""Seconds of work at a time on what is not in view."""
+PAUSE = 0.016
+"""Seconds between two slices, so that keys come first."""
+WHEEL = 3
+
+_Key = tuple[int, int, tuple[Span, ...]]
+
+
+class Transcript(ScrollView):
+    DEFAULT_CSS = """
+    Transcript {
+        height: 1fr;
+        overflow-x: hidden;
+        overflow-y: scroll;
+        scrollbar-size-vertical: 1;
+        scrollbar-background: $background;
+        scrollbar-background-hover: $background;
+        scrollbar-background-active: $background;
+        scrollbar-color: $foreground 15%;
+        scrollbar-color-hover: $foreground 30%;
+        scrollbar-color-active: $foreground 45%;
+    }
+    """
+
+    class FollowingChanged(Message):
+        """The view follows the end, or stays; `unseen` when something came below it since."""
+
+        def __init__(self, following: bool, unseen: bool) -> None:
+            super().__init__()
+            self.following = following
+            self.unseen = unseen
+
+    class FindChanged(Message):
+        """More was found, or another match is the current one. `position` counts from 1 at the top; 0 is none."""
+
+        def __init__(self, count: int, position: int, done: bool) -> None:
+            super().__init__()
+            self.count = count
+            self.position = position
+            self.done = done
+
+    def __init__(self, make_block: Callable[[Item], Block], palette: Palette, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.can_focus = False  # a click in the conversation must not take the keys away from the prompt
+        self.set_reactive(Widget.auto_links, False)
+        self._conversation = Conversation(make_block, palette)
+        self._view = View(self._conversation)
+        self._finder = Finder(self._conversation, self._view)
+        self._beat: Timer | None = None
+        self._rest: Timer | None = None
+        self._dirty = True
+        self._told = (True, False)
+        self._rows: list[tuple[Entry, int] | None] = []
+        """What stands at each row of the view; None below the end."""
+        self._painted: list[Strip] = []
+        self._cache: dict[_Key, tuple[Line, Strip]] = {}
+        """Rows painted for the last frame. The line is kept so that its id is not another's."""
+        self._base: Style | None = None
+        self._thumb = (0, 0)
+        self._pressed: tuple[int, int] | None = None
+
+    # ----------------------------------------------------------------------------------------------- the content
+
+    def apply(self, operations: Iterable[Operation]) -> None:
+        """Cheap: what changed is laid out and painted with the next frame."""
+        operations = list(operations)
+        if self._conversation.apply(operations):
+            self._view.unseen |= not self._view.following
+        if any(isinstance(operation, Clear) for operation in operations):
+            self._view.follow()
+            if self.is_attached and self.text_selection is not None:
+                self.screen.clear_selection()
+        self._request_frame()
+
+    def set_palette(self, palette: Palette) -> None:
+        self._conversation.layouts.set_palette(palette)
+        self._base = None
+        self._request_frame()
+
+    def tick(self, now: float) -> None:
+        """A few times a second while work goes on: live durations of what is in view."""
+        visible = dict.fromkeys(row[0] for row in self._rows if row is not None and row[0].alive)
+        if self._conversation.tick(visible, now):
+            self._request_frame()
+
+    def toggle_details(self) -> bool:
+        """Open everything that folds, or fold it; whether it is open now."""
+        self._request_frame()
+        return self._conversation.toggle_details()
+
+    def items(self) -> list[Item]:
+        return [entry.block.item for entry in self._conversation.stack]
+
+    def blocks(self) -> list[Block]:
+        return [entry.block for entry in self._conversation.stack]
+
+    def answers(self) -> list[str]:
+        """The Markdown of all answers, the oldest first, without those of sub-agents."""
+        return self._conversation.answers()
+
+    def last_answer(self) -> str:
+        return next(reversed(self.answers()), "")
+
+    def source_text(self) -> str:
+        return self._conversation.source_text()
+
+    # ---------------------------------------------------------------------------------------------------- frames
+
+    def on_mount(self) -> None:
+        self._beat = self.set_interval(FRAME, self._on_beat)
+        self._rest = self.set_interval(PAUSE, self._on_rest)
+
+    def _request_frame(self) -> None:
+        self._dirty = True
+        if self._beat is not None:
+            self._beat.resume()
+
+    def _on_beat(self) -> None:
+        if self._dirty:
+            self.frame()
+        elif self._beat is not None:
+            self._beat.pause()  # resumed, it beats at once
+
+    def frame(self) -> None:
+        """Show things as they are now. Called by the clock; tests call it so as not to wait."""
+        self._dirty = False
+        content = self._content
+        if not content:
+            return
+        if content.width != self._conversation.layouts.width:
+            self._conversation.set_width(content.width)
+            if self.text_selection is not None:
+                self.screen.clear_selection()  # its cells are elsewhere now
+        self._settle()
+        if self._rest is not None and (self._conversation.unsure or self._finder.searching):
+            self._rest.resume()
+
+    def _on_rest(self) -> None:
+        """One slice of what can wait."""
+        deadline = perf_counter() + SLICE
+        if self._conversation.unsure:
+            if self._conversation.measure(self._view.nearest(), deadline):
+                self._settle()
+        elif self._finder.searching:
+            self._search(deadline)
+        elif self._rest is not None:
+            self._rest.pause()
+
+    @property
+    def _content(self) -> Size:
+        """The cells for rows: without padding and scrollbar."""
+        return self.scrollable_content_region.size
+
+    def _settle(self) -> None:
+        """Put the view where it belongs and have painted what looks different."""
+        if not self._content or not self._conversation.layouts.width:
+            return
+        self._view.height = self._content.height
+        self._view.settle()
+        self._show_view()
+
+    def _show_view(self) -> None:
+        top, height, total = self._view.top, self._view.height, self._conversation.stack.height
+        self.set_reactive(Widget.virtual_size, Size(self._content.width, total))
+        if round(self.scroll_y) != top:  # a drag beyond the edge moves by parts of a row: these are kept
+            self.set_scroll(None, top)
+            self.set_reactive(Widget.scroll_target_y, top)
+        self._show_rows(top, height)
+        self._show_thumb(top, height, total)
+        if self._told != (self._view.following, self._view.unseen):
+            self._told = (self._view.following, self._view.unseen)
+            self.post_message(self.FollowingChanged(*self._told))
+
+    def _show_rows(self, top: int, height: int) -> None:
+        rows: list[tuple[Entry, int] | None] = []
+        painted: list[Strip] = []
+        base = self._base_style()
+        width, gutter = self._content.width, self.gutter
+        margins = gutter.left, self.outer_size.width - gutter.left - width
+        blank = Strip.blank(self.outer_size.width, base)
+        cache: dict[_Key, tuple[Line, Strip]] = {}
+        selection = self.text_selection
+        at = self._conversation.stack.at(top)
+        while at is not None and len(rows) < height:
+            entry, first = at
+            lines = self._conversation.layouts.lines(entry)
+            marks = self._finder.marks(entry)
+            for row in range(first, min(len(lines), first + height - len(rows))):
+                rows.append((entry, row))
+                if row < 0:
+                    painted.append(blank)
+                    continue
+                spans = self._spans(entry, row, marks, selection)
+                key = (id(lines[row]), entry.shift, spans)
+                known = self._cache.get(key)
+                if known is None:
+                    known = lines[row], paint(lines[row].strip, entry.shift, width, base, spans, margins)
+                cache[key] = known
+                painted.append(known[1])
+            below = next(self._view.below(entry), None)
+            at = None if below is None else (below, -below.space)
+        missing = height - len(rows)
+        self._cache = cache
+        self._rows = [*rows, *[None] * missing]
+        self._conversation.layouts.trim({row[0] for row in rows if row is not None})
+        self._repaint([*painted, *[blank] * missing])
+
+    def _repaint(self, painted: list[Strip]) -> None:
+        """Only the rows that look different go to the terminal."""
+        before, self._painted = self._painted, painted
+        width = self._content.width
+        if len(before) != len(painted):
+            self.refresh(Region(0, 0, width, len(painted)))
+            return
+        regions: list[Region] = []
+        start = -1
+        for row, (old, new) in enumerate(zip([*before, None], [*painted, None], strict=True)):
+            if old is not new:
+                start = row if start < 0 else start
+            elif start >= 0:
+                regions.append(Region(0, start, width, row - start))
+                start = -1
+        if regions:
+            self.refresh(*regions)
+
+    def _spans(
+        self, entry: Entry, row: int, marks: dict[int, list[Span]], selection: Selection | None
+    ) -> tuple[Span, ...]:
+        """What is highlighted in a row, the last on top."""
+        spans = tuple(marks.get(row, ())) if marks else ()
+        if selection is not None and (cells := span(selection, entry, row)) is not None:
+            spans += ((max(cells[0], entry.shift), cells[1], self._conversation.layouts.palette.selection),)
+        return spans
+
+    def _base_style(self) -> Style:
+        if self._base is None:
+            self._base = self.visual_style.rich_style
+            self._cache.clear()
+        return self._base
+
+    def _show_thumb(self, top: int, height: int, total: int) -> None:
+        """The scrollbar is painted again only when its thumb moves by what can be seen: eighths of a cell."""
+        bar = self.vertical_scrollbar
+        bar.set_reactive(ScrollBar.window_virtual_size, total)
+        bar.set_reactive(ScrollBar.window_size, height)
+        bar.set_reactive(ScrollBar.position, float(top))
+        size = max(8, height * height * 8 // total) if total > height else 0
+        thumb = (size, (height * 8 - size) * top // max(1, total - height))
+        if thumb != self._thumb:
+            self._thumb = thumb
+            bar.refresh()
+
+    # ------------------------------------------------------------------------------------------------- rendering
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows as painted last. Asked for whenever anything on the screen changes, so it makes nothing."""
+        width = self.outer_size.width
+        base = self._base_style()
+        blank = Strip.blank(width, base)
+        strips = [*[blank] * self.gutter.top, *self._painted][crop.y : crop.bottom]
+        strips.extend([blank] * (crop.height - len(strips)))
+        strips = [strip.adjust_cell_length(width, base) for strip in strips]
+        filters = self.get_line_filters()
+        if filters:
+            background = self.background_colors[1]
+            for line_filter in filters:
+                strips = [strip.apply_filter(line_filter, background) for strip in strips]
+        if crop.column_span != (0, width):
+            strips = [strip.crop(*crop.column_span) for strip in strips]
+        return strips
+
+    def render_line(self, y: int) -> Strip:
+        """Which row stands here, for the mouse: one character a cell, so that offsets count cells."""
+        width = max(1, self._content.width)
+        row = self._rows[y] if 0 <= y < len(self._rows) else None
+        if row is None:
+            last = self._conversation.stack.last
+            if last is None:
+                return Strip.blank(width)
+            row = last, last.rows
+        return Strip([Segment(" " * width, Style.from_meta({"offset": (0, place(*row))}))], width)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._base = None
+        self._request_frame()
+
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
+        changed = super()._size_updated(size, virtual_size, container_size, layout)
+        content = self._content
+        if content.height != len(self._painted) and content.width == self._conversation.layouts.width:
+            self._settle()  # before the screen is painted; another width waits for a frame, so that a storm is one
+        return changed
+
+    def on_resize(self) -> None:
+        self._request_frame()
+
+    # ------------------------------------------------------------------------------------------------- scrolling
+
+    @property
+    def following(self) -> bool:
+        return self._view.following
+
+    def follow(self) -> None:
+        """To the end, and stay there while it grows."""
+        self._view.follow()
+        self._settle()
+
+    def scroll_rows(self, rows: int) -> None:
+        """Down, or up when negative."""
+        self._view.scroll(rows)
+        self._settle()
+
+    def page_up(self) -> None:
+        self.scroll_rows(-max(1, self._content.height - 2))
+
+    def page_down(self) -> None:
+        self.scroll_rows(max(1, self._content.height - 2))
+
+    def home(self) -> None:
+        self._view.look_at_row(0)
+        self._settle()
+
+    def end(self) -> None:
+        self.follow()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Set by others: the scrollbar, or a selection dragged beyond the edge."""
+        if round(old_value) != round(new_value) and self._conversation.layouts.width:
+            self._view.look_at_row(round(new_value))
+            self._settle()
+
+    def _on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop().prevent_default()
+        self.scroll_rows(WHEEL)
+
+    def _on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop().prevent_default()
+        self.scroll_rows(-WHEEL)
+
+    def _on_scroll_to(self, message: ScrollTo) -> None:
+        message.stop().prevent_default()
+        if message.y is not None:
+            self.scroll_y = message.y
+
+    def _on_scroll_up(self, event: ScrollUp) -> None:
+        event.stop().prevent_default()
+        self.page_up()
+
+    def _on_scroll_down(self, event: ScrollDown) -> None:
+        event.stop().prevent_default()
+        self.page_down()
+
+    # ----------------------------------------------------------------------------------- selection and the mouse
+
+    @property
+    def allow_select(self) -> bool:
+        return True
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """The view stands still while something is selected."""
+        self._view.hold(selection is not None)
+        self._settle()
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The source text of what is selected."""
+        touched = [entry for entry in self._conversation.stack if touches(selection, entry)]
+        text = selected_text(selection, ((entry, self._conversation.layouts.lines(entry)) for entry in touched))
+        return (text, "\n") if text else None
+
+    async def _on_mouse_down(self, event: events.MouseDown) -> None:
+        dismisses = self.text_selection is not None
+        self._pressed = None if dismisses else (event.screen_x, event.screen_y)
+
+    async def _on_click(self, event: events.Click) -> None:
+        event.prevent_default()
+        await self.broker_event("click", event)
+        offset = event.get_content_offset(self)
+        row = self._rows[offset.y] if offset is not None and offset.y < len(self._rows) else None
+        if offset is None or row is None or row[1] < 0 or not row[0].alive:
+            return
+        if event.chain == 2:
+            self._select_word(*row, offset.x)
+        elif event.chain == 3:
+            self.screen.selections = {self: select(*row, 0, self._content.width)}
+        elif self._pressed == (event.screen_x, event.screen_y):
+            self._toggle(row[0])
+
+    def _select_word(self, entry: Entry, row: int, cell: int) -> None:
+        line = self._conversation.layouts.lines(entry)[row]
+        cells = word_at(line.strip.text, cell - entry.shift)
+        if cells is not None:
+            self.screen.selections = {self: select(entry, row, cells[0] + entry.shift, cells[1] + entry.shift)}
+
+    def _toggle(self, entry: Entry) -> None:
+        """What was clicked stays under the mouse; what it shows more goes down."""
+        if entry.block.foldable or entry.block.expanded:
+            self._conversation.expand(entry, not entry.block.expanded)
+            self._view.look_at_top_of(entry)
+            self._view.stay()
+            self._request_frame()
+
+    # ---------------------------------------------------------------------------------------------------- search
+
+    def find(self, text: str) -> int:
+        """Look for a text, nearest above the end of the view first. How many were found so far: in a long conversation
+        the rest is looked through in slices, and `FindChanged` says how it goes."""
+        query = parse_query(text)
+        if query is None:
+            self.clear_find()
+            return 0
+        self._finder.start(query)
+        self._search(perf_counter() + SLICE)
+        self._request_frame()
+        return self._finder.count
+
+    def find_next(self) -> None:
+        """The next match downwards, around the end."""
+        self._find_step(1)
+
+    def find_previous(self) -> None:
+        self._find_step(-1)
+
+    def clear_find(self) -> None:
+        self._finder.stop()
+        self._request_frame()
+
+    def _search(self, deadline: float) -> None:
+        self._finder.search(deadline)
+        self._found()
+
+    def _find_step(self, direction: int) -> None:
+        self._finder.step(direction)
+        self._found()
+
+    def _found(self) -> None:
+        self._settle()
+        self.post_message(self.FindChanged(self._finder.count, self._finder.position, not self._finder.searching))
+
+
+class NewBelow(Widget):
+    """A hint over the last row of the conversation while it does not follow the end: a click goes there.
+
+    Mount it behind the transcript in the same container, and tell it what `FollowingChanged` says.
+    """
+
+    DEFAULT_CSS = """
+    NewBelow {
+        dock: bottom;
+        layer: hint;
+        height: 1;
+        align: center bottom;
+        visibility: hidden;
+        display: none;
+        & > Static {
+            visibility: visible;
+            width: auto;
+            padding: 0 1;
+            background: $panel;
+            color: $foreground;
+            text-style: bold;
+            pointer: pointer;
+        }
+    }
+    """
+
+    def __init__(self, transcript: Transcript) -> None:
+        super().__init__()
+        self._transcript = transcript
+        self._label = Static("", markup=False)
+
+    def compose(self) -> ComposeResult:
+        yield self._label
+
+    def show(self, following: bool, unseen: bool) -> None:
+        self._label.update("↓ new" if unseen else "↓ end")
+        self.display = not following
+
+    def on_click(self) -> None:
+        self._transcript.follow()
+
+    def on_mouse_scroll_down(self) -> None:
+        self._transcript.scroll_rows(WHEEL)
+
+    def on_mouse_scroll_up(self) -> None:
+        self._transcript.scroll_rows(-WHEEL)

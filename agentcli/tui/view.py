@@ -1,0 +1,141 @@
+"""Which rows of the conversation are in view: where one looks, whether the view follows the end, and scrolling.
+
+A place is held by block and row, not by a count from the top, so that it stays when blocks above change. Whatever comes
+into view is laid out first, so that every step goes over rows as they truly are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agentcli.tui.conversation import Conversation
+from agentcli.tui.stack import Entry
+
+
+class View:
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._stack = conversation.stack
+        self._lines = conversation.layouts.lines
+        self.height = 0
+        self.top = 0
+        self.following = True
+        self.unseen = False
+        """Something came below the view since it stopped following."""
+        self.held = False
+        """It would follow, but something is selected."""
+        self._anchor: tuple[Entry, int] | None = None
+        """The block at the top of the view and which of its rows that is."""
+
+    # -------------------------------------------------------------------------------------------------- placing
+
+    def settle(self) -> int:
+        """Lay out what is in view and put the view where it belongs; its first row."""
+        self.top = self._place()
+        self._anchor = self._stack.at(self.top)
+        if self.at_end and not self.held:
+            self.following, self.unseen = True, False
+        return self.top
+
+    @property
+    def at_end(self) -> bool:
+        return self.top >= self._stack.height - self.height
+
+    def _place(self) -> int:
+        if not self.following:
+            entry, row = self._anchored() or (None, 0)
+            if entry is not None:
+                self._lines(entry)
+                row = max(-entry.space, min(row, entry.rows - 1))
+                if self._covers(entry.rows - row, self.below(entry)):
+                    return self._stack.first_row(entry) + row
+        self._covers(0, reversed(self._stack.entries))
+        return max(0, self._stack.height - self.height)
+
+    def _covers(self, rows: int, entries: Iterator[Entry]) -> bool:
+        """Lay these out until the view is full. False when there are too few of them."""
+        while rows < self.height:
+            entry = next(entries, None)
+            if entry is None:
+                return False
+            self._lines(entry)
+            rows += entry.space + entry.rows
+        return True
+
+    def _anchored(self) -> tuple[Entry, int] | None:
+        if self._anchor is None or not self._anchor[0].alive:
+            self._anchor = self._stack.at(self.top)
+        return self._anchor
+
+    def below(self, entry: Entry) -> Iterator[Entry]:
+        entries = self._stack.entries
+        for index in range(self._stack.index(entry) + 1, len(entries)):
+            yield entries[index]
+
+    def nearest(self) -> Iterator[Entry]:
+        """All blocks: upwards from the end of the view, then downwards."""
+        entries = self._stack.entries
+        end = self._stack.at(self.top + self.height)
+        here = self._stack.index(end[0]) if end is not None else -1
+        for index in range(here, -1, -1):
+            yield entries[index]
+        for index in range(here + 1, len(entries)):
+            yield entries[index]
+
+    # ---------------------------------------------------------------------------------------------------- moving
+
+    def follow(self) -> None:
+        """To the end, and stay there while it grows."""
+        self.following, self.unseen, self.held = True, False, False
+        self.settle()
+
+    def hold(self, held: bool) -> None:
+        """Stand still for a while if it follows; go on following afterwards."""
+        if held and self.following:
+            self.following, self.held = False, True
+        elif not held and self.held:
+            self.follow()
+
+    def stay(self) -> None:
+        """What is at the top of the view now stays there."""
+        self.following = self.held = False
+
+    def look_at(self, entry: Entry, row: int) -> None:
+        self.stay()
+        self._anchor = entry, row
+        self.settle()
+
+    def look_at_row(self, row: int) -> None:
+        """As counted from the top of all, with heights that may be estimates."""
+        at = self._stack.at(max(0, row))
+        if at is not None:
+            self.look_at(*at)
+
+    def look_at_top_of(self, entry: Entry) -> None:
+        """If the view begins inside of this block, then at its first row."""
+        anchor = self._anchored()
+        if anchor is not None and anchor[0] is entry:
+            self._anchor = entry, min(0, anchor[1])
+
+    def scroll(self, rows: int) -> None:
+        """Down, or up when negative."""
+        anchor = self._anchored()
+        if anchor is None or not rows:
+            return
+        entry, row = anchor
+        row += rows
+        entries = self._stack.entries
+        index = self._stack.index(entry)
+        while row < -entry.space and index:
+            beyond = row + entry.space
+            index -= 1
+            entry = entries[index]
+            self._lines(entry)
+            row = entry.rows + beyond
+        while row >= entry.rows and index + 1 < len(entries):
+            beyond = row - entry.rows
+            index += 1
+            entry = entries[index]
+            self._lines(entry)
+            row = beyond - entry.space
+        self.look_at(entry, row)
