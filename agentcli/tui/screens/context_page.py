@@ -107,7 +107,7 @@ class ContextPage(ListSheet[ContextItem, None]):
         most = room - _LEAST_ROWS
         rows = [cut_runs(self._summary(), width)]
         across = min(width, 100)
-        high = 1 if room < 12 else 2 if room < 24 else 3
+        high = 1 if room < 12 else 2
         rows += self._map(sums, across, high)
         legend = self._legend(sums, across, max(0, most - len(rows)))
         return [*rows, *legend, *([[]] if len(rows) + len(legend) < most - 1 else [])]

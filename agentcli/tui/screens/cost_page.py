@@ -34,12 +34,12 @@ class CostPage(Page[None]):
     def _table(self, width: int, exact: bool) -> list[Runs]:
         """Nothing if it does not fit."""
         palette, totals = self.palette, self._totals
-        cells = [("model", *_COLUMNS)]
+        cells: list[tuple[str, ...]] = [("model", *_COLUMNS)]
         cells += [(safe(model, 60), *_numbers(used, exact)) for model, used in totals.by_model.items()]
         if len(totals.by_model) > 1:
             cells.append(("together", *_numbers(_summed(totals), exact)))
         widths = [max(cell_len(row[place]) for row in cells) + _GAP for place in range(len(cells[0]))]
-        if sum(widths) > width:
+        if sum(widths) - _GAP > width:
             return []
         unpriced = [False, *(used.unpriced_requests > 0 for used in totals.by_model.values()), not totals.fully_priced]
         styles = [palette.muted, *[palette.text] * len(totals.by_model), palette.text + _BOLD]

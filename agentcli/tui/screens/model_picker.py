@@ -28,7 +28,7 @@ class ModelPicker(Picker[str]):
 
     def _row(self, info: ModelInfo) -> Row[str]:
         mark = IN_FORCE if info.id == self._current else ""
-        group = "with a known price" if info.price else "price not known"
+        group = "Price known" if info.price else "Price not known"
         return Row(info.id, info.id, _detail(info), mark, group)
 
     def about(self, row: Row[str] | None, width: int) -> list[Runs]:

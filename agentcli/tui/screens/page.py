@@ -263,10 +263,9 @@ class Page(Sheet[T]):
     def searching(self) -> bool:
         return bool(self.query_one("#search").display)
 
-    def on_mount(self) -> None:
+    def on_mount(self) -> None:  # Textual calls that of `Sheet` after this one
         self.query_one(Input).cursor_blink = False
         self.query_one("#search").display = False
-        super().on_mount()
 
     def lay_out(self, width: int, room: int) -> None:
         search = 1 if self.searching else 0

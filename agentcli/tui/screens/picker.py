@@ -147,17 +147,17 @@ class ListSheet(Sheet[R], Generic[T, R]):
     def row(self) -> Row[T] | None:
         return self.listing.row
 
-    def on_mount(self) -> None:
+    def on_mount(self) -> None:  # Textual calls that of `Sheet` after this one
         box = self.query_one(Input)
         box.cursor_blink = False
         self.query_one("#search").display = not self.letters
+        self.query_one("#preview").display = False  # until it is known that there is room
         if not self.letters:
             box.focus()
         self.listing.measure(self._entries)
         values = [entry.row.value for entry in self._entries]
         start = values.index(self._start) if self._start is not None and self._start in values else 0
         self._show(find(self._entries, ""), start, grouped=True)
-        super().on_mount()
 
     def set_rows(self, rows: Sequence[Row[T]]) -> None:
         """Other rows; the cursor stays on the same value, and what is searched for too."""
@@ -165,6 +165,10 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._entries = entries_of(rows)
         self.listing.measure(self._entries)
         self._filter(here)
+        self.settle()
+
+    def set_palette(self, palette: Palette) -> None:
+        self.palette = palette
         self.settle()
 
     # --------------------------------------------------------------------------------------------------------- painting
@@ -185,6 +189,8 @@ class ListSheet(Sheet[R], Generic[T, R]):
         if wide:
             wanted = max(wanted, _PREVIEW_ROWS)
         body.styles.height = max(1, min(wanted, room - search - len(rows) - below))
+        if wide:
+            self.call_after_refresh(self._show_preview)
 
     def _about_rows(self, width: int) -> int:
         known, most = self._about_height

@@ -50,7 +50,11 @@ def cut(text: str, width: int) -> str:
     """At most `width` cells; what is longer ends in an ellipsis."""
     if cell_len(text) <= width:
         return text
-    return "" if width <= 0 else set_cell_size(text, width - 1).rstrip() + "…"
+    if width <= 0:
+        return ""
+    kept = set_cell_size(text, width - 1)
+    # Cut between two columns: what is left is whole, and a sign of a cut would belie that.
+    return kept.rstrip() if kept.endswith("  ") else kept.rstrip() + "…"
 
 
 def padded(text: str, width: int) -> str:

@@ -41,7 +41,6 @@ class SessionPicker(Picker["SessionInfo"]):
         self.empty = "Loading…"
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.run_worker(self._read(), group="load")
 
     async def _read(self) -> None:

@@ -42,7 +42,7 @@ class SettingsPage(ListSheet[Setting, Change]):
 
     share = 0.9
     verb = "change"
-    placeholder = "type to search in names, values and descriptions"
+    placeholder = "type to search in names and values"
 
     def __init__(
         self, rows: Sequence[Setting], files: Mapping[Scope, str] | None = None, palette: Palette | None = None
@@ -156,8 +156,8 @@ def setting_rows(settings: Sequence[Setting]) -> list[Row[Setting]]:
     """What somebody has set comes first."""
     rows = []
     for setting in sorted(settings, key=lambda each: each.source == "default"):
-        group = "default" if setting.source == "default" else "set"
-        source = "" if group == "default" else safe(setting.source)
+        group = "Defaults" if setting.source == "default" else "Set"
+        source = "" if group == "Defaults" else safe(setting.source)
         detail = f"{padded(shown_value(setting.value), _VALUE_WIDTH)}  {source}".rstrip()
         rows.append(Row(setting, setting.key, detail, group=group))
     return rows

@@ -23,7 +23,7 @@ class ThemePicker(Picker[str]):
         self, themes: Sequence[ThemeChoice], current: str, preview: Try, palette: Palette | None = None
     ) -> None:
         rows = [
-            Row(name, name, description, IN_FORCE if name == current else "", "dark" if dark else "light")
+            Row(name, name, description, IN_FORCE if name == current else "", "Dark" if dark else "Light")
             for name, description, dark in sorted(themes, key=lambda theme: not theme[2])
         ]
         super().__init__("Theme", rows, palette, start=current)
