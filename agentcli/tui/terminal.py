@@ -96,18 +96,19 @@ def pop_title(terminal: Terminal) -> str:
     return "\x1b[23;0t" if terminal.has_title else ""
 
 
-def title(text: str, terminal: Terminal) -> str:
-    return f"\x1b]2;{plain_line(text, LONGEST_TITLE)}{_BELL}" if terminal.has_title else ""
+def title(text: str, terminal: Terminal | None = None) -> str:
+    has_title = terminal is None or terminal.has_title
+    return f"\x1b]2;{plain_line(text, LONGEST_TITLE)}{_BELL}" if has_title else ""
 
 
-def progress(state: Progress, terminal: Terminal, percent: int = 0) -> str:
+def progress(terminal: Terminal, state: Progress, percent: int = 0) -> str:
     """In the taskbar or the tab; "" where it is not understood."""
     if not terminal.has_progress:
         return ""
     return f"\x1b]9;4;{_PROGRESS_NUMBERS[state]};{min(100, max(0, percent))}{_BELL}"
 
 
-def notification(heading: str, body: str, terminal: Terminal) -> str:
+def notification(terminal: Terminal, heading: str, body: str) -> str:
     """Of the desktop where the terminal has them, else the bell."""
     if terminal.name == "dumb":
         return _BELL
@@ -129,7 +130,7 @@ def notification(heading: str, body: str, terminal: Terminal) -> str:
     return sequence
 
 
-def clipboard(text: str, terminal: Terminal) -> str:
+def clipboard(terminal: Terminal, text: str) -> str:
     """OSC 52; "" when the text is longer than terminals take."""
     encoded = base64.b64encode(text.encode("utf-8", "replace")).decode()
     if len(encoded) > LARGEST_CLIPBOARD or terminal.name in ("dumb", "linux"):
@@ -148,7 +149,7 @@ async def copy(text: str, terminal: Terminal, write: Callable[[str], object], wo
     there only the terminal is asked. Both are, in tmux: it can paste then as well.
     """
     size = f"{len(text):,} character{'' if len(text) == 1 else 's'}"
-    sequence = clipboard(text, terminal)
+    sequence = clipboard(terminal, text)
     program = "" if terminal.ssh else await asyncio.to_thread(_with_program, text, terminal, tuple(working_dirs))
     if program:
         if sequence and terminal.tmux:

@@ -21,11 +21,12 @@ class BackgroundColour(Message):
 
     def __init__(self, red: int, green: int, blue: int) -> None:
         super().__init__()
-        self.red, self.green, self.blue = red, green, blue
+        self.rgb = (red, green, blue)
 
     @property
-    def dark(self) -> bool:
-        return 0.2126 * self.red + 0.7152 * self.green + 0.0722 * self.blue < 128
+    def is_light(self) -> bool:
+        red, green, blue = self.rgb
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue >= 128
 
 
 class Translation:
