@@ -1,0 +1,319 @@
+"""An answer that grows, laid out piece by piece: what is finished is laid out once, only the open end again.
+
+The cost of a look follows the size of the open piece, not of the answer. An open block of code is not even parsed: its
+lines are taken as they come. A piece that grows very long (a list item or a table of many kilobytes) is parsed again
+only when it has grown by a share of itself, so that nothing here is quadratic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.style import Style
+
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.code import code_lines, labelled, marked
+from agentcli.tui.blocks.highlight import Highlighter, can_lex_whole, highlight, is_ready, language_name
+from agentcli.tui.blocks.markdown import Document, Margin, Page, Piece, as_lines
+from agentcli.tui.blocks.unfinished import presentable
+from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.palette import Palette
+
+MARK = "◆ "
+_LONG = 8_192
+_SHARE = 8
+"""A long piece is parsed again when it has grown by this part of itself."""
+_MOST_KNOWN = 8
+_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
+_FENCE = re.compile(r"( {0,3})(?:(`{3,})([^`\n]*)|(~{3,})([^\n]*))\n")
+
+
+class Flow:
+    """The lines of one answer at one width in one palette."""
+
+    def __init__(self, width: int, palette: Palette, references: dict[str, Any] | None = None) -> None:
+        self.width = width
+        self.palette = palette
+        self.references: dict[str, Any] = {} if references is None else references
+        self.defined_late = False
+        """Whether a link's target was defined after something was laid out that could have used it."""
+        self._codes = _Codes(palette)
+        wide = width >= 8
+        self._margin = Margin([(MARK, palette.faint)] if wide else [], [("  ", Style.null())] if wide else [])
+        self._page = Page(width, palette, self._codes.rows)
+        self._tail = ""
+        """What is not laid out for good; inside of a fence, what is not even taken."""
+        self._fence: _Fence | None = None
+        self._kept = 0
+        """Lines that will not change; those behind are the open piece's."""
+        self._kept_fresh = True
+        """Whether the margin's first row is still to be taken, after what is kept."""
+        self._last: Piece | None = None
+        self._apart = False
+        """Whether a blank line stands before the tail."""
+        self._parsed = _Parsed()
+
+    def feed(self, text: str) -> None:
+        self._tail += text
+
+    def lines(self, *, done: bool) -> Sequence[Line]:
+        going = True
+        while going:
+            if self._fence is not None:
+                going = self._grow_fence(self._fence, done=done)
+                continue
+            self._skip_blank_lines()
+            opening = _FENCE.match(self._tail)
+            if opening is not None:
+                self._open_fence(opening)
+            else:
+                going = self._grow_blocks(done=done)
+        return self._page.lines
+
+    def take_missing_language(self) -> str:
+        """A language that is to be loaded in a thread; named once."""
+        language, self._codes.missing = self._codes.missing, ""
+        return language
+
+    @property
+    def can_be_coloured(self) -> bool:
+        """Whether the open block of code is shown plain although its language is loaded by now."""
+        return self._fence is not None and self._fence.highlighter is None and is_ready(self._fence.language)
+
+    # ------------------------------------------------------------------------------------------------ blocks
+
+    def _skip_blank_lines(self) -> None:
+        blank = _BLANK_LINES.match(self._tail)
+        if blank is not None:
+            self._tail = self._tail[blank.end() :]
+            self._apart = True
+
+    def _grow_blocks(self, *, done: bool) -> bool:
+        """Keep what is finished and show the rest. Whether there is more to do."""
+        if not done and len(self._tail) < self._parsed.next_at:
+            self._show_unparsed()
+            return False
+        self._drop_open()
+        document = Document(self._tail if done else presentable(self._tail), dict(self.references))
+        self._learn(document, done=done)
+        pieces = document.pieces
+        finished = pieces if done else pieces[:-1]
+        self._codes.final = True
+        for piece in finished:
+            self._write(document, piece)
+            self._keep(piece)
+        self._codes.final = False
+        if done or not pieces:
+            self._tail = "" if done else self._tail
+            return False
+        if finished:
+            self._cut(document, pieces[-1].line)
+            return True
+        self._write(document, pieces[-1])
+        if len(self._tail) > _LONG:
+            self._parsed = _Parsed(len(self._tail), len(self._page.lines), hidden=pieces[-1].table)
+        return False
+
+    def _learn(self, document: Document, *, done: bool) -> None:
+        """Targets of links, once their line is whole."""
+        whole = len(document.rows) - (0 if done else 1)
+        found: dict[str, Any] = document.environment["references"]
+        known = {
+            label: target for label, target in found.items() if label in self.references or target["map"][1] <= whole
+        }
+        if self._kept and len(known) > len(self.references):
+            self.defined_late = True
+        self.references = known
+
+    def _cut(self, document: Document, line: int) -> None:
+        """Go on at a line of the document. It is what is shown, not the tail, but they differ in the last line only."""
+        self._apart = document.is_blank_before(line)
+        start = sum([len(row) + 1 for row in document.rows[:line]])
+        self._tail = as_lines(self._tail)[start:]
+
+    def _write(self, document: Document, piece: Piece) -> None:
+        if self._last is not None and self._is_apart(self._last, document, piece):
+            self._page.gap(self._margin)
+        self._page.write(document, piece, self._margin)
+
+    def _is_apart(self, last: Piece, document: Document, piece: Piece) -> bool:
+        if piece.line == 0 and piece.item and piece.item == last.item:
+            return self._apart
+        return document.is_apart(last, piece)
+
+    def _keep(self, piece: Piece) -> None:
+        self._kept = len(self._page.lines)
+        self._kept_fresh = self._margin.fresh
+        self._last = piece
+        self._parsed = _Parsed()
+
+    def _drop_open(self) -> None:
+        del self._page.lines[self._kept :]
+        self._margin.fresh = self._kept_fresh
+
+    def _show_unparsed(self) -> None:
+        """Behind a long piece, what has come since it was parsed: plain, or not at all where that would look broken."""
+        lines, before = self._page.lines, self._margin.rest
+        del lines[self._parsed.lines :]
+        if not self._parsed.hidden:
+            lines += wrap(
+                [(self._tail[self._parsed.size :].strip("\n"), self.palette.text)], self.width, before, before
+            )
+
+    # ------------------------------------------------------------------------------------------------- fences
+
+    def _open_fence(self, opening: re.Match[str]) -> None:
+        self._drop_open()
+        indent, ticks, info, waves, wave_info = opening.groups()
+        self._tail = self._tail[opening.end() :]
+        if self._last is not None:
+            self._page.gap(self._margin)
+        before, _copied = self._margin.take()
+        self._keep(Piece(0, 0, 0))
+        language = language_name(info or wave_info or "")
+        self._fence = _Fence(len(indent), ticks or waves, language, before, self._kept)
+
+    def _grow_fence(self, fence: _Fence, *, done: bool) -> bool:
+        """Take the lines that have come. Whether the block has ended, so that there is more to do."""
+        self._drop_open()
+        self._tail, ended = fence.take(self._tail, done=done)
+        if ended:
+            self._close_fence(fence)
+            return True
+        if fence.highlighter is None:
+            self._start_colouring(fence)
+        if fence.highlighter is None:
+            plain = self.palette.code_block
+            settled: list[list[Run]] = [[(line, plain)] for line in fence.lines[fence.fed :]]
+            fence.fed = len(fence.lines)
+            unsettled: list[list[Run]] = [[(fence.open_line, plain)]]
+        else:
+            settled, unsettled = fence.rows(fence.highlighter)
+        self._write_code(fence, settled)
+        self._kept = len(self._page.lines)
+        if not fence.open_line and (len(unsettled) > 1 or self._kept > fence.start):
+            unsettled.pop()
+        self._write_code(fence, unsettled)
+        return False
+
+    def _start_colouring(self, fence: _Fence) -> None:
+        if is_ready(fence.language):
+            fence.highlighter = Highlighter(fence.language, self.palette, self.palette.code_block)
+            fence.fed, self._kept = 0, fence.start
+            self._drop_open()
+        elif not fence.asked:
+            fence.asked, self._codes.missing = True, fence.language
+
+    def _close_fence(self, fence: _Fence) -> None:
+        code = "\n".join(fence.lines)
+        if fence.highlighter is not None and not can_lex_whole(code):
+            settled, unsettled = fence.rows(fence.highlighter)
+            self._write_code(fence, [*settled, *unsettled[:-1]])
+        else:
+            del self._page.lines[fence.start :]
+            self._write_code(fence, highlight(code, fence.language, self.palette, self.palette.code_block))
+        self._fence = None
+        self._keep(Piece(0, 0, 0))
+
+    def _write_code(self, fence: _Fence, rows: Sequence[Sequence[Run]]) -> None:
+        lines = code_lines(rows, self.width, self.palette, self._margin.rest)
+        if lines and len(self._page.lines) == fence.start:
+            lines[0] = marked(labelled(lines[0], fence.language, self.width, self.palette), fence.before)
+        self._page.lines += lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """Of a long open piece: how much of the tail its lines show, and up to which line of the page."""
+
+    size: int = 0
+    lines: int = 0
+    hidden: bool = False
+
+    @property
+    def next_at(self) -> int:
+        return self.size + self.size // _SHARE
+
+
+class _Fence:
+    """A block of code whose end has not come."""
+
+    def __init__(self, indent: int, marker: str, language: str, before: Sequence[Run], start: int) -> None:
+        self.language = language
+        self.before = before
+        """What stands before its first row."""
+        self.start = start
+        """Where its lines begin on the page."""
+        self.lines: list[str] = []
+        self.open_line = ""
+        self.highlighter: Highlighter | None = None
+        self.fed = 0
+        """Lines that were handed on."""
+        self.asked = False
+        self._indent = indent
+        self._end = re.compile(rf" {{0,3}}{re.escape(marker[0])}{{{len(marker)},}}[ \t]*").fullmatch
+        self._half_end = re.compile(rf" {{0,3}}{re.escape(marker[0])}+[ \t]*").fullmatch
+
+    def take(self, text: str, *, done: bool) -> tuple[str, bool]:
+        """Lines up to the end of the block. What is left of the text, and whether the end has come."""
+        *whole, last = as_lines(text).split("\n")
+        for number, line in enumerate(whole):
+            if self._end(line):
+                return "\n".join([*whole[number + 1 :], last]), True
+            self.lines.append(self._shifted(line))
+        if done:
+            if last and not self._end(last):
+                self.lines.append(self._shifted(last))
+            return "", True
+        self.open_line = "" if self._half_end(last) else self._shifted(last)
+        return last, False
+
+    def rows(self, highlighter: Highlighter) -> tuple[list[list[Run]], list[list[Run]]]:
+        """Those of the lines that came since the last time, and those that may still change."""
+        highlighter.feed("".join([line + "\n" for line in self.lines[self.fed :]]))
+        self.fed = len(self.lines)
+        return highlighter.take(), highlighter.open_rows(self.open_line)
+
+    def _shifted(self, line: str) -> str:
+        blanks = len(line) - len(line.lstrip(" "))
+        return line[min(self._indent, blanks) :]
+
+
+class _Codes:
+    """Code inside of pieces: lexed as a whole when the piece is finished, and as it grows before that."""
+
+    def __init__(self, palette: Palette) -> None:
+        self.final = False
+        self.missing = ""
+        self._palette = palette
+        self._known: dict[tuple[str, str], list[list[Run]]] = {}
+        self._growing: Highlighter | None = None
+        self._fed = ""
+        self._settled: list[list[Run]] = []
+
+    def rows(self, code: str, language: str) -> list[list[Run]]:
+        ground = self._palette.code_block
+        if self.final:
+            return highlight(code, language, self._palette, ground)
+        if not is_ready(language):
+            self.missing = language
+            return [[(line, ground)] for line in code.split("\n")]
+        known = self._known.get((language, code))
+        if known is not None:
+            return known
+        growing = self._growing
+        goes_on = growing is not None and growing.language == language and code.startswith(self._fed)
+        if growing is None or not goes_on:
+            growing = self._growing = Highlighter(language, self._palette, ground)
+            self._fed, self._settled = "", []
+        whole = code[: code.rfind("\n") + 1]
+        growing.feed(whole[len(self._fed) :])
+        self._fed = whole
+        self._settled += growing.take()
+        rows = [*self._settled, *growing.open_rows(code[len(whole) :])]
+        if not goes_on:
+            self._known = {**self._known, (language, code): rows} if len(self._known) < _MOST_KNOWN else {}
+        return rows

@@ -1,0 +1,350 @@
+"""Code as runs of styled text, line by line, also while it still grows.
+
+Pygments is imported at the first use and one language at a time (5 to 50 ms each): `warm` does that in a thread, and
+`is_ready` says whether asking now would stall. Only the names that Pygments itself knows are looked up: it would search
+all installed packages for others.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from rich.style import Style
+
+from agentcli.tui.blocks.languages import language_of
+from agentcli.tui.blocks.wrap import Run
+from agentcli.tui.palette import Palette
+
+__all__ = ["COMMON", "Highlighter", "highlight", "is_ready", "language_name", "language_of", "warm"]
+
+COMMON = ("python", "bash", "javascript", "typescript", "json", "diff", "html", "yaml", "toml", "sql", "go", "rust")
+"""What answers are mostly written in, the most likely first."""
+
+_MOST_LINES = 2_000
+_LONGEST_LINE = 2_000
+_MOST_CHARACTERS = 30_000
+"""Lexers do some 600 KB a second: more than this would hold the screen up."""
+_MOST_LEXED_TWICE = 12_000
+"""A block that has just ended is lexed again as a whole, for some patterns reach over lines; not when it is long."""
+_ENDLESS = (("/*", "*/"), ("<!--", "-->"))
+"""Comments that most lexers match as a whole: until the end has come they are held back, not lexed as code."""
+_PLAIN_NAMES = frozenset(("", "text", "txt", "plain", "plaintext", "output", "none", "raw"))
+_ALSO_CALLED = {
+    "jsonc": "json",
+    "json5": "json",
+    "shell": "bash",
+    "zsh": "bash",
+    "console": "bash",
+    "dockerfile": "docker",
+}
+
+_KINDS = {
+    "Comment": "comment",
+    "Comment.Preproc": "keyword",
+    "Comment.PreprocFile": "string",
+    "Generic.Deleted": "removed",
+    "Generic.Heading": "heading",
+    "Generic.Inserted": "added",
+    "Generic.Output": "name",
+    "Generic.Prompt": "operator",
+    "Generic.Subheading": "heading",
+    "Keyword": "keyword",
+    "Keyword.Constant": "constant",
+    "Keyword.Type": "type",
+    "Literal": "string",
+    "Literal.Date": "number",
+    "Literal.Number": "number",
+    "Literal.String": "string",
+    "Literal.String.Affix": "keyword",
+    "Literal.String.Escape": "escape",
+    "Literal.String.Interpol": "escape",
+    "Name.Attribute": "attribute",
+    "Name.Builtin": "builtin",
+    "Name.Class": "type",
+    "Name.Constant": "constant",
+    "Name.Decorator": "decorator",
+    "Name.Exception": "type",
+    "Name.Function": "function",
+    "Name.Tag": "tag",
+    "Operator": "operator",
+    "Operator.Word": "keyword",
+}
+"""Of a Pygments token, its nearest name in here says the kind; everything else is a name."""
+
+_LEXERS_FAULTS = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Lexers are many and not all are perfect: code they stumble over is shown plain."""
+
+Tokens = Iterator[tuple[Any, str]]
+
+
+def language_name(info: str) -> str:
+    """The language that the info string of a fence names, as it is shown: one word, or ""."""
+    words = info.strip().split(None, 1)
+    name = words[0].strip("{}.").split(",")[0] if words else ""
+    return name.split(":")[0].lower()[:24]
+
+
+def highlight(code: str, language: str, palette: Palette, base: Style | None = None) -> list[list[Run]]:
+    """The runs of every line, in styles of the palette on top of `base`. Never raises; what is unknown or too much is
+    plain. Loads the language if need be."""
+    paint = _Paint(palette, base)
+    lines = code.split("\n")
+    if _is_too_much(code, lines):
+        return [paint.plain(line) for line in lines]
+    if language == "diff":
+        return [paint.diff(line) for line in lines]
+    lexer = _lexer(language)
+    if lexer is None:
+        return [paint.plain(line) for line in lines]
+    try:
+        found = paint.lines(_whole(lexer, code))
+    except _LEXERS_FAULTS:
+        found = []
+    if "\n".join(["".join([text for text, _style in line]) for line in found]) != code:
+        return [paint.plain(line) for line in lines]
+    return found
+
+
+def is_ready(language: str) -> bool:
+    """Whether highlighting this language needs no import."""
+    if "pygments.lexers._mapping" not in sys.modules:
+        return language in _PLAIN_NAMES or language == "diff"
+    place = _place(language)
+    return place is None or place[0] in sys.modules
+
+
+def warm(languages: Iterable[str] = COMMON) -> None:
+    """Load languages. Meant for a thread: nothing here touches the screen."""
+    for language in languages:
+        lexer = _lexer(language)
+        if lexer is not None:
+            for _token in _whole(lexer, "x = 1\n"):  # Patterns are compiled at the first use.
+                pass
+
+
+class Highlighter:
+    """Code that grows at its end. Lines that ended are lexed once; the open line is lexed for every look."""
+
+    def __init__(self, language: str, palette: Palette, base: Style | None = None) -> None:
+        self.language = language
+        self._paint = _Paint(palette, base)
+        self._lexer = None if language == "diff" else _lexer(language)
+        self._stack = ["root"]
+        self._held = ""
+        """Ended lines that are not lexed for good: a comment began in them and has not ended."""
+        self._lines: list[list[Run]] = []
+        self._taken = 0
+        self._characters = 0
+
+    def feed(self, text: str) -> None:
+        """Whole lines: `text` ends in a line break, if there is any."""
+        if not text:
+            return
+        self._characters += len(text)
+        if self._lexer is None or self._is_full(text):
+            self._settle(self._held + text, plain=self._lexer is not None)
+            self._held = ""
+            return
+        self._held += text
+        if not _ending(self._held):
+            self._settle(self._held)
+            self._held = ""
+
+    def take(self) -> list[list[Run]]:
+        """The lines that will not change any more and were not taken yet."""
+        found = self._lines[self._taken :]
+        self._taken = len(self._lines)
+        return found
+
+    def open_rows(self, open_line: str) -> list[list[Run]]:
+        """The lines behind those as they look now; the open line is the last of them."""
+        rest = self._held + open_line
+        if self._lexer is None or self._is_full(open_line):
+            return [self._line(line) for line in rest.split("\n")]
+        tokens = _resumed(self._lexer, rest + _ending(rest), list(self._stack))
+        try:
+            return self._paint.lines(_without_end(tokens, len(rest)))
+        except _LEXERS_FAULTS:
+            self._lexer = None
+            return self.open_rows(open_line)
+
+    def _settle(self, text: str, *, plain: bool = False) -> None:
+        if self._lexer is None or plain:
+            self._lines += [self._line(line) for line in text[:-1].split("\n")]
+            return
+        try:
+            self._lines += self._paint.lines(_resumed(self._lexer, text, self._stack))[:-1]
+        except _LEXERS_FAULTS:
+            self._lexer = None
+            self._settle(text)
+
+    def _line(self, line: str) -> list[Run]:
+        return self._paint.diff(line) if self.language == "diff" else self._paint.plain(line)
+
+    def _is_full(self, text: str) -> bool:
+        too_much = self._characters > _MOST_CHARACTERS or len(self._lines) > _MOST_LINES
+        return too_much or len(text) > _LONGEST_LINE
+
+
+def can_lex_whole(code: str) -> bool:
+    """Whether a block that has just ended is lexed once more as a whole."""
+    return len(code) <= _MOST_LEXED_TWICE
+
+
+class _Paint:
+    """The styles of one palette on one ground."""
+
+    def __init__(self, palette: Palette, base: Style | None) -> None:
+        ground = Style.null() if base is None else base
+        self._styles: Mapping[str, Style] = {kind: ground + style for kind, style in palette.syntax.items()}
+        self._name = self._styles.get("name", ground + palette.text)
+        self._ground = self._name if base is None else ground
+
+    def plain(self, line: str) -> list[Run]:
+        return [(line, self._ground)] if line else []
+
+    def diff(self, line: str) -> list[Run]:
+        if line.startswith(("@@", "diff ", "index ", "+++", "---")):
+            return [(line, self._styles.get("heading", self._name))]
+        kind = {"+": "added", "-": "removed"}.get(line[:1], "name")
+        return [(line, self._styles.get(kind, self._name))] if line else []
+
+    def lines(self, tokens: Tokens) -> list[list[Run]]:
+        """Neighbours of one style become one run, with the blanks between them: fewer segments, faster painting."""
+        lines: list[list[Run]] = []
+        line: list[Run] = []
+        text, style = "", self._name
+        for token, value in tokens:
+            own = self._styles.get(_kind(token), self._name)
+            if own is not style and not value.isspace():
+                if text.isspace():
+                    value, text = text + value, ""
+                if text:
+                    line.append((text, style))
+                    text = ""
+                style = own
+            parts = value.split("\n") if "\n" in value else (value,)
+            text += parts[0]
+            for part in parts[1:]:
+                if text:
+                    line.append((text, style))
+                lines.append(line)
+                line, text = [], part
+        if text:
+            line.append((text, style))
+        lines.append(line)
+        return lines
+
+
+@lru_cache(maxsize=512)
+def _kind(token: Any) -> str:
+    name = ".".join(token)
+    while name:
+        if name in _KINDS:
+            return _KINDS[name]
+        name = name.rpartition(".")[0]
+    return "name"
+
+
+def _is_too_much(code: str, lines: Sequence[str]) -> bool:
+    return len(code) > _MOST_CHARACTERS or len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE
+
+
+# --------------------------------------------------------------------------------------------------- Pygments
+
+
+@lru_cache(maxsize=1)
+def _places() -> Mapping[str, tuple[str, str]]:
+    """Module and class of every lexer by its names. A table inside Pygments: reading it loads no lexer."""
+    table = import_module("pygments.lexers._mapping").LEXERS
+    return {alias: (entry[0], name) for name, entry in reversed(table.items()) for alias in entry[2]}
+
+
+def _place(language: str) -> tuple[str, str] | None:
+    if language in _PLAIN_NAMES or language == "diff":
+        return None
+    return _places().get(_ALSO_CALLED.get(language, language))
+
+
+@lru_cache(maxsize=64)
+def _lexer(language: str) -> Any:
+    """None for what Pygments does not know."""
+    place = _place(language)
+    if place is None:
+        return None
+    return getattr(import_module(place[0]), place[1])(stripnl=False, ensurenl=False)
+
+
+def _whole(lexer: Any, code: str) -> Tokens:
+    """`get_tokens` would clean the text up first, and lines would not be where they are in the source."""
+    for _place, token, value in lexer.get_tokens_unprocessed(code):
+        yield token, value
+
+
+def _resumed(lexer: Any, text: str, stack: list[str]) -> Tokens:
+    """The tokens of text that goes on where the last one ended: `stack` is the lexer's state before and, afterwards,
+    behind it. Lexers that are no tables of patterns see each piece for itself."""
+    kinds = import_module("pygments.lexer")
+    if not isinstance(lexer, kinds.RegexLexer) or isinstance(lexer, kinds.ExtendedRegexLexer):
+        yield from _whole(lexer, text)
+        return
+    unknown = import_module("pygments.token").Text
+    simple = type(unknown)
+    table = lexer._tokens
+    place = 0
+    while place < len(text):
+        for match_at, action, change in table[stack[-1]]:
+            match = match_at(text, place)
+            if match is None:
+                continue
+            if type(action) is simple:
+                yield action, match.group()
+            elif action is not None:
+                for _place, token, value in action(lexer, match):
+                    yield token, value
+            place = match.end()
+            if change is not None:
+                _move(stack, change)
+            break
+        else:  # No pattern: the lexers expect that a line's end brings them back to the beginning.
+            if text[place] == "\n":
+                stack[:] = ["root"]
+            yield unknown, text[place]
+            place += 1
+
+
+def _move(stack: list[str], change: Any) -> None:
+    """What Pygments lets a pattern do to the state: go deeper, come back, stay."""
+    for step in change if isinstance(change, tuple) else (change,):
+        if step == "#pop":
+            if len(stack) > 1:
+                stack.pop()
+        elif step == "#push":
+            stack.append(stack[-1])
+        elif isinstance(step, int):
+            del stack[max(1, len(stack) + step) :]
+        else:
+            stack.append(step)
+
+
+def _ending(text: str) -> str:
+    """What would end the comment that is open at the end of the text; "" if none is."""
+    if len(text) > _LONGEST_LINE * 4:
+        return ""
+    for begin, end in _ENDLESS:
+        place = text.rfind(begin)
+        if place >= 0 and text.find(end, place + len(begin)) < 0:
+            return end
+    return ""
+
+
+def _without_end(tokens: Tokens, length: int) -> Tokens:
+    for token, value in tokens:
+        if length <= 0:
+            return
+        yield token, value[:length]
+        length -= len(value)

@@ -1,0 +1,102 @@
+"""Inline Markdown (emphasis, code, links) as runs of styled text.
+
+A link is painted as one that the terminal opens only when it is plain printable http or https: nothing of a model's
+text gets into a control sequence. Where a link leads is always to be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.style import Style
+
+from agentcli.tui.blocks.wrap import Run
+from agentcli.tui.palette import Palette
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+_ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\^{}\[\]]+")
+_OPENED = re.compile(r"https?://[!-~]{1,2000}").fullmatch
+_BEHIND_ADDRESS = ".,:;!?*_~"
+_TASK = re.compile(r"\[([ xX])\](?=\s)")
+
+
+def inline_runs(children: Sequence[Token], palette: Palette, base: Style) -> list[Run]:
+    """The runs of one inline token. Line breaks in the source break lines: models mean them."""
+    styles = [base]
+    links: list[tuple[str, int]] = []
+    runs: list[Run] = []
+    for token in children:
+        kind = token.type
+        style = styles[-1]
+        if kind in ("text", "text_special"):
+            if "://" in token.content and not links:
+                runs += linked(token.content, style, palette)
+            elif token.content:
+                runs.append((token.content, style))
+        elif kind in ("softbreak", "hardbreak"):
+            runs.append(("\n", style))
+        elif kind == "code_inline":
+            runs.append((token.content, style + palette.code))
+        elif kind == "link_open":
+            links.append((str(token.attrs.get("href", "")), len(runs)))
+            styles.append(style + _link_style(links[-1][0], palette))
+        elif kind == "link_close":
+            styles.pop()
+            href, start = links.pop()
+            runs += _target("".join([text for text, _style in runs[start:]]), href, styles[-1] + palette.muted)
+        elif kind == "image":
+            alt = token.content or "image"
+            source = str(token.attrs.get("src", ""))
+            runs.append((f"[image: {alt}]" if alt != "image" else "[image]", style + palette.link))
+            runs += _target(alt, source, style + palette.muted)
+        elif kind in _MARKS:
+            styles.append(style + getattr(palette, _MARKS[kind]))
+        elif token.nesting < 0:
+            styles.pop()
+        elif token.content:  # HTML and what else there may be: as it is written.
+            runs.append((token.content, style + palette.muted))
+    return runs
+
+
+_MARKS = {"em_open": "emphasis", "strong_open": "strong", "s_open": "strike"}
+
+
+def linked(text: str, style: Style, palette: Palette) -> list[Run]:
+    """Plain text in which addresses are links."""
+    runs: list[Run] = []
+    place = 0
+    for found in _ADDRESS.finditer(text):
+        address = found.group().rstrip(_BEHIND_ADDRESS)
+        if address.endswith(")") and address.count(")") > address.count("("):
+            address = address[:-1].rstrip(_BEHIND_ADDRESS)
+        start, end = found.start(), found.start() + len(address)
+        runs += [(text[place:start], style), (address, style + _link_style(address, palette))]
+        place = end
+    runs.append((text[place:], style))
+    return [run for run in runs if run[0]]
+
+
+def split_task(runs: Sequence[Run], palette: Palette) -> list[Run]:
+    """The text of a list item; the box of a task gets a style of its own."""
+    found = _TASK.match(runs[0][0]) if runs else None
+    if found is None:
+        return list(runs)
+    text, style = runs[0]
+    box = style + (palette.muted if found[1] == " " else palette.success)
+    return [(found.group(), box), (text[found.end() :], style), *runs[1:]]
+
+
+def _link_style(href: str, palette: Palette) -> Style:
+    return palette.link + Style(link=href) if _OPENED(href) else palette.link
+
+
+def _target(text: str, href: str, style: Style) -> list[Run]:
+    """Where a link leads, if its text does not say so already."""
+    shown = href.removeprefix("mailto:")
+    if not shown or shown.rstrip("/") == text.rstrip("/"):
+        return []
+    return [(f" ({shown})", style)]
