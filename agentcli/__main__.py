@@ -1,12 +1,22 @@
-"""Where the process starts. Answers --version by itself, so that it costs no import beyond the package's own."""
+"""Where the process starts. Answers --version by itself, so that it costs no import beyond the package's own, and draws
+the prompt before it imports anything else."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from agentcli import __version__
+from agentcli.cli import COMMAND_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentcli.tui.instant import Instant
+
+_NOT_THE_APP = ("-p", "--print", "-h", "--help", "--plain", "--input-format", "--output-format")
 
 ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
 """More than the 60,000 of a start. Hardly any of them is garbage, and looking for it as often as is usual (every 700)
@@ -18,16 +28,37 @@ def print_version() -> int:
     return 0
 
 
+def instant_prompt(argv: Sequence[str]) -> Instant | None:
+    """The prompt, on the screen before anything else is imported, when these arguments look like the app's.
+
+    A guess that is wrong (a flag that does not exist) only costs that the terminal is put back before the message.
+    """
+    if (argv and argv[0] in COMMAND_NAMES) or any(word.partition("=")[0] in _NOT_THE_APP for word in argv):
+        return None
+    if any(len(word) > 1 and word[0] == "-" and word[1] != "-" and "p" in word for word in argv):
+        return None
+    try:
+        if not (os.isatty(0) and os.isatty(1)):
+            return None
+    except OSError:
+        return None
+    from agentcli.tui import instant
+    from agentcli.tui.look import look_path
+
+    return instant.begin(0, 1, instant.load_look(look_path(os.environ)))
+
+
 def main() -> None:
     """The console script. Never returns."""
     try:
         if len(sys.argv) == 2 and sys.argv[1] in ("-v", "--version"):
             code = print_version()
         else:
+            early = instant_prompt(sys.argv[1:])
             gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS)
             from agentcli.cli.main import main as command_line
 
-            code = command_line(sys.argv[1:], os.environ)
+            code = command_line(sys.argv[1:], os.environ, early)
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()

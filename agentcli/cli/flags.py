@@ -303,6 +303,7 @@ FLAGS: tuple[Flag, ...] = (
         "Write every event to standard error; FILTER is a comma list of event names, ! leaves one out.",
         metavar="FILTER",
     ),
+    Flag(("--theme",), "theme", "text", OTHER, "The colours of the app; /theme shows them all.", metavar="NAME"),
     Flag(("--debug-file",), "debug_file", "text", OTHER, "The same, into a file.", metavar="FILE"),
     Flag(("-v", "--version"), "version", "switch", OTHER, "Show the version and exit."),
     Flag(("-h", "--help"), "help", "switch", OTHER, "Show this help and exit."),

@@ -27,12 +27,6 @@ class Invocation:
     headless: HeadlessSettings
 
 
-def is_headless(parsed: Parsed) -> bool:
-    """-p, or JSON lines both ways: programs that drive agentcli on pipes do not pass -p."""
-    streams = parsed.get("input_format") == "stream-json" and parsed.get("output_format") == "stream-json"
-    return bool(parsed.get("print")) or streams
-
-
 def build_invocation(parsed: Parsed, cwd: Path) -> Invocation:
     """Raises `UsageError`."""
     _check_session_flags(parsed)
@@ -43,7 +37,8 @@ def build_invocation(parsed: Parsed, cwd: Path) -> Invocation:
 def _options(parsed: Parsed, cwd: Path) -> Options:
     return Options(
         cwd=cwd,
-        interactive=not is_headless(parsed),
+        interactive=not parsed.headless,
+        key_needed=parsed.headless,
         model=_not_empty(parsed, "model", "--model"),
         fallback_models=parsed.get("fallback_model", ()),
         effort=parsed.get("effort"),
@@ -66,7 +61,7 @@ def _options(parsed: Parsed, cwd: Path) -> Options:
         settings=parsed.get("settings"),
         setting_sources=parsed.get("setting_sources"),
         continue_latest=parsed.get("continue", False),
-        resume=parsed.get("resume"),
+        resume=parsed.get("resume") or None,
         fork_session=parsed.get("fork_session", False),
         session_id=_session_id(parsed.get("session_id")),
         name=_not_empty(parsed, "name", "--name"),
@@ -92,7 +87,7 @@ def _check_session_flags(parsed: Parsed) -> None:
     goes_on = "continue" in parsed.values or "resume" in parsed.values
     if "continue" in parsed.values and "resume" in parsed.values:
         raise UsageError("--continue and --resume exclude each other. Give one of them.")
-    if "resume" in parsed.values and not parsed.get("resume") and is_headless(parsed):
+    if "resume" in parsed.values and not parsed.get("resume") and parsed.headless:
         raise UsageError("--resume needs a session with -p: --resume ID. agentcli sessions list shows them.")
     if parsed.get("fork_session") and not goes_on:
         raise UsageError("--fork-session copies a session: add --continue or --resume ID.")

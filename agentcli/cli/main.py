@@ -7,20 +7,29 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.cli.flags import COMPLETE_VARIABLE
 from agentcli.cli.parse import Parsed, parse
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.plaintext import plain_text
 
+if TYPE_CHECKING:
+    from agentcli.assemble import Options
+    from agentcli.tui.instant import Instant
 
-def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    """The exit code. Never raises for anything but a bug in its own error handling."""
+
+def main(argv: Sequence[str], environ: Mapping[str, str], early: Instant | None = None) -> int:
+    """The exit code. Never raises for anything but a bug in its own error handling.
+
+    `early`: the prompt that is on the screen already, if one is."""
     stdin_open = _open_missing_streams()
     try:
-        return _dispatch(argv, environ, stdin_open)
+        with _giving_back(early):
+            return _dispatch(argv, environ, stdin_open, early)
     except UsageError as error:
         return _complain(str(error), 2)
     except AgentError as error:
@@ -43,7 +52,18 @@ def _report(error: Exception, environ: Mapping[str, str]) -> int:
     return _complain(write_report(error, environ), 1)
 
 
-def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool) -> int:
+@contextmanager
+def _giving_back(early: Instant | None) -> Iterator[None]:
+    """Whatever happens, the terminal is as it was before anything is said on it."""
+    try:
+        yield
+    finally:
+        if early is not None:
+            early.finish()
+            early.restore.restore_terminal()
+
+
+def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool, early: Instant | None) -> int:
     if COMPLETE_VARIABLE in environ:
         return _typer([])
     parsed = parse(argv)
@@ -55,7 +75,9 @@ def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool)
         from agentcli.__main__ import print_version
 
         return print_version()
-    return _start(parsed, environ, stdin_open)
+    if not parsed.headless:
+        return _app(parsed, environ, early)
+    return _headless(parsed, environ, stdin_open)
 
 
 def _typer(arguments: Sequence[str]) -> int:
@@ -64,13 +86,34 @@ def _typer(arguments: Sequence[str]) -> int:
     return run_app(arguments)
 
 
-def _start(parsed: Parsed, environ: Mapping[str, str], stdin_open: bool) -> int:
-    from agentcli.cli.invocation import build_invocation, is_headless
+def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> int:
+    from agentcli.tui.start import Start, run
 
-    if not is_headless(parsed):
-        raise UsageError(
-            "The interactive app is not part of this version. Use agentcli -p 'PROMPT'; agentcli --help says more."
-        )
+    cwd = _current_folder()
+
+    def make_options() -> Options:
+        from agentcli.cli.invocation import build_invocation
+
+        return build_invocation(parsed, cwd).options
+
+    _keep_tracebacks_in_files(environ)
+    return run(
+        Start(
+            make_options=make_options,
+            cwd=cwd,
+            environ=environ,
+            settings=parsed.get("settings"),
+            theme=parsed.get("theme"),
+            prompt=parsed.prompt or "",
+            pick_session="resume" in parsed.values and not parsed.get("resume"),
+        ),
+        early,
+    )
+
+
+def _headless(parsed: Parsed, environ: Mapping[str, str], stdin_open: bool) -> int:
+    from agentcli.cli.invocation import build_invocation
+
     try:
         invocation = build_invocation(parsed, _current_folder())
     except UsageError as error:
@@ -100,6 +143,15 @@ def _keep_tracebacks_off_the_screen(environ: Mapping[str, str]) -> None:
     from agentcli.cli.crash import ReportingHandler
 
     logging.getLogger().addHandler(ReportingHandler(environ, lambda text: _complain(text, 1)))
+
+
+def _keep_tracebacks_in_files(environ: Mapping[str, str]) -> None:
+    """In the app nothing may be written to the screen but what the app paints."""
+    import logging
+
+    from agentcli.cli.crash import ReportingHandler
+
+    logging.getLogger().addHandler(ReportingHandler(environ, lambda _text: None))
 
 
 def _current_folder() -> Path:

@@ -28,6 +28,12 @@ class Parsed:
     def get(self, key: str, default: Any = None) -> Any:
         return self.values.get(key, default)
 
+    @property
+    def headless(self) -> bool:
+        """-p, or JSON lines both ways: programs that drive agentcli on pipes do not pass -p."""
+        streams = self.get("input_format") == "stream-json" and self.get("output_format") == "stream-json"
+        return bool(self.get("print")) or streams
+
 
 def parse(argv: Sequence[str]) -> Parsed:
     """Raises `UsageError` for anything that is not in the table."""

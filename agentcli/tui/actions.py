@@ -205,7 +205,7 @@ class Actions:
         engine = self._engine
         outlook = engine.outlook()
         items = await asyncio.to_thread(engine.context_items)
-        await self._asked(ContextPage(items, outlook.window, outlook.compact_at, self._chat.palette))
+        await self._asked(ContextPage(items, outlook.window, outlook.compact_at, self._chat.palette))  # type: ignore[arg-type]
 
     async def _cost(self) -> None:
         from agentcli.tui.screens.cost_page import CostPage
@@ -227,16 +227,19 @@ class Actions:
         from agentcli.tui.screens.help_page import HelpPage
 
         keymap = self._app.preferences.keymap or {}
-        picked = await self._asked(HelpPage(COMMANDS, help_rows(keymap), self._chat.palette))
+        commands = [("Commands", command.usage, command.summary) for command in COMMANDS]
+        picked = await self._asked(HelpPage(commands, help_rows(keymap), self._chat.palette))
         if picked is not None:
-            self._chat.prompt.load(Draft(f"/{picked} "))
+            self._chat.prompt.load(Draft(f"{picked.split()[0]} "))
 
     async def _config(self) -> None:
         from agentcli.assemble import settings_for
         from agentcli.tui.screens.settings_page import SettingsPage
 
+        if self._app.options is None:
+            return
         settings = await asyncio.to_thread(settings_for, self._app.options)
-        change = await self._asked(SettingsPage(settings.describe(), self._chat.palette))
+        change = await self._asked(SettingsPage(settings.describe(), self._app.settings_files(), self._chat.palette))
         if change is not None:
             where = await asyncio.to_thread(self._app.keep_setting, change.key, change.value, change.scope)
             self.say(f"{change.key} is saved ({where}).")

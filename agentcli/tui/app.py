@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from textual import events, on
 from textual.app import App
@@ -26,7 +26,7 @@ from agentcli.tui.facts import branch_of, shown_path
 from agentcli.tui.model import Add, Facts, WelcomeItem
 from agentcli.tui.palette import Palette
 from agentcli.tui.preferences import Preferences
-from agentcli.tui.prompt.box import PromptBox
+from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.prompt.drafts import DraftStore, drafts_folder
 from agentcli.tui.prompt.history import History, history_path
@@ -35,6 +35,8 @@ from agentcli.tui.themes import Theme, ThemeError, apply_theme, choose_theme, lo
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
+    from agentcli.tui.prompt.sources import FileHit, IndexedFiles
+    from agentcli.tui.start import Start
 
 LONG_WORK_SECONDS = 10.0
 """Work that took longer calls when it is done and nobody looks."""
@@ -46,27 +48,43 @@ class AgentApp(App[int]):
     INLINE_PADDING = 0
     BINDINGS: ClassVar[list[Any]] = []
 
-    def __init__(self, options: Options, preferences: Preferences, first_prompt: str = "", **rest: Any) -> None:
-        super().__init__(**rest)
-        self.options = options
+    def __init__(self, start: Start, preferences: Preferences, **rest: Any) -> None:
+        super().__init__(ansi_color=bool(preferences.environ.get("NO_COLOR")) or None, **rest)
+        self.options: Options | None = None
+        """None until the flags are checked, which is after the first frame."""
+        self.failure: Exception | None = None
+        """What ended the app, other than the person."""
         self.preferences = preferences
+        self._start_with = start
         self.terminal = term.Terminal.from_environ(preferences.environ)
-        self._first_prompt = first_prompt
         self._folders = theme_folders(preferences.paths.config_dir)
         self._light: bool | None = None
         self._background: tuple[int, int, int] | None = None
         self._theme, palette = self._chosen_theme(preferences.theme)
+        # Before the style sheet is read, which names the theme's own variables.
+        textual_theme = self._theme.textual(self._colours, self._background)
+        self.register_theme(textual_theme)
+        self.set_reactive(App.theme, textual_theme.name)
+        self.stylesheet.set_variables(self.get_css_variables())
         paths, cwd = preferences.paths, preferences.cwd
         self.drafts = DraftStore(drafts_folder(paths.state_dir, cwd))
-        prompt = PromptBox(History(history_path(paths.state_dir, cwd)), self.drafts, palette, keymap=preferences.keymap)
-        self.chat = ChatScreen(self, palette, prompt)
+        self._files = LateFiles()
+        parts = PromptParts(
+            history=History(history_path(paths.state_dir, cwd)),
+            drafts=self.drafts,
+            files=self._files,
+            choices=self._choices,
+            keymap=preferences.keymap or {},
+            cwd=cwd,
+            environ=preferences.environ,
+        )
+        self.chat = ChatScreen(self, palette, PromptBox(parts))
         self._watching: asyncio.Task[None] | None = None
         self._title_said = ""
 
     # ------------------------------------------------------------------------------------------------- life cycle
 
     def on_mount(self) -> None:
-        apply_theme(self, self._theme.textual(self._colours, self._background))
         if self.preferences.keymap:
             self.set_keymap({id: keys for id, keys in self.preferences.keymap.items() if id.startswith("screen.")})
         self.push_screen(self.chat)
@@ -81,20 +99,29 @@ class AgentApp(App[int]):
     async def _open(self) -> None:
         if (draft := await asyncio.to_thread(self.drafts.load)) is not None and self.chat.prompt.is_empty:
             self.chat.prompt.load(draft)
-        trusted = await self._trusted()
-        if trusted is None:
+        try:
+            options = await asyncio.to_thread(self._start_with.make_options)
+        except AgentError as error:
+            self.failure = error
+            self.leave(2)
+            return
+        if not await self._may_go_on(options):
             self.leave()
             return
-        await self._start_engine(self.options)
-        if self._first_prompt:
-            self.chat.send(Draft(self._first_prompt))
+        self.options = options
+        if self._start_with.pick_session:
+            self.chat.actions.run("resume")
+        else:
+            await self._start_engine(options)
+        if self._start_with.prompt:
+            self.chat.send(Draft(self._start_with.prompt))
 
-    async def _trusted(self) -> bool | None:
-        """Ask about a folder that brings settings along; None: the person wants to leave."""
+    async def _may_go_on(self, options: Options) -> bool:
+        """Ask about a folder that brings settings along; false: the person wants to leave."""
         from agentcli.config.trust import TrustStore
         from agentcli.tui.screens.trust import TrustDialog
 
-        if self.options.trust:
+        if options.trust:
             return True
         home = self.preferences.environ.get("HOME")
         store = TrustStore(self.preferences.paths.state_dir, Path(home) if home else None)
@@ -104,7 +131,7 @@ class AgentApp(App[int]):
         answer = await self.ask_on_screen(TrustDialog(state, self.chat.palette))
         if answer == "trust":
             await asyncio.to_thread(store.trust, state)
-        return None if answer in ("exit", None) else True
+        return answer in ("trust", "restricted")
 
     async def _start_engine(self, options: Options) -> None:
         from agentcli.tui.prompt.sources import IndexedFiles
@@ -118,7 +145,7 @@ class AgentApp(App[int]):
             self.chat.session.open(engine)
         else:
             await self.chat.session.replace(engine)
-        self.chat.prompt.set_sources(IndexedFiles(engine.file_index), choices=self._choices)
+        await self._files.use(IndexedFiles(engine.file_index))
         self.run_worker(self._warm(engine), exit_on_error=False, group="warm")
 
     async def _warm(self, engine: Engine) -> None:
@@ -133,14 +160,20 @@ class AgentApp(App[int]):
         """Another session takes the place of this one."""
         from agentcli.tui.actions import options_for
 
-        self.options = options_for(self.options, resume)
-        await self._start_engine(self.options)
+        if self.options is not None:
+            await self._start_engine(options_for(self.options, resume))
 
     def leave(self, code: int = 0) -> None:
         self.run_worker(self._leave(code), exit_on_error=False, group="leave", exclusive=True)
 
+    def _fatal_error(self) -> None:
+        """An exception that nobody caught: the terminal is put back first, and the file with the details is told."""
+        self.failure = self.failure or self._exception
+        self._close_messages_no_wait()
+
     async def _leave(self, code: int) -> None:
         self.drafts.flush()
+        await self._files.aclose()
         await self.chat.session.close()
         self.exit(code)
 
@@ -226,17 +259,23 @@ class AgentApp(App[int]):
         self._light = event.is_light
         self.try_theme(self.preferences.theme)
 
-    def keep_setting(self, name: str, value: Any, scope: str = "user") -> str:
+    def keep_setting(self, name: str, value: Any, scope: Literal["user", "local"] = "user") -> str:
         """Save a setting; says where. Raises `AgentError`."""
-        from agentcli.config.paths import project_folder
         from agentcli.config.save import save_setting
 
-        user = self.preferences.paths.user_settings
-        path = user if scope == "user" else project_folder(self.preferences.cwd) / "settings.local.json"
+        path = self.settings_files().get(scope)
         if path is None:
             raise AgentError("There is no folder for settings: no home folder is known.")
-        save_setting(path, name, value)
-        return f"saved in {shown_path(path)}"
+        save_setting(Path(path), name, value)
+        return f"saved in {shown_path(Path(path))}"
+
+    def settings_files(self) -> dict[Literal["user", "local"], str]:
+        """Where a setting can be saved."""
+        from agentcli.config.paths import project_folder
+
+        user = self.preferences.paths.user_settings
+        local = project_folder(self.preferences.cwd) / "settings.local.json"
+        return {"user": str(user), "local": str(local)} if user is not None else {"local": str(local)}
 
     def setting_changed(self, name: str, value: Any) -> None:
         if name == "theme" and isinstance(value, str):
@@ -254,7 +293,7 @@ class AgentApp(App[int]):
         title = f"{text} · {self.preferences.cwd.name}" if text else f"agentcli · {self.preferences.cwd.name}"
         if title != self._title_said:
             self._title_said = title
-            self.write_to_terminal(term.title(title))
+            self.write_to_terminal(term.title(title, self.terminal))
 
     def facts_changed(self, facts: Facts) -> None:
         busy = self.chat.session.busy
@@ -276,6 +315,29 @@ class AgentApp(App[int]):
 
     def on_app_blur(self, _event: events.AppBlur) -> None:
         self.drafts.flush()
+
+
+class LateFiles:
+    """The files that `@` finds: none until the engine is there."""
+
+    def __init__(self) -> None:
+        self._source: IndexedFiles | None = None
+
+    async def use(self, source: IndexedFiles) -> None:
+        before, self._source = self._source, source
+        if before is not None:
+            await before.aclose()
+
+    async def files(self, query: str, limit: int) -> list[FileHit]:
+        return await self._source.files(query, limit) if self._source is not None else []
+
+    def begin(self) -> None:
+        if self._source is not None:
+            self._source.begin()
+
+    async def aclose(self) -> None:
+        if self._source is not None:
+            await self._source.aclose()
 
 
 def _built(options: Options) -> Engine:

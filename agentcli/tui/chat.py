@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Container
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
@@ -51,8 +52,8 @@ class ChatScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = list(screen_bindings())
     AUTO_FOCUS = ""
     CSS = """
-    ChatScreen { layout: vertical; layers: base overlay; }
-    Transcript { height: 1fr; }
+    ChatScreen { layout: vertical; layers: default overlay; }
+    #conversation { height: 1fr; layers: default hint; }
     #too-small { display: none; layer: overlay; width: 100%; height: 100%; content-align: center middle; }
     ChatScreen.-too-small #too-small { display: block; }
     """
@@ -73,12 +74,12 @@ class ChatScreen(Screen[None]):
         self._host = app
         self._dialog: tuple[str, ModalScreen[Answer | None]] | None = None
         self._pressed: tuple[str, float] = ("", 0.0)
-        self._last_key = 0.0
         self._sent_at = 0.0
 
     def compose(self) -> ComposeResult:
-        yield self.transcript
-        yield self.new_below
+        with Container(id="conversation"):
+            yield self.transcript
+            yield self.new_below
         yield self.finder
         yield self.activity
         yield self.prompt
@@ -97,7 +98,6 @@ class ChatScreen(Screen[None]):
         self.set_class(event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1], "-too-small")
 
     def on_key(self, event: events.Key) -> None:
-        self._last_key = time.monotonic()
         # Whatever has the focus, what is typed belongs into the box.
         if event.is_printable and not self.finder.is_open and self.focused is None and event.character:
             self.prompt.focus_editor()
@@ -106,7 +106,7 @@ class ChatScreen(Screen[None]):
 
     def set_palette(self, palette: Palette) -> None:
         self.palette = palette
-        for part in (self.transcript, self.status, self.activity, self.prompt, self.new_below):
+        for part in (self.transcript, self.status, self.activity):
             part.set_palette(palette)
 
     # ------------------------------------------------------------------------------------- what the session shows
@@ -126,7 +126,7 @@ class ChatScreen(Screen[None]):
         self.prompt.set_queued(texts)
 
     def give_back(self, drafts: list[Draft]) -> None:
-        self.prompt.load(Draft.joined([*drafts, self.prompt.draft]))
+        self._put_before(*drafts)
 
     def finished(self, result: ev.Result) -> None:
         self.prompt.busy(False)
@@ -149,15 +149,21 @@ class ChatScreen(Screen[None]):
         if kind == "questions":
             from agentcli.tui.screens.questions import QuestionsDialog
 
-            return QuestionsDialog(event, self.palette, typed=lambda: self._last_key)
+            return QuestionsDialog(event, self.palette, typed=self._typed_meanwhile)
         if kind == "plan":
             from agentcli.tui.screens.plan import PlanDialog
 
-            return PlanDialog(event, self.palette, typed=lambda: self._last_key)
+            return PlanDialog(event, self.palette, typed=self._typed_meanwhile)
         from agentcli.tui.screens.permission import PermissionDialog
 
         cwd = self.session.engine.cwd if self.session.engine else Path.cwd()
-        return PermissionDialog(event, self.palette, waiting, cwd=cwd, typed=lambda: self._last_key)
+        return PermissionDialog(event, self.palette, waiting, cwd=cwd, typed=self._typed_meanwhile)
+
+    def _typed_meanwhile(self, event: events.Key | events.Paste) -> None:
+        """Typed for the box when a question popped up: there it goes."""
+        text = event.text if isinstance(event, events.Paste) else event.character
+        if text and (isinstance(event, events.Paste) or event.is_printable):
+            self.prompt.insert(text)
 
     def withdraw(self, request_id: str) -> None:
         if self._dialog is not None and self._dialog[0] == request_id:
@@ -190,7 +196,16 @@ class ChatScreen(Screen[None]):
     def _take_back(self) -> None:
         draft = self.session.take_back()
         if draft is not None:
-            self.prompt.load(Draft.joined([draft, self.prompt.draft]))
+            self._put_before(draft)
+
+    def _put_before(self, *drafts: Draft) -> None:
+        """Into the box, before what is typed there."""
+        typed = self.prompt.draft
+        first, *rest = drafts if typed.is_empty else (*drafts, typed)
+        self.prompt.load(first)
+        for draft in rest:
+            self.prompt.insert("\n")
+            self.prompt.insert_draft(draft)
 
     @on(PromptBox.HelpWanted)
     def _help_wanted(self) -> None:
@@ -199,6 +214,10 @@ class ChatScreen(Screen[None]):
     @on(Transcript.FollowingChanged)
     def _following_changed(self, event: Transcript.FollowingChanged) -> None:
         self.new_below.show(event.following, event.unseen)
+
+    def hint(self, text: str) -> None:
+        """A few words, for a moment."""
+        self.notify(text, timeout=TWICE_SECONDS, markup=False)
 
     def _twice(self, name: str) -> bool:
         now = time.monotonic()
@@ -242,7 +261,7 @@ class ChatScreen(Screen[None]):
         if self._twice(name):
             self._host.leave()
         else:
-            self.prompt.hint(f"{shown} again quits")
+            self.hint(f"{shown} again quits")
 
     def action_cycle_mode(self) -> None:
         engine = self.session.engine
@@ -275,7 +294,7 @@ class ChatScreen(Screen[None]):
         self.transcript.page_down()
 
     def action_scroll_start(self) -> None:
-        self.transcript.to_start()
+        self.transcript.home()
 
     def action_scroll_end(self) -> None:
         self.transcript.follow()

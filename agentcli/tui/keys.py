@@ -1,4 +1,4 @@
-"""Every key of the screen, in one table; those of the editor are in `prompt/keys.py`. A keymap may change each by id."""
+"""Every key of the screen, in one table; the editor's are in `prompt/keys.py`. A keymap may change each by its id."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ FINDING_KEYS = (
 
 
 def screen_bindings() -> list[Binding]:
-    return [Binding(key.keys, key.action, key.help, show=False, priority=key.priority, id=key.id) for key in SCREEN_KEYS]
+    return [
+        Binding(key.keys, key.action, key.help, show=False, priority=key.priority, id=key.id) for key in SCREEN_KEYS
+    ]
 
 
 def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:

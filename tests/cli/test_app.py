@@ -112,7 +112,7 @@ def test_sessions_are_listed_and_their_absence_is_said(capfd: pytest.CaptureFixt
         (["completion"], "Missing argument"),
         (["confg"], "Did you mean config?"),
         (["--modle"], "Did you mean --model?"),
-        ([], "The interactive app is not part of this version"),
+        ([], "The app needs a terminal"),
         (["hello there"], "agentcli -p 'PROMPT'"),
         (["-p", "x", "--max-turns", "0"], "--max-turns must be 1 or more"),
     ],

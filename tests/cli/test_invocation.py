@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.cli.flags import FLAGS
-from agentcli.cli.invocation import build_invocation, is_headless
+from agentcli.cli.invocation import build_invocation
 from agentcli.cli.parse import parse
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
@@ -66,8 +66,8 @@ def test_skipping_permissions_is_the_bypass_mode(tmp_path: Path) -> None:
 
 
 def test_json_lines_both_ways_mean_headless_without_print() -> None:
-    assert is_headless(parse(STREAMS))
-    assert not is_headless(parse(["--output-format", "stream-json"]))
+    assert parse(STREAMS).headless
+    assert not parse(["--output-format", "stream-json"]).headless
 
 
 def test_a_schema_may_be_in_a_file(tmp_path: Path) -> None:

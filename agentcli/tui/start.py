@@ -1,0 +1,64 @@
+"""From the command line to a running app: what must be set before Textual is imported, and what is left afterwards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.core.errors import UsageError
+from agentcli.core.frozen import frozen
+
+if TYPE_CHECKING:
+    from agentcli.assemble import Options
+    from agentcli.tui.instant import Instant
+
+FRAMES_A_SECOND = "240"
+"""How soon after a key the screen may be painted. Textual waits for the next of 60 frames a second otherwise, which is
+up to 16 ms; what streams is held to 30 frames elsewhere, so this costs nothing."""
+
+
+@frozen(kw_only=True)
+class Start:
+    """What the command line knows."""
+
+    make_options: Callable[[], Options]
+    """Checks the flags and imports the engine, so it is called after the first frame. Raises `UsageError`."""
+    cwd: Path
+    environ: Mapping[str, str]
+    settings: str | None = None
+    """`--settings`."""
+    theme: str | None = None
+    prompt: str = ""
+    pick_session: bool = False
+    """`--resume` without a session: ask which."""
+
+
+def run(start: Start, early: Instant | None = None) -> int:
+    """The exit code. Raises what ended the app, once the terminal is as it was."""
+    _check_terminal(start.environ)
+    os.environ["TEXTUAL_FPS"] = FRAMES_A_SECOND
+    from textual import constants  # noqa: F401 -- reads the variable now; children must not inherit it
+
+    os.environ.pop("TEXTUAL_FPS")
+    from agentcli.tui.preferences import load_preferences
+
+    preferences = load_preferences(start.cwd, start.environ, start.settings, start.theme)
+    from agentcli.tui.app import AgentApp
+    from agentcli.tui.driver import AgentDriver
+
+    state = preferences.paths.state_dir
+    driver = AgentDriver.preload(instant=early, stuck_log=state / "stuck.log" if state else None)
+    app = AgentApp(start, preferences, driver_class=driver)
+    code = app.run(mouse=preferences.mouse)
+    if app.failure is not None:
+        raise app.failure
+    return app.return_code or 0 if code is None else code
+
+
+def _check_terminal(environ: Mapping[str, str]) -> None:
+    if not (os.isatty(0) and os.isatty(1)):
+        raise UsageError("The app needs a terminal for input and output. Without one use: agentcli -p 'PROMPT'")
+    if environ.get("TERM", "") in ("", "dumb"):
+        raise UsageError("This terminal (TERM=dumb) cannot show the app. Use: agentcli -p 'PROMPT'")
