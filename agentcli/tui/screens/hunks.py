@@ -21,7 +21,8 @@ from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.hunks import Hunk, diff_of, hunks_of, narrowed, stranded, verdict
 from agentcli.tui.palette import Palette
-from agentcli.tui.screens.panel import Choice, Panel
+from agentcli.tui.screens.choices import Choice
+from agentcli.tui.screens.panel import Panel
 from agentcli.tui.screens.subject import BLANK, diff_lines, paragraph
 
 _FIRST = re.compile(r"@@ -(\d+)")
@@ -70,8 +71,9 @@ class HunkReview(Panel[Answer | None]):
         return "Which of these hunks?"
 
     @property
-    def aside(self) -> str:
-        return str(self.event.display.get("path") or self.event.input.get("file_path") or "")
+    def asides(self) -> tuple[str, ...]:
+        path = str(self.event.display.get("path") or self.event.input.get("file_path") or "")
+        return (path, path.rpartition("/")[2])
 
     @property
     def hints(self) -> str:

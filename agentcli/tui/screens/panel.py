@@ -11,102 +11,47 @@ import asyncio
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import Input
 
-from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 from agentcli.tui.blocks.base import Line
-from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.palette import Palette
+from agentcli.tui.screens.choices import Choice, choice_rows
+from agentcli.tui.screens.guard import TypingGuard
 from agentcli.tui.screens.panel_rows import Rows, ScrolledLines
 
-if TYPE_CHECKING:
-    from textual.app import ComposeResult
-
 T = TypeVar("T")
-Typed = Callable[[events.Key | events.Paste], None]
 
-PAUSE = 0.4
-"""So long nobody may have typed before a key counts as an answer."""
 _MARGIN = 1
-_TYPING_KEYS = frozenset({"enter", "shift+enter", "ctrl+j", "backspace", "delete", "space"})
 _SMALL = 3
-"""Rows that the body keeps before the keys are left out and labels become short."""
-
-
-@frozen
-class Choice:
-    name: str
-    label: str
-    key: str = ""
-    """A letter that chooses it, besides its number."""
-    short: str = ""
-    """The label where there is little room; the same if empty."""
-    detail: str = ""
-    """More about it, below the label where there is room."""
-    turn: str = ""
-    """What Tab and the arrows change about it, as it stands."""
-    mark: str = ""
-    """Stands before the label: `[x]`."""
-    refused: str = ""
-    """Why it cannot be chosen; empty if it can. It keeps its number, so that the others keep theirs."""
-
-
-class TypingGuard:
-    """Tells an answer from the rest of a sentence: whoever types in the prompt when a dialog comes up must not answer
-    it by accident. Once nobody has typed for a moment every key counts, however fast."""
-
-    def __init__(self, clock: Callable[[], float], on: bool) -> None:
-        self._clock = clock
-        self._open = not on
-        self._last = clock()
-        self.held = False
-        """Something was held back since the dialog came."""
-
-    def begin(self) -> None:
-        self._last = self._clock()
-
-    def holds(self) -> bool:
-        """Whether a key that is pressed now is still part of what was being typed."""
-        if self._is_over():
-            return False
-        self._last = self._clock()
-        self.held = True
-        return True
-
-    @property
-    def pausing(self) -> bool:
-        return self.held and not self._is_over()
-
-    def _is_over(self) -> bool:
-        self._open = self._open or self._clock() - self._last >= PAUSE
-        return self._open
+"""Rows that the body keeps before the keys are left out."""
+_LONG = 100_000
+"""Characters from which on a body is laid out beside the event loop."""
+_TYPING_KEYS = frozenset({"enter", "shift+enter", "ctrl+j", "backspace", "delete", "space"})
 
 
 class Panel(ModalScreen[T], Generic[T]):
-    """Base of the dialogs. `typed` gets every key that the guard held back, so that the prompt can have it."""
+    """Base of the dialogs. Keys that its guard holds back go to what has the focus on the screen below."""
 
     # Keys are not bound but looked at in `on_key`: what a key means depends on the choices there are.
     AUTO_FOCUS: ClassVar[str | None] = ""
     FIRST: ClassVar[int] = 0
     """The choice that is marked when the dialog comes."""
     DEFAULT_CSS = """
-    Panel { background: transparent; align: left bottom; overflow: hidden; }
-    Panel:ansi { background: transparent; }
+    Panel { overflow: hidden; }
     Panel > #sheet { width: 100%; height: auto; max-height: 100%; background: $background; overflow: hidden; }
-    Panel #entry {
-        display: none; height: 1; border: none; padding: 0; margin: 0 1 0 3;
-        background: $background; background-tint: $background 0%;
-    }
+    Panel #entry { display: none; height: 1; border: none; padding: 0; margin: 0 1 0 3; }
     """
 
     def __init__(
@@ -115,19 +60,24 @@ class Panel(ModalScreen[T], Generic[T]):
         *,
         guarded: bool = True,
         clock: Callable[[], float] = time.monotonic,
-        typed: Typed | None = None,
+        typed: Callable[[], float] | None = None,
     ) -> None:
         super().__init__()
+        # Not in the rules above, because a rule that the app has for all modal screens would win over them.
+        self.styles.background = "transparent"
+        self.styles.align = ("left", "bottom")
         self.palette = palette
-        self.guard = TypingGuard(clock, guarded)
+        self.guard = TypingGuard(clock, typed, on=guarded)
         self.index = 0
         self.compact = False
         """There is little room: labels are short, and what stood below them has to be in the body."""
         self.asking = ""
         """What the line for typing is for; empty while it is not there."""
-        self._typed = typed
-        self._laid_out: dict[tuple[int, bool], list[Line]] = {}
-        self._laying_out: set[tuple[int, bool]] = set()
+        self._finding = False
+        self._sought = ""
+        self._version = 0
+        self._laid_out: dict[tuple[int, bool], tuple[int, list[Line]]] = {}
+        """By width and compactness, with the version it was made for."""
         self._first_choice = 0
 
     # ------------------------------------------------------------------------------------- what a dialog says
@@ -139,7 +89,7 @@ class Panel(ModalScreen[T], Generic[T]):
 
     @abstractmethod
     def body(self, width: int) -> list[Line]:
-        """What it is about, whole. Pure; called again when the width changed or after `update`."""
+        """What it is about, whole. Called again when the width changed or after `update`; may run in a thread."""
 
     @abstractmethod
     def choices(self) -> Sequence[Choice]: ...
@@ -149,9 +99,9 @@ class Panel(ModalScreen[T], Generic[T]):
         """One was chosen."""
 
     @property
-    def aside(self) -> str:
-        """Something short to the right of the question."""
-        return ""
+    def asides(self) -> tuple[str, ...]:
+        """Something to the right of the question; of several the first that has room."""
+        return ()
 
     @property
     def hints(self) -> str:
@@ -160,7 +110,7 @@ class Panel(ModalScreen[T], Generic[T]):
 
     @property
     def size_of_body(self) -> int:
-        """About how many characters it has: what is very long is laid out beside the event loop."""
+        """About how many characters it has."""
         return 0
 
     def extra_head(self, width: int) -> list[Strip]:
@@ -196,6 +146,9 @@ class Panel(ModalScreen[T], Generic[T]):
     def entered(self, text: str) -> None:
         """What was typed into the line that `ask` opened."""
 
+    def left(self, text: str) -> None:
+        """The line for typing was closed with this in it, and nothing was sent."""
+
     def back(self) -> None:
         """Esc, when nothing is open inside the dialog."""
         self.dismiss(None)
@@ -206,14 +159,9 @@ class Panel(ModalScreen[T], Generic[T]):
     def scrolled(self) -> ScrolledLines:
         return self.query_one("#body", ScrolledLines)
 
-    @property
-    def typed_text(self) -> str:
-        """What stands in the line for typing."""
-        return self.query_one(Input).value
-
     def update(self) -> None:
         """Something that is shown has changed."""
-        self._laid_out.clear()
+        self._version += 1
         if self.is_mounted:
             self._arrange()
 
@@ -229,17 +177,17 @@ class Panel(ModalScreen[T], Generic[T]):
         self._arrange()
 
     def stop_asking(self) -> None:
+        entry = self.query_one(Input)
+        if self._finding:
+            self._sought = entry.value
+            self.scrolled.find("", self.palette)
+        elif self.asking:
+            self.left(entry.value)
+        self._finding = False
         self.asking = ""
-        self.query_one(Input).display = False
+        entry.display = False
         self.set_focus(None)
         self._arrange()
-
-    def withdraw(self) -> None:
-        """Close without an answer, together with whatever is open above: nobody waits for the answer any more."""
-        if self in self.app.screen_stack:
-            while self.app.screen is not self:
-                self.app.pop_screen()
-            self.dismiss(None)
 
     # ----------------------------------------------------------------------------------------------- drawing
 
@@ -261,6 +209,7 @@ class Panel(ModalScreen[T], Generic[T]):
         self._arrange()
 
     def _arrange(self) -> None:
+        """Share out the rows: first the question and the choices, then the body, then the keys."""
         width, height = self.size
         if not (width and height):
             return
@@ -271,63 +220,63 @@ class Panel(ModalScreen[T], Generic[T]):
             self.query_one("#foot", Rows).show([])
             self.query_one("#keys", Rows).show([self._keys(width)])
             return
-        room = 0
-        lines: list[Line] = []
-        foot: list[Strip] = []
+        fixed = len(head) + bool(self.asking)
+        room, lines, foot = 0, list[Line](), list[Strip]()
         for self.compact in (False, True):
             foot = self._foot(width)
             lines = self._lines(max(1, width - 2 * _MARGIN - 1))
-            room = height - len(head) - len(foot) - 1 - bool(self.asking)
+            room = height - fixed - len(foot) - 1
             if room >= min(len(lines), max(2 * _SMALL, height // 3)):
                 break
         keys = room >= min(len(lines), _SMALL) or bool(self.asking)
         room += not keys
-        if room < min(len(lines), 2):
-            foot = self._fitting(foot, max(1, len(foot) - (min(len(lines), 2) - room)))
-            room = max(0, height - len(head) - len(foot) - keys - bool(self.asking))
-        if len(lines) > room > 1:
+        least = min(len(lines), 2)
+        if room < least:
+            foot = self._fitting(foot, max(1, len(foot) - least + room))
+            room = max(0, height - fixed - len(foot) - keys)
+        overflows = len(lines) > room
+        if overflows and room > 1:
             room -= 1
+        self.scrolled.show(lines, min(len(lines), max(0, room)))
+        if overflows and self.scrolled.shown:
+            foot = [self._more(), *foot]
         elif len(lines) < room:
             foot = [Strip([]), *foot]
-        self.scrolled.show(lines, min(len(lines), max(0, room)))
-        self._paint_foot(foot, len(lines) > room)
+        self.query_one("#foot", Rows).show(foot)
         self.query_one("#keys", Rows).show([self._keys(width)] if keys else [])
-
-    def _paint_foot(self, foot: list[Strip], overflows: bool) -> None:
-        rows = self.query_one("#foot", Rows)
-        rows.show([self._more(), *foot] if overflows and self.scrolled.shown else foot)
 
     def _lines(self, width: int) -> list[Line]:
         key = (width, self.compact)
-        if key not in self._laid_out and self.size_of_body > 100_000:
-            if key not in self._laying_out:
-                self._laying_out.add(key)
-                self.run_worker(self._lay_out(key), group="layout")
-            return [Line(Strip([Segment("Laying out a long text …", self.palette.muted)]))]
-        if key not in self._laid_out:
-            self._laid_out[key] = self.body(width)
-        return self._laid_out[key]
+        version, lines = self._laid_out.get(key, (-1, []))
+        if version == self._version:
+            return lines
+        if self.size_of_body <= _LONG:
+            lines = self.body(width)
+            self._laid_out[key] = (self._version, lines)
+            return lines
+        self.run_worker(self._lay_out(key, self._version), group=f"layout {key}", exclusive=True)
+        return lines or wrap([("Laying out a long text …", self.palette.muted)], width)
 
-    async def _lay_out(self, key: tuple[int, bool]) -> None:
-        self._laid_out[key] = await asyncio.to_thread(self.body, key[0])
-        self._laying_out.discard(key)
+    async def _lay_out(self, key: tuple[int, bool], version: int) -> None:
+        lines = await asyncio.to_thread(self.body, key[0])
+        self._laid_out[key] = (version, lines)
         self._arrange()
 
     def _head(self, width: int) -> Strip:
         rule, title = self.palette.accent, self.palette.accent + self.palette.strong
-        aside = f" {plain_line(self.aside)} " if self.aside else ""
         question = f" {plain_line(self.question)} "
-        left = width - 3 - cell_len(question) - cell_len(aside)
-        if left < 1:
-            aside, left = "", max(0, width - 3 - cell_len(question))
-        segments = [Segment("───", rule), Segment(question, title), Segment("─" * left, rule)]
+        room = width - 4 - cell_len(question)
+        aside = next((text for text in map(plain_line, self.asides) if text and cell_len(text) + 2 <= room), "")
+        aside = f" {aside} " if aside else ""
+        rest = "─" * max(0, width - 3 - cell_len(question) - cell_len(aside))
+        segments = [Segment("───", rule), Segment(question, title), Segment(rest, rule)]
         return Strip([*segments, Segment(aside, self.palette.muted)]).crop(0, width)
 
     def _more(self) -> Strip:
+        """The rule below a body of which not all is shown: nobody shall say yes to what they did not know was there."""
         above, below = self.scrolled.hidden
-        facts = [f"↑ {above} above"] * bool(above) + [f"↓ {below} more" if above else f"↓ {below} more lines"] * bool(
-            below
-        )
+        facts = [f"↑ {above} above"] if above else []
+        facts += [f"↓ {below} more line{'s' if below != 1 else ''}"] if below else []
         text = f" {' · '.join(facts)} · PgUp PgDn "
         width, faint = self.size.width, self.palette.faint
         style = self.palette.warning if below else self.palette.muted
@@ -336,37 +285,20 @@ class Panel(ModalScreen[T], Generic[T]):
 
     def on_scrolled_lines_scrolled(self) -> None:
         rows = self.query_one("#foot", Rows)
-        if rows.strips and self.scrolled.overflows:
+        if self.scrolled.overflows and self.scrolled.shown and rows.strips:
             rows.show([self._more(), *rows.strips[1:]])
 
     def _foot(self, width: int) -> list[Strip]:
         if self.asking:
-            lines = wrap([(self.asking, self.palette.strong)], width - _MARGIN, [(" " * _MARGIN, Style.null())])
+            text = f"{self.asking}  {self.scrolled.found}" if self._finding else self.asking
+            lines = wrap([(text, self.palette.strong)], width - _MARGIN, [(" " * _MARGIN, Style.null())])
             return [line.strip for line in lines]
         return [strip for number in range(len(self.choices())) for strip in self._choice(number, width)]
 
     def _choice(self, number: int, width: int) -> list[Strip]:
-        choice, palette = self.choices()[number], self.palette
-        current = number == self.index
-        style = palette.faint if choice.refused else palette.accent + palette.strong if current else palette.text
-        label = (choice.short or choice.label) if self.compact else choice.label
-        if choice.refused:
-            label = f"{label}: {choice.refused}"
-        runs: list[Run] = [(label, style)]
-        if choice.turn:
-            runs += [("  ", style), (f"‹ {choice.turn} ›", palette.accent if current else palette.muted)]
-        first = [
-            (" " * _MARGIN, Style.null()),
-            ("❯ " if current else "  ", palette.accent),
-            (f"{number + 1} ", palette.muted),
-            (f"{choice.mark} " if choice.mark else "", style),
-        ]
-        lines = wrap(runs, width - _MARGIN, first)
-        if choice.detail and not self.compact:
-            indent = " " * sum(cell_len(text) for text, _style in first)
-            lines += wrap([(choice.detail, palette.muted)], width - _MARGIN, [(indent, Style.null())])
-        meta = Style(meta={"choice": number})
-        return [line.strip.extend_cell_length(width).apply_style(meta) for line in lines]
+        choice, current = self.choices()[number], number == self.index
+        rows = choice_rows(choice, number, width - _MARGIN, self.palette, current=current, compact=self.compact)
+        return [row.extend_cell_length(width) for row in rows]
 
     def _fitting(self, foot: list[Strip], rows: int) -> list[Strip]:
         """As many rows of the choices as there is room for, the current one among them."""
@@ -375,9 +307,11 @@ class Panel(ModalScreen[T], Generic[T]):
         return foot[self._first_choice : self._first_choice + rows]
 
     def _keys(self, width: int) -> Strip:
-        hints = "Enter sends it · Esc goes back" if self.asking else self.hints
-        style = self.palette.muted
-        if self.guard.pausing:
+        find = " · / finds" if self.scrolled.overflows and not self.typing else ""
+        hints, style = self.hints + find, self.palette.muted
+        if self.asking:
+            hints = "Enter or ↓ next · ↑ previous · Esc closes" if self._finding else "Enter sends it · Esc goes back"
+        if self.guard.holding:
             hints, style = "(paused while you type)", self.palette.warning
         while cell_len(hints) > width - 2 * _MARGIN and " · " in hints:
             hints = hints.rpartition(" · ")[0]
@@ -386,55 +320,53 @@ class Panel(ModalScreen[T], Generic[T]):
     # -------------------------------------------------------------------------------------------------- keys
 
     def on_key(self, event: events.Key) -> None:
-        if event.key == "escape":
-            taken = True
-            self.stop_asking() if self.asking else self.back()
-        elif self.typing:
-            # What one types goes to the widget first; this is what it had no use for, and what scrolls meanwhile.
-            taken = self.pressed(event) or (
-                bool(self.asking) and event.key.startswith("page") and self._scrolls(event.key)
-            )
-        elif self._scrolls(event.key):
-            taken = True
-        elif (event.is_printable or event.key in _TYPING_KEYS) and self.guard.holds():
-            self._hold_back(event)
-            taken = True
-        else:
-            taken = self.pressed(event) or self._chooses(event)
-        if taken:
+        """What a widget in which one types has no use for comes here, too."""
+        if self._takes(event):
             event.stop()
             event.prevent_default()
 
-    def on_paste(self, event: events.Paste) -> None:
+    def _takes(self, event: events.Key) -> bool:
+        key = event.key
+        if key == "escape":
+            self.stop_asking() if self.asking else self.back()
+            return True
+        if self._finding and key in ("up", "down", "shift+enter"):
+            self._step(1 if key == "down" else -1)
+            return True
+        if self.asking and key in ("pageup", "pagedown"):
+            return self._scrolls(key)
         if self.typing:
-            return
-        # Nothing here takes a paste, so it was meant for the prompt.
-        if self._typed is not None:
-            self._typed(event)
-        event.stop()
+            return self.pressed(event)
+        if (event.is_printable or key in _TYPING_KEYS) and self.guard.holds():
+            self._hold_back(event)
+            return True
+        return self._scrolls(key) or self.pressed(event) or self._finds(event) or self._chooses(event)
 
-    def _hold_back(self, event: events.Key | events.Paste) -> None:
-        if self._typed is not None:
-            self._typed(event)
+    def on_paste(self, event: events.Paste) -> None:
+        # Nothing here takes a paste but what has the focus, so it was meant for the prompt.
+        if not self.typing:
+            event.stop()
+            self._pass_on(events.Paste(event.text))
+
+    def _hold_back(self, event: events.Key) -> None:
+        self._pass_on(events.Key(event.key, event.character))
         self._arrange()
-        self.set_timer(PAUSE + 0.05, self._arrange)
+        self.set_timer(self.guard.pause + 0.05, self._arrange)
+
+    def _pass_on(self, event: events.Key | events.Paste) -> None:
+        stack = self.app.screen_stack
+        below = stack[stack.index(self) - 1].focused
+        if below is not None:
+            below.post_message(event)
 
     def _scrolls(self, key: str) -> bool:
         body = self.scrolled
-        moves: dict[str, Callable[[], None]] = {
-            "pageup": lambda: body.move(-max(1, body.shown - 1)),
-            "pagedown": lambda: body.move(max(1, body.shown - 1)),
-            "shift+up": lambda: body.move(-1),
-            "shift+down": lambda: body.move(1),
-            "ctrl+up": lambda: body.move(-1),
-            "ctrl+down": lambda: body.move(1),
-            "home": lambda: body.move(-body.count),
-            "end": lambda: body.move(body.count),
-        }
-        move = moves.get(key)
-        if move is not None:
-            move()
-        return move is not None
+        page = max(1, body.shown - 1)
+        rows = {"pageup": -page, "pagedown": page, "home": -body.count, "end": body.count}
+        rows |= {"shift+up": -1, "shift+down": 1, "ctrl+up": -1, "ctrl+down": 1}
+        if key in rows:
+            body.move(rows[key])
+        return key in rows
 
     def _chooses(self, event: events.Key) -> bool:
         choices = self.choices()
@@ -442,11 +374,9 @@ class Panel(ModalScreen[T], Generic[T]):
             self._highlight(self._next(self.index, 1 if event.key == "down" else -1))
             return True
         if event.key in ("tab", "right", "shift+tab", "left"):
-            step = 1 if event.key in ("tab", "right") else -1
-            named = [choice for choice in (choices[self.index], *choices) if choice.turn] if choices else []
-            if named:
-                self.turned(named[0].name, step)
-                self._arrange()
+            turning = [choice.name for choice in (choices[self.index], *choices) if choice.turn]
+            if turning:
+                self.turned(turning[0], 1 if event.key in ("tab", "right") else -1)
             return True
         if event.key == "enter":
             self._take(self.index)
@@ -482,6 +412,32 @@ class Panel(ModalScreen[T], Generic[T]):
         else:
             self.clicked(message.meta)
 
+    # ------------------------------------------------------------------------------------- the line for typing
+
+    def _finds(self, event: events.Key) -> bool:
+        if event.key != "ctrl+f" and event.character != "/":
+            return False
+        self._finding = True
+        self.ask("Find in the text above", self._sought)
+        self._look_for(self._sought)
+        return True
+
+    def _look_for(self, text: str) -> None:
+        self.scrolled.find(text, self.palette)
+        self._arrange()
+
+    def _step(self, step: int) -> None:
+        self.scrolled.step(step)
+        self._arrange()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        message.stop()
+        if self._finding:
+            self._look_for(message.value)
+
     def on_input_submitted(self, message: Input.Submitted) -> None:
         message.stop()
-        self.entered(message.value)
+        if self._finding:
+            self._step(1)
+        elif self.asking:
+            self.entered(message.value)

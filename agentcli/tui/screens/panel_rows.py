@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.segment import Segment
+from rich.cells import cell_len
 from rich.style import Style
 from textual import events
 from textual.geometry import Size
@@ -15,6 +15,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from agentcli.tui.blocks.base import Line
+from agentcli.tui.copying import cut
+from agentcli.tui.painting import Span, paint
+from agentcli.tui.palette import Palette
 
 
 class Rows(Widget, can_focus=False):
@@ -64,6 +67,11 @@ class ScrolledLines(ScrollView, can_focus=False):
         super().__init__(id=id)
         self._lines: Sequence[Line] = ()
         self.shown = 0
+        self._sought = ""
+        self._matches: list[tuple[int, int, int]] = []
+        """Row, first cell, end."""
+        self._match = 0
+        self._match_styles = (Style.null(), Style.null())
 
     @property
     def count(self) -> int:
@@ -80,7 +88,10 @@ class ScrolledLines(ScrollView, can_focus=False):
         return top, max(0, self.count - self.shown - top)
 
     def show(self, lines: Sequence[Line], rows: int) -> None:
-        self._lines, self.shown = lines, rows
+        if lines is not self._lines:
+            self._lines = lines
+            self._search()
+        self.shown = rows
         self.styles.height = rows
         self.virtual_size = Size(max(1, self.size.width), len(lines))
         self.refresh()
@@ -104,39 +115,73 @@ class ScrolledLines(ScrollView, can_focus=False):
         if round(old_value) != round(new_value):
             self.post_message(self.Scrolled())
 
+    # ------------------------------------------------------------------------------------------------- search
+
+    def find(self, text: str, palette: Palette) -> None:
+        """Mark every place where a row has this text, and go to the first from here on. Nothing: mark none."""
+        self._sought = text.casefold()
+        self._match_styles = (palette.match, palette.match_current)
+        self._search()
+        top = self.hidden[0]
+        self._match = next((place for place, match in enumerate(self._matches) if match[0] >= top), 0)
+        self.step(0)
+
+    def step(self, step: int) -> None:
+        if self._matches:
+            self._match = (self._match + step) % len(self._matches)
+            row = self._matches[self._match][0]
+            self.reveal(row, row)
+        self.refresh()
+
+    @property
+    def found(self) -> str:
+        """How many, in words."""
+        if not self._sought:
+            return ""
+        return f"{self._match + 1} of {len(self._matches)}" if self._matches else "not found"
+
+    def _search(self) -> None:
+        self._matches = []
+        self._match = 0
+        for row, line in enumerate(self._lines if self._sought else ()):
+            text = line.strip.text
+            folded = text.casefold()
+            if len(folded) != len(text):
+                folded = text.lower() if len(text.lower()) == len(text) else text
+            at = folded.find(self._sought)
+            while at >= 0:
+                start = cell_len(text[:at])
+                end = at + len(self._sought)
+                self._matches.append((row, start, start + cell_len(text[at:end])))
+                at = folded.find(self._sought, end)
+
+    # ----------------------------------------------------------------------------------- painting and copying
+
     def render_line(self, y: int) -> Strip:
         row = y + round(self.scroll_y)
         base, width = self.rich_style, self.size.width
         if row >= len(self._lines):
             return Strip.blank(width, base)
-        strip = self._lines[row].strip.adjust_cell_length(width)
+        spans: list[Span] = [
+            (start, end, self._match_styles[place == self._match])
+            for place, (at, start, end) in enumerate(self._matches)
+            if at == row
+        ]
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(row)) is not None:
-            strip = _marked(strip, span, self.screen.get_component_rich_style("screen--selection"))
-        return strip.apply_style(base).apply_offsets(0, row)
+            style = self.screen.get_component_rich_style("screen--selection")
+            spans.append((span[0], None if span[1] < 0 else span[1], style))
+        return paint(self._lines[row].strip, 0, width, base, spans).apply_offsets(0, row)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Source text: without the columns before it, and without the line breaks that wrapping made."""
         pieces: list[str] = []
         for row, line in enumerate(self._lines):
             span = selection.get_span(row)
-            if span is None:
-                continue
-            start, end = span
-            shown = line.strip.text[line.indent :]
-            left, right = max(0, start - line.indent), len(shown) if end < 0 else max(0, end - line.indent)
-            whole = left == 0 and right >= len(shown.rstrip())
-            pieces += [line.text if whole else shown[left:right], line.joint]
+            if span is not None:
+                start, end = span
+                pieces += [cut(line.text, start - line.indent, None if end < 0 else end - line.indent), line.joint]
         return ("".join(pieces[:-1]), "\n") if pieces else None
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
-
-
-def _marked(strip: Strip, span: tuple[int, int], style: Style) -> Strip:
-    length = strip.cell_length
-    start, end = span[0], length if span[1] < 0 else min(span[1], length)
-    if start >= end:
-        return strip
-    inside = [Segment(segment.text, (segment.style or Style.null()) + style) for segment in strip.crop(start, end)]
-    return Strip.join([strip.crop(0, start), Strip(inside), strip.crop(end, length)])

@@ -13,7 +13,8 @@ from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.hunks import REVIEWABLE
 from agentcli.tui.palette import Palette
-from agentcli.tui.screens.panel import Choice, Panel, Typed
+from agentcli.tui.screens.choices import Choice
+from agentcli.tui.screens.panel import Panel
 from agentcli.tui.screens.subject import BLANK, paragraph, question_of, subject_lines
 
 Place = Literal["session", "local", "user"]
@@ -34,7 +35,7 @@ class PermissionDialog(Panel[Answer | None]):
         *,
         cwd: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
-        typed: Typed | None = None,
+        typed: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(palette, clock=clock, typed=typed)
         self.event = event
@@ -43,16 +44,19 @@ class PermissionDialog(Panel[Answer | None]):
         self._place = 0
         self._reason = ""
         self._rules_at = (0, 0)
+        self._subject: dict[int, list[Line]] = {}
 
     @property
     def question(self) -> str:
         return question_of(self.event)
 
     @property
-    def aside(self) -> str:
+    def asides(self) -> tuple[str, ...]:
         whose = f"asked by {self.event.agent}" if self.event.agent else ""
-        more = f"{self._waiting} more question{'s' if self._waiting != 1 else ''} after this" if self._waiting else ""
-        return " · ".join(part for part in (whose, more) if part)
+        if not self._waiting:
+            return (whose,)
+        more = f"{self._waiting} more question{'s' if self._waiting != 1 else ''} after this"
+        return (f"{whose} · {more}" if whose else more, more, f"+{self._waiting}")
 
     @property
     def hints(self) -> str:
@@ -65,7 +69,9 @@ class PermissionDialog(Panel[Answer | None]):
 
     def body(self, width: int) -> list[Line]:
         palette = self.palette
-        lines = [*subject_lines(self.event, width, palette), BLANK]
+        if width not in self._subject:
+            self._subject[width] = subject_lines(self.event, width, palette)
+        lines = [*self._subject[width], BLANK]
         lines += paragraph(self.event.reason, width, palette.text, mark=[("Asked because: ", palette.muted)])
         for detail in self.event.details:
             lines += paragraph(detail, width, palette.muted, mark=[("  · ", palette.faint)])
@@ -125,9 +131,8 @@ class PermissionDialog(Panel[Answer | None]):
     def entered(self, text: str) -> None:
         self.dismiss(Answer("deny", message=text.strip()))
 
-    def stop_asking(self) -> None:
-        self._reason = self.typed_text
-        super().stop_asking()
+    def left(self, text: str) -> None:
+        self._reason = text
 
     def _review(self) -> None:
         from agentcli.tui.screens.hunks import HunkReview

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from textual import events
-from textual.app import ComposeResult, SuspendNotSupported
+from textual.app import ComposeResult
 from textual.widgets import TextArea
 
 from agentcli.core.events import PermissionRequested
@@ -16,12 +18,9 @@ from agentcli.core.plaintext import plain_text
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.palette import Palette
-from agentcli.tui.screens.panel import Choice, Panel, Typed
+from agentcli.tui.screens.choices import Choice
+from agentcli.tui.screens.panel import Panel
 from agentcli.tui.screens.subject import markdown_lines
-
-EditOutside = Callable[[str], str | None]
-"""Opens a text in the person's own editor and returns what they made of it; None if that did not work. Blocking, and
-called while the app is suspended."""
 
 
 class PlanDialog(Panel[Answer | None]):
@@ -37,15 +36,17 @@ class PlanDialog(Panel[Answer | None]):
         palette: Palette,
         *,
         clock: Callable[[], float] = time.monotonic,
-        typed: Typed | None = None,
-        edit_outside: EditOutside | None = None,
+        typed: Callable[[], float] | None = None,
+        environ: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
     ) -> None:
         super().__init__(palette, clock=clock, typed=typed)
         self.event = event
         self.plan = plain_text(str(event.input.get("plan", "")))
         self.editing = False
         self._original = self.plan
-        self._edit_outside = edit_outside
+        self._environ = environ
+        self._cwd = cwd
         self._wishes = ""
 
     @property
@@ -53,14 +54,14 @@ class PlanDialog(Panel[Answer | None]):
         return "Edit the plan" if self.editing else "Go ahead with this plan?"
 
     @property
-    def aside(self) -> str:
-        return "edited by you" if self.edited and not self.editing else ""
+    def asides(self) -> tuple[str, ...]:
+        return ("edited by you", "edited") if self.edited and not self.editing else ()
 
     @property
     def hints(self) -> str:
         if self.editing:
-            return "Esc back to the plan" + (" · Ctrl+G your own editor" if self._edit_outside else "")
-        return "Enter confirms · Esc stops the work · ↑↓ or a number choose"
+            return "Esc back to the choices · Ctrl+G your own editor"
+        return "Enter confirms · Esc stops the work · ↑↓ or a number choose · Ctrl+G your own editor"
 
     @property
     def edited(self) -> bool:
@@ -103,9 +104,8 @@ class PlanDialog(Panel[Answer | None]):
     def entered(self, text: str) -> None:
         self.dismiss(Answer("deny", message=text.strip()))
 
-    def stop_asking(self) -> None:
-        self._wishes = self.typed_text
-        super().stop_asking()
+    def left(self, text: str) -> None:
+        self._wishes = text
 
     # ------------------------------------------------------------------------------------------------ editing
 
@@ -133,8 +133,8 @@ class PlanDialog(Panel[Answer | None]):
         self.update()
 
     def pressed(self, event: events.Key) -> bool:
-        if event.key == "ctrl+g" and self._edit_outside is not None and not self.asking:
-            self._outside(self._edit_outside)
+        if event.key == "ctrl+g" and not self.asking:
+            self.run_worker(self._outside(), group="editor", exclusive=True)
             return True
         return False
 
@@ -145,18 +145,19 @@ class PlanDialog(Panel[Answer | None]):
         self.update()
         editor.focus()
 
-    def _outside(self, edit: EditOutside) -> None:
-        text = self.query_one(TextArea).text if self.editing else self.plan
-        try:
-            with self.app.suspend():
-                changed = edit(text)
-        except SuspendNotSupported:
-            self.notify("This terminal cannot be handed to another editor.", severity="warning", markup=False)
-            return
-        if changed is not None:
-            self.plan = plain_text(changed)
-            self.query_one(TextArea).load_text(self.plan)
+    async def _outside(self) -> None:
+        from agentcli.tui.prompt.external import Written, edit_outside
+
+        editor = self.query_one(TextArea)
+        text = editor.text if self.editing else self.plan
+        environ = os.environ if self._environ is None else self._environ
+        outcome = await edit_outside(self.app, text, environ, self._cwd or Path.cwd())
+        if isinstance(outcome, Written):
+            self.plan = plain_text(outcome.text)
+            editor.load_text(self.plan)
             self.update()
+        else:
+            self.notify(outcome.reason, severity="warning", markup=False)
 
     def _input(self) -> Json | None:
         return {**self.event.input, "plan": self.plan} if self.edited else None

@@ -18,7 +18,8 @@ from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.palette import Palette
-from agentcli.tui.screens.panel import Choice, Panel, Typed
+from agentcli.tui.screens.choices import Choice
+from agentcli.tui.screens.panel import Panel
 from agentcli.tui.screens.subject import BLANK, paragraph
 
 _OTHER = "other"
@@ -44,7 +45,7 @@ class QuestionsDialog(Panel[Answer | None]):
         palette: Palette,
         *,
         clock: Callable[[], float] = time.monotonic,
-        typed: Typed | None = None,
+        typed: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(palette, clock=clock, typed=typed)
         self.event = event
@@ -64,8 +65,8 @@ class QuestionsDialog(Panel[Answer | None]):
         return "A question for you" if count == 1 else f"Question {self.page + 1} of {count}"
 
     @property
-    def aside(self) -> str:
-        return f"asked by {self.event.agent}" if self.event.agent else ""
+    def asides(self) -> tuple[str, ...]:
+        return (f"asked by {self.event.agent}",) if self.event.agent else ()
 
     @property
     def hints(self) -> str:

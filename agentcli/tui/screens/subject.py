@@ -96,7 +96,9 @@ def input_lines(input: Json, width: int, palette: Palette) -> list[Line]:
     """The whole input: one field after the other, texts with their line breaks, all else as JSON."""
     lines: list[Line] = []
     for name, value in input.items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        if not isinstance(value, str) and len(text) > width - len(name) - 2:
+            text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
         if "\n" in text or len(text) > width:
             lines += paragraph(f"{name}:", width, palette.muted)
             lines += code_lines(text, width, palette)

@@ -12,7 +12,8 @@ from agentcli.core.shell import shown_command
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.palette import Palette
-from agentcli.tui.screens.panel import Choice, Panel, Typed
+from agentcli.tui.screens.choices import Choice
+from agentcli.tui.screens.panel import Panel
 from agentcli.tui.screens.subject import BLANK, code_lines, paragraph
 
 Verdict = Literal["trust", "restricted", "exit"]
@@ -28,14 +29,14 @@ class TrustDialog(Panel[Verdict | None]):
         palette: Palette,
         *,
         clock: Callable[[], float] = time.monotonic,
-        typed: Typed | None = None,
+        typed: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(palette, clock=clock, typed=typed)
         self.state = state
 
     @property
     def question(self) -> str:
-        return "Its settings have changed: still trust it?" if self.state.known else "Trust this folder?"
+        return "Changed settings: still trust it?" if self.state.known else "Trust this folder?"
 
     @property
     def hints(self) -> str:

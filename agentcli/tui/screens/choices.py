@@ -1,0 +1,55 @@
+"""One of the things a dialog lets a person choose, and how it is painted."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.strip import Strip
+
+from agentcli.core.frozen import frozen
+from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.palette import Palette
+
+
+@frozen
+class Choice:
+    name: str
+    label: str
+    key: str = ""
+    """A letter that chooses it, besides its number."""
+    short: str = ""
+    """The label where there is little room; the same if empty."""
+    detail: str = ""
+    """More about it, below the label where there is room."""
+    turn: str = ""
+    """What Tab and the arrows change about it, as it stands."""
+    mark: str = ""
+    """Stands before the label: `[x]`."""
+    refused: str = ""
+    """Why it cannot be chosen; empty if it can. It keeps its number, so that the others keep theirs."""
+
+
+def choice_rows(
+    choice: Choice, number: int, width: int, palette: Palette, *, current: bool, compact: bool
+) -> list[Strip]:
+    """Its rows, all of them sensitive to a click (`choice` in the style's meta data is `number`)."""
+    style = palette.faint if choice.refused else palette.accent + palette.strong if current else palette.text
+    label = (choice.short or choice.label) if compact else choice.label
+    if choice.refused:
+        label = f"{label}: {choice.refused}"
+    runs: list[Run] = [(label, style)]
+    if choice.turn:
+        # No-break blanks: what is turned stays in one piece.
+        turn = f"‹ {choice.turn} ›".replace(" ", "\u00a0")
+        runs += [("  ", style), (turn, palette.accent if current else palette.muted)]
+    first: list[Run] = [
+        (" ❯ " if current else "   ", palette.accent),
+        (f"{number + 1} ", palette.muted),
+        (f"{choice.mark} " if choice.mark else "", style),
+    ]
+    lines = wrap(runs, width, first)
+    if choice.detail and not compact:
+        indent = " " * sum(cell_len(text) for text, _style in first)
+        lines += wrap([(choice.detail, palette.muted)], width, [(indent, Style.null())])
+    meta = Style(meta={"choice": number})
+    return [line.strip.extend_cell_length(width).apply_style(meta) for line in lines]
