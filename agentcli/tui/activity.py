@@ -173,7 +173,7 @@ class ActivityLine(Widget):
 
     def render_line(self, y: int) -> Strip:
         if not self._row:
-            return Strip.blank(self.size.width)
+            return Strip.blank(self.size.width, self.rich_style)
         sign = Segment(self._sign + " ", self._palette.accent)
         segments = [Segment(" " * MARGIN), sign, *(Segment(text, style) for text, style in self._row)]
-        return Strip(segments).crop(0, self.size.width)
+        return Strip(segments).crop(0, self.size.width).apply_style(self.rich_style)

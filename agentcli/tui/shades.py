@@ -24,7 +24,8 @@ MEANINGS: Mapping[str, str] = {
     "added": "green",
     "removed": "red",
 }
-"""Colours with a meaning, and the hue they are unless the theme says otherwise."""
+"""Colours with a meaning, and the hue they are unless the theme says otherwise. The two of diffs are never text: they
+are laid thinly behind it."""
 
 _BLENDED: Mapping[str, tuple[str, float]] = {
     "muted": ("foreground", 0.62),
@@ -85,10 +86,13 @@ SYNTAX: Mapping[str, str] = {
     "tag": "red",
     "attribute": "yellow",
     "escape": "pink",
-    "added": "added",
-    "removed": "removed",
+    "added": "success",
+    "removed": "error",
     "heading": "bold accent",
 }
+
+
+_MARKERS: tuple[Rgb, Rgb] = ((0xFF, 0xE0, 0x82), (0xFF, 0xB7, 0x4D))
 
 
 @frozen
@@ -138,13 +142,15 @@ class Shades:
     def _pair(self, name: str) -> Style:
         bold = name.endswith(("_word", "_current"))
         if name.startswith("match"):
-            behind = self.colours["orange" if bold else "yellow"]
-            text = None if behind.rgb is None else readable(self.ground, behind.rgb, 4.5)
+            hue = self.colours["orange" if bold else "yellow"]
+            # Hues of a light theme are dark enough to be text; a highlighter is not.
+            behind = hue if self.dark or hue.rgb is None else Colour(_MARKERS[bold])
+            text = None if behind.rgb is None else readable(self.ground if self.dark else BLACK, behind.rgb, 4.5)
         else:
             hue = self.colours[name.removesuffix("_word")]
             if hue.rgb is None:
                 return Style(color=hue.rich, bold=bold, reverse=bold)
-            behind = Colour(blend(self.ground, hue.rgb, 0.34 if bold else 0.15))
+            behind = Colour(blend(self.ground, hue.rgb, 0.38 if bold else 0.18))
             assert behind.rgb is not None
             foreground = self.colours["foreground"].rgb or (WHITE if self.dark else BLACK)
             text = readable(blend(hue.rgb, foreground, 0.6), behind.rgb, 7.0)
@@ -162,15 +168,18 @@ class Shades:
         text, muted, faint, accent = css["foreground"], css["muted"], css["faint"], css["accent"]
         surface, raised, selection = css["surface"], css["raised"], css["selection"]
         native = self.colours["foreground"].rgb is None
-        """Sixteen colours: what a cursor stands on is turned round, because no shade is known to differ."""
-        turned = "bold reverse" if native else "bold"
+        """No shade is known to differ from the background: what is marked must say so by other means."""
+        marked = "ansi_bright_white" if native and selection != "ansi_default" else text
+        # Textual's OptionList drops `reverse`, so the row under the cursor is underlined besides.
+        turned = "bold underline reverse" if selection == "ansi_default" else "bold"
+        reverse = "reverse" if selection == "ansi_default" else "none"
         hues = {name: css[name] for name in ("red", "orange", "yellow", "green", "cyan", "blue", "purple", "pink")}
         return {
             **{f"hue-{name}": colour for name, colour in hues.items()},
             **{name: css[name] for name in ("muted", "faint", "rule", "raised", "selection", "added", "removed")},
             "user": accent,
             "cursor-style": turned,
-            "selection-style": "reverse" if native else "none",
+            "selection-style": reverse,
             "surface": surface,
             "surface-active": raised,
             "surface-lighten-1": raised,
@@ -194,12 +203,12 @@ class Shades:
             "ansi-foreground": text,
             "border": css["rule"],
             "border-blurred": css["rule"],
-            "block-cursor-foreground": text,
+            "block-cursor-foreground": marked,
             "block-cursor-background": selection,
             "block-cursor-text-style": turned,
             "block-cursor-blurred-foreground": text,
             "block-cursor-blurred-background": raised,
-            "block-cursor-blurred-text-style": "reverse" if native else "none",
+            "block-cursor-blurred-text-style": "underline" if native else "none",
             "block-hover-background": raised,
             "scrollbar": css["rule"],
             "scrollbar-hover": faint,
@@ -208,9 +217,9 @@ class Shades:
             "input-cursor-foreground": css["background"],
             "input-cursor-background": text,
             "input-cursor-text-style": "reverse" if native else "none",
-            "input-selection-foreground": text,
+            "input-selection-foreground": marked,
             "input-selection-background": selection,
-            "screen-selection-foreground": text,
+            "screen-selection-foreground": marked,
             "screen-selection-background": selection,
             "link-color": css["blue"],
             "link-background": "transparent",

@@ -373,4 +373,4 @@ class StatusLine(Widget):
         if self._made is None or self._made[0] != width:
             runs = _cropped(self._said, width) if self._said else fit(self._facts, width, self._palette)
             self._made = width, Strip([Segment(text, style) for text, style in runs])
-        return self._made[1]
+        return self._made[1].apply_style(self.rich_style)

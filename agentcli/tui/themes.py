@@ -248,9 +248,9 @@ def choose_theme(setting: str, terminal_is_light: bool | None, environ: Mapping[
     colours = not environ.get("NO_COLOR")
     if setting and setting != "auto":
         return Choice(setting, colours)
-    if _has_few_colours(environ):
-        return Choice("ansi", colours)
     light = _says_light(environ) if terminal_is_light is None else terminal_is_light
+    if _has_few_colours(environ):
+        return Choice("ansi-light" if light else "ansi", colours)
     return Choice("light" if light else "dark", colours)
 
 

@@ -1,5 +1,6 @@
-"""A page in a theme, to look at: `python -m tests.tui.show_theme NAME [--no-color]`.
+"""A page in a theme, to look at: `python -m tests.tui.show_theme NAME [--no-color] [#rrggbb]`.
 
+The colour is what the terminal said that its background is, if it did.
 Ctrl+N shows the next theme, Ctrl+T a dialog, Ctrl+Q ends it.
 """
 
@@ -18,6 +19,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static, TextArea
 
 from agentcli.tui.activity import ActivityLine
+from agentcli.tui.colours import Rgb, parse_colour
 from agentcli.tui.model import Activity, Facts
 from agentcli.tui.palette import Palette
 from agentcli.tui.status import StatusLine
@@ -133,14 +135,15 @@ class Viewer(App[None]):
     CSS_PATH = STYLE
     BINDINGS: ClassVar = [("ctrl+n", "next", "next"), ("ctrl+t", "dialog", "dialog"), ("ctrl+q", "quit", "quit")]
 
-    def __init__(self, name: str, colours: bool = True) -> None:
+    def __init__(self, name: str, colours: bool = True, background: Rgb | None = None) -> None:
         super().__init__(ansi_color=None if colours else True)
+        self.terminal = background
         self.themes = load_themes(theme_folders(None), print)
         self.names = list(self.themes)
         self.at = self.names.index(name)
         self.colours = colours
-        self.palette = self.themes[name].palette(colours)
-        apply_theme(self, self.themes[name].textual(colours))
+        self.palette = self.themes[name].palette(colours, background)
+        apply_theme(self, self.themes[name].textual(colours, background))
 
     def compose(self) -> ComposeResult:
         yield Static(id="page", markup=False)
@@ -161,8 +164,8 @@ class Viewer(App[None]):
 
     def wear(self) -> None:
         theme = self.themes[self.names[self.at]]
-        self.palette = theme.palette(self.colours)
-        apply_theme(self, theme.textual(self.colours))
+        self.palette = theme.palette(self.colours, self.terminal)
+        apply_theme(self, theme.textual(self.colours, self.terminal))
         self.query_one("#page", Static).update(page(self.palette, self.size.width))
         self.query_one(ActivityLine).set_palette(self.palette)
         self.query_one(StatusLine).set_palette(self.palette)
@@ -175,8 +178,15 @@ class Viewer(App[None]):
         self.push_screen(Dialog())
 
 
-if __name__ == "__main__":
-    plain = "--no-color" in sys.argv
+def main(arguments: list[str]) -> None:
+    plain = "--no-color" in arguments
     if plain:
         os.environ["NO_COLOR"] = "1"
-    Viewer(next((word for word in sys.argv[1:] if not word.startswith("-")), "dark"), not plain).run()
+    words = [word for word in arguments if not word.startswith("-")]
+    said = next((parse_colour(word) for word in words if word.startswith("#")), None)
+    name = next((word for word in words if not word.startswith("#")), "dark")
+    Viewer(name, not plain, said.rgb if said else None).run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
