@@ -163,7 +163,7 @@ def items() -> list[Item]:
 
 
 def blocks(expanded: bool = False) -> list[Block]:
-    made = [make_block(item) for item in items() if item.id not in ("5", "30")]
+    made = [make_block(item) for item in items()]
     for block in made:
         block.expanded = expanded
         block.tick(5.0)

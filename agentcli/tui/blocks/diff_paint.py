@@ -84,7 +84,9 @@ class PaintedHunk:
 
 
 def stretches(lines: Sequence[DiffLine]) -> Iterator[tuple[str, list[int], list[int]]]:
-    """Changes as (removed lines, added lines that follow them), all else line by line."""
+    """Changes as (removed lines, added lines that follow them), all else line by line.
+
+    A note between the two sides ("No newline at end of file") does not tear them apart: it comes after them."""
     place = 0
     while place < len(lines):
         if lines[place].sign not in ("-", "+"):
@@ -93,17 +95,21 @@ def stretches(lines: Sequence[DiffLine]) -> Iterator[tuple[str, list[int], list[
             continue
         removed: list[int] = []
         added: list[int] = []
+        notes: list[int] = []
         while place < len(lines):
             sign = lines[place].sign
             if sign == "-" and not added:
                 removed.append(place)
             elif sign == "+":
                 added.append(place)
-            elif sign != "" or added or place + 1 == len(lines) or lines[place + 1].sign != "+":
-                # But a note between the two sides ("No newline at end of file") does not tear them apart.
+            elif sign == "" and not added and place + 1 < len(lines) and lines[place + 1].sign == "+":
+                notes.append(place)
+            else:
                 break
             place += 1
         yield "-", removed, added
+        for note in notes:
+            yield " ", [note], []
 
 
 def partners(lines: Sequence[DiffLine], removed: Sequence[int], added: Sequence[int]) -> list[Pair]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentcli.core.messages import Json
 from agentcli.tui.blocks import diff
 from agentcli.tui.blocks.base import Line
-from agentcli.tui.blocks.rows import MOST_ROWS, Rows, beside, folded, head, size, tail
+from agentcli.tui.blocks.rows import MOST_ROWS, Rows, beside, characters, folded, head, size, tail
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.palette import Palette
 
@@ -129,11 +129,19 @@ def _coloured(value: str, language: str, path: str, palette: Palette) -> list[li
 
 
 def diff_rows(value: str, view: View, path: str) -> Rows:
-    hunks = diff.parse(value)
+    hunks = [_shortened(hunk, view) for hunk in diff.parse(value)]
     beside_fits = diff.fits_side_by_side(hunks, view.room)
     groups = (diff.side_by_side_groups if beside_fits else diff.unified_groups)(hunks, view.room, view.palette, path)
     found = folded(groups, sum(len(hunk.lines) for hunk in hunks), view.rows(_DIFF_ROWS))
     return Rows(beside(found.lines, view.before), found.hidden)
+
+
+def _shortened(hunk: diff.Hunk, view: View) -> diff.Hunk:
+    """The hunk without what of endless lines could not be shown anyway."""
+    most = characters(view.width, view.rows(_DIFF_ROWS))
+    if all(len(line.text) <= most for line in hunk.lines):
+        return hunk
+    return replace(hunk, lines=[replace(line, text=line.text[:most]) for line in hunk.lines])
 
 
 def _diff(display: Json, view: View) -> Rows:
@@ -161,7 +169,7 @@ def _found(entries: Sequence[Json], view: View) -> Iterator[list[Line]]:
         columns: list[Run] = [(f"{_number(entry, 'line') or '':>{digits}}  ", palette.faint)]
         style = palette.muted if entry.get("match") is False else palette.text
         blank: list[Run] = [(" " * (digits + 2), palette.faint)]
-        found = _string(entry, "text")[: view.width * 40]
+        found = _string(entry, "text")[: characters(view.width, view.rows(_MATCH_ROWS))]
         yield [*lines, *wrap([(found, style)], view.width, [*view.before, *columns], [*view.before, *blank])]
 
 
@@ -217,7 +225,8 @@ def _fetch(display: Json, view: View) -> Rows:
 
 def _command(display: Json, view: View) -> Rows:
     first: list[Run] = [*view.before, ("$ ", view.palette.faint)]
-    lines = wrap([(_string(display, "command"), view.palette.code)], view.width, first)
+    rest: list[Run] = [*view.before, ("  ", view.palette.faint)]
+    lines = wrap([(_string(display, "command"), view.palette.code)], view.width, first, rest)
     for key in ("description", "folder"):
         if value := _string(display, key):
             lines += wrap([(value, view.palette.muted)], view.width, view.before, view.before)

@@ -29,7 +29,9 @@ def _signed(sign: str, text: str, style: Style, width: int, rows: int) -> Rows:
     """Text with a sign before its first row, at most so many rows of it."""
     blank = margin(width)
     found = head(text.strip(), width, rows, style, blank)
-    if blank and found.lines:
+    if not found.lines:
+        return Rows([decoration([(sign, style)], width)])
+    if blank:
         first = found.lines[0]
         start = wrap([(first.text, style)], width, [(f"{sign} ", style)], blank)[0]
         found.lines[0] = Line(start.strip, first.text, first.indent, first.joint)

@@ -55,7 +55,7 @@ def head(text: str, width: int, rows: int, style: Style, before: Sequence[Run] =
         return Rows()
     lines: list[Line] = []
     complete: list[int] = []
-    most, place = _characters(width, rows), 0
+    most, place = characters(width, rows), 0
     while len(lines) <= rows + 1 and place <= len(text):
         end = text.find("\n", place)
         end = len(text) if end < 0 else end
@@ -73,7 +73,7 @@ def tail(text: str, width: int, rows: int, style: Style, before: Sequence[Run] =
         return Rows()
     parts: list[list[Line]] = []
     complete: list[int] = []
-    most, end, taken = _characters(width, rows), len(text), 0
+    most, end, taken = characters(width, rows), len(text), 0
     while taken <= rows + 1 and end >= 0:
         start = text.rfind("\n", 0, end) + 1
         # In steps: a beginning that moves with every character would wrap differently each time.
@@ -111,7 +111,8 @@ def _cut(lines: list[Line], complete: list[int], total: int, rows: int) -> Rows:
     return Rows(lines[:end], max(1, total - len(whole)))
 
 
-def _characters(width: int, rows: int) -> int:
+def characters(width: int, rows: int) -> int:
+    """How much of a line is worth reading to fill so many rows."""
     return max(width, 8) * (rows + 2) * _UNSEEN
 
 

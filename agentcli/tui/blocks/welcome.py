@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentcli.core.plaintext import plain_line
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import WelcomeItem
@@ -18,9 +19,12 @@ class WelcomeBlock(Block):
     item: WelcomeItem
 
     def layout(self, width: int, palette: Palette) -> Sequence[Line]:
-        title: list[Run] = [("agentcli", palette.strong + palette.text), (f" {self.item.version[:40]}", palette.muted)]
+        title: list[Run] = [
+            ("agentcli", palette.strong + palette.text),
+            (f" {plain_line(self.item.version, 40)}", palette.muted),
+        ]
         facts = self.item.lines[:_MOST_FACTS]
-        rows = [title, *([(fact[:1_000], palette.muted)] for fact in facts)]
+        rows = [title, *([(plain_line(fact, 300), palette.muted)] for fact in facts)]
         sign = _SIGN if width >= _NARROWEST else ()
         blank: list[Run] = [("       ", palette.faint)] if sign else []
         lines: list[Line] = []

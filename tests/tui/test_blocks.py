@@ -1,0 +1,507 @@
+"""Every block besides the answer: what it looks like, what folds, what copying gives, and hostile text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.tui.blocks import live, rows
+from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.make import make_block
+from agentcli.tui.model import (
+    BoundaryItem,
+    EndItem,
+    Item,
+    NoticeItem,
+    OutputItem,
+    PromptItem,
+    ThinkingItem,
+    ToolItem,
+    WelcomeItem,
+)
+from agentcli.tui.palette import Palette
+
+PALETTE = Palette()
+FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ud800-\udfff]")
+
+
+def screen(block: Block, width: int = 60) -> str:
+    return "\n".join(line.strip.text.rstrip() for line in block.layout(width, PALETTE))
+
+
+def shown(item: Item, width: int = 60, *, expanded: bool = False) -> str:
+    block = make_block(item)
+    block.expanded = expanded
+    return screen(block, width)
+
+
+def copied(lines: Sequence[Line]) -> str:
+    return "".join(line.text + line.joint for line in lines)
+
+
+def tool(title: str, display: Any = None, *, name: str = "", status: str = "done", **values: Any) -> ToolItem:
+    name = name or title.split(" ")[0]
+    return ToolItem(id="t", name=name, title=title, status=status, display=display or {}, **values)  # type: ignore[arg-type]
+
+
+def numbered(count: int, word: str = "line") -> str:
+    return "\n".join(f"{word} {number}" for number in range(1, count + 1))
+
+
+# ------------------------------------------------------------------------------------------------------- the person
+
+
+def test_a_prompt_has_a_mark_and_hangs_under_it() -> None:
+    assert shown(PromptItem(id="p", text="find the bug and fix it"), 20) == "❯ find the bug and\n  fix it"
+
+
+def test_a_long_prompt_is_folded_and_opens() -> None:
+    item = PromptItem(id="p", text=numbered(40))
+    block = make_block(item)
+    assert screen(block).split("\n")[-2:] == ["  line 12", "  … 28 more lines · Ctrl+O"]
+    assert block.foldable
+    block.expanded = True
+    assert len(block.layout(60, PALETTE)) == 40
+    assert block.foldable
+
+
+def test_one_line_too_many_is_shown_and_not_folded() -> None:
+    block = make_block(PromptItem(id="p", text=numbered(13)))
+    assert len(block.layout(60, PALETTE)) == 13
+    assert not block.foldable
+
+
+@pytest.mark.parametrize(("text", "start"), [("/cost now", "/cost"), ("!ls -la", "!")])
+def test_commands_and_shell_lines_are_told_apart_by_their_beginning(text: str, start: str) -> None:
+    line = make_block(PromptItem(id="p", text=text)).layout(60, PALETTE)[0]
+    assert line.text == text
+    assert [segment.text for segment in line.strip][1] == start
+
+
+def test_a_path_is_no_command() -> None:
+    line = make_block(PromptItem(id="p", text="/usr/bin/env is there")).layout(60, PALETTE)[0]
+    assert [segment.text for segment in line.strip] == ["❯ ", "/usr/bin/env is there"]
+
+
+def test_pictures_are_counted_unless_the_text_names_them() -> None:
+    assert shown(PromptItem(id="p", text="look", images=2)) == "❯ look\n  + 2 pictures"
+    assert shown(PromptItem(id="p", text="[Image #1: a.png] look", images=1)) == "❯ [Image #1: a.png] look"
+    assert shown(PromptItem(id="p", text="", images=1)) == "❯ + 1 picture"
+
+
+def test_copying_a_prompt_gives_what_was_typed() -> None:
+    text = "one\n\n\tindented  with blanks and long enough to be wrapped twice at this width"
+    assert copied(make_block(PromptItem(id="p", text=text)).layout(24, PALETTE)) == text + "\n"
+
+
+# --------------------------------------------------------------------------------------------------------- thinking
+
+
+def test_thinking_shows_its_end_while_it_goes_on_and_one_line_after() -> None:
+    block = make_block(ThinkingItem(id="t", text="line 0\n"))
+    block.grow(numbered(20))
+    assert screen(block) == "▾ Thinking…\n" + "\n".join(f"  line {number}" for number in range(15, 21))
+    block.replace(ThinkingItem(id="t", text="all of it", seconds=4.3))
+    assert screen(block) == "▸ Thought for 4 s"
+    block.expanded = True
+    assert screen(block) == "▾ Thought for 4 s\n  all of it"
+
+
+def test_thinking_that_was_interrupted_keeps_what_was_seen() -> None:
+    block = make_block(ThinkingItem(id="t"))
+    block.grow("half a thought")
+    block.replace(ThinkingItem(id="t", seconds=130))
+    block.expanded = True
+    assert screen(block) == "▾ Thought for 2 min 10 s\n  half a thought"
+    assert block.source == "half a thought"
+
+
+def test_hidden_thinking_cannot_be_opened() -> None:
+    block = make_block(ThinkingItem(id="t", seconds=0.2))
+    assert screen(block) == "  Thought for 1 s"
+    assert not block.foldable
+
+
+# ------------------------------------------------------------------------------------------------------------- tools
+
+
+@pytest.mark.parametrize(
+    ("item", "header"),
+    [
+        (tool("Write", status="writing"), "◌ Write"),
+        (tool("Bash", status="waiting"), "◌ Bash"),
+        (tool("Bash make", status="waiting"), "? Bash make · waits for your answer"),
+        (tool("Bash make", status="running"), "● Bash make"),
+        (tool("Bash make", summary="exit code 0", duration_ms=999), "✓ Bash make"),
+        (
+            tool("Bash make", summary="exit code 2", status="failed", duration_ms=1500),
+            "✗ Bash make · exit code 2 · 1.5 s",
+        ),
+        (tool("Bash make", status="failed"), "✗ Bash make · failed"),
+        (tool("Bash make", status="denied", summary="denied by a rule"), "⊘ Bash make · denied by a rule"),
+        (tool("Bash make", status="denied"), "⊘ Bash make · denied"),
+        (tool("Bash make", status="interrupted", duration_ms=61_000), "■ Bash make · interrupted · 61 s"),
+        (tool("Tasks: 1 of 3 done", name="TodoWrite", summary="1 of 3 done"), "✓ Tasks: 1 of 3 done"),
+    ],
+)
+def test_the_header_says_by_sign_and_word_how_it_went(item: ToolItem, header: str) -> None:
+    assert shown(item) == header
+
+
+def test_the_time_of_a_running_call_goes_on_with_the_ticks() -> None:
+    block = make_block(tool("Bash make", status="running", began=100.0))
+    assert not block.tick(100.4)
+    assert block.tick(101.2)
+    assert not block.tick(101.9)
+    assert screen(block) == "● Bash make · 1 s"
+    assert block.tick(175.0)
+    assert screen(block) == "● Bash make · 75 s"
+
+
+def test_a_long_title_is_cut_so_that_what_follows_it_is_seen_and_opens() -> None:
+    block = make_block(tool("Bash " + "echo long " * 20, summary="exit code 1", status="failed"))
+    assert screen(block, 40) == "✗ Bash echo long echo long echo long\n  echo long echo long… · exit code 1"
+    assert block.foldable
+    block.expanded = True
+    assert screen(block, 40).count("echo") == 20
+
+
+def test_a_command_of_many_lines_opens_with_its_call() -> None:
+    command = "cat <<EOF\none\nEOF"
+    block = make_block(tool("Bash cat <<EOF one EOF", {"kind": "text", "text": "one"}, input={"command": command}))
+    assert screen(block) == "✓ Bash cat <<EOF one EOF\n  │ one"
+    assert block.foldable
+    block.expanded = True
+    assert screen(block) == "✓ Bash cat <<EOF one EOF\n  │ cat <<EOF\n  │ one\n  │ EOF\n  │ one"
+
+
+def test_live_output_shows_its_end_and_how_much_is_above() -> None:
+    block = make_block(tool("Bash make", status="running"))
+    block.grow(numbered(30) + "\n")
+    block.grow("line 31")
+    above = "  │ … 23 more lines above · Ctrl+O\n"
+    assert screen(block) == "● Bash make\n" + above + "\n".join(f"  │ line {number}" for number in range(24, 32))
+    block.expanded = True
+    assert len(block.layout(60, PALETTE)) == 32
+    block.grow(" and more\nline 32")
+    assert screen(block).split("\n")[-2:] == ["  │ line 31 and more", "  │ line 32"]
+
+
+def test_output_without_end_takes_no_more_memory_than_is_kept() -> None:
+    block = make_block(tool("Bash yes", status="running"))
+    chunk = "y\n" * 50_000
+    for _ in range(100):
+        block.grow(chunk)
+    assert len(block.source) < 3 * live.KEPT
+    assert "… 4,999,992 more lines above" in screen(block)
+
+
+def test_an_interrupted_call_keeps_what_it_had_written() -> None:
+    block = make_block(tool("Bash make", status="running"))
+    block.grow("half\n")
+    block.replace(tool("Bash make", status="interrupted"))
+    assert screen(block) == "■ Bash make · interrupted\n  │ half"
+
+
+def test_a_call_that_ended_shows_its_result_in_place_of_the_live_output() -> None:
+    block = make_block(tool("Bash make", status="running"))
+    block.grow("half\n")
+    block.replace(tool("Bash make", {"kind": "text", "text": "whole"}, output="whole, for the model"))
+    assert screen(block) == "✓ Bash make\n  │ whole"
+
+
+@pytest.mark.parametrize(("status", "count"), [("done", 8), ("failed", 16)])
+def test_a_command_shows_the_end_of_its_output_and_more_of_it_when_it_failed(status: str, count: int) -> None:
+    text = shown(tool("Bash make", {"kind": "text", "text": numbered(50)}, status=status, summary="exit code 1"))
+    assert f"… {50 - count} more lines above" in text
+    assert text.endswith("│ line 50")
+    assert len(text.split("\n")) == count + 2
+
+
+def test_other_tools_show_the_beginning_of_their_text() -> None:
+    text = shown(tool("mcp__x__y", {"kind": "text", "text": numbered(50)}))
+    assert text.split("\n")[1] == "  │ line 1"
+    assert text.endswith("… 44 more lines · Ctrl+O")
+
+
+def test_reading_says_how_much_and_shows_it_when_opened() -> None:
+    display = {"kind": "code", "text": "import os\n\nx = 1", "start": 9, "path": "a.py", "language": "python"}
+    item = tool("Read a.py", display, summary="3 lines")
+    assert shown(item) == "✓ Read a.py · 3 lines"
+    assert shown(item, expanded=True) == "✓ Read a.py · 3 lines\n  │  9  import os\n  │ 10\n  │ 11  x = 1"
+    assert make_block(item).source == "Read a.py\n3 lines\nimport os\n\nx = 1"
+
+
+def test_why_a_call_failed_is_seen() -> None:
+    item = tool("Read a.py", status="failed", summary="not found", output="a.py does not exist.\nLook with Glob.")
+    assert shown(item) == "✗ Read a.py · not found\n  │ a.py does not exist.\n  │ Look with Glob."
+
+
+def test_matches_stand_under_their_file_and_fold() -> None:
+    found = [{"path": "a.py", "line": number, "text": f"match {number}", "match": True} for number in (8, 9, 10)]
+    others = [{"path": "b.py", "line": 1, "text": "around", "match": False}] * 7
+    assert shown(tool("Grep match", {"kind": "matches", "rows": found + others}, summary="10 matches")) == (
+        "✓ Grep match · 10 matches\n"
+        "  │ a.py\n"
+        "  │  8  match 8\n"
+        "  │  9  match 9\n"
+        "  │ 10  match 10\n"
+        "  │ … 7 more lines · Ctrl+O"
+    )
+
+
+def test_matches_by_file_and_by_count_are_one_a_row() -> None:
+    assert shown(tool("Glob *", {"kind": "matches", "rows": [{"path": "a"}, {"path": "b", "count": 3}]})) == (
+        "✓ Glob *\n  │ a\n  │ b  3"
+    )
+    assert shown(tool("Glob *", {"kind": "matches", "text": "No files match *.", "rows": []}, summary="no files")) == (
+        "✓ Glob * · no files"
+    )
+
+
+def test_all_tasks_are_shown_with_a_sign_each() -> None:
+    todos = [
+        {"content": "Find", "status": "completed", "activeForm": "Finding"},
+        {"content": "Fix", "status": "in_progress", "activeForm": "Fixing"},
+        *({"content": f"Test {number}", "status": "pending"} for number in range(30)),
+    ]
+    text = shown(tool("Tasks: 1 of 32 done", {"kind": "todos", "todos": todos}, name="TodoWrite"))
+    assert text.split("\n")[:4] == ["✓ Tasks: 1 of 32 done", "  │ ✓ Find", "  │ ● Fixing", "  │ ○ Test 0"]
+    assert len(text.split("\n")) == 33
+
+
+def test_a_change_is_shown_as_a_diff_in_one_column_or_two() -> None:
+    item = tool(
+        "Edit a.py", {"kind": "diff", "diff": "@@ -7,1 +7,1 @@\n-x = 1\n+x = 2", "path": "a.py"}, summary="+1 −1"
+    )
+    assert shown(item, 40) == "✓ Edit a.py · +1 −1\n  │ 7 - x = 1\n  │ 7 + x = 2"
+    wide = shown(item, 120).split("\n")
+    assert len(wide) == 2
+    assert re.fullmatch(r"  │ 7 - x = 1 +│ 7 \+ x = 2", wide[1])
+
+
+def test_a_long_change_is_folded_and_lines_beside_one_another_count_as_two() -> None:
+    change = "@@ -1,40 +1,40 @@\n" + "\n".join(f"-old {n}" for n in range(40)) + "\n"
+    change += "\n".join(f"+new {n}" for n in range(40))
+    item = tool("Edit a", {"kind": "diff", "diff": change, "path": "a"})
+    assert shown(item, 60).endswith("… 56 more lines · Ctrl+O")
+    assert shown(item, 140).endswith("… 32 more lines · Ctrl+O")
+    assert len(shown(item, 60, expanded=True).split("\n")) == 81
+
+
+def test_answers_and_questions_are_listed() -> None:
+    answers = {"kind": "answers", "answers": [{"question": "Which?", "answer": "SQLite"}, {"question": "Why?"}]}
+    assert shown(tool("Question: Which? (and 1 more)", answers, name="AskUserQuestion", summary="1 of 2 answered")) == (
+        "✓ Question: Which? (and 1 more) · 1 of 2 answered\n  │ Which?\n  │ → SQLite\n  │ Why?\n  │ → (not answered)"
+    )
+    options = [{"label": "SQLite", "description": "a file"}, {"label": "Postgres"}]
+    questions = {"kind": "questions", "questions": [{"question": "Which?", "options": options}]}
+    assert shown(tool("Question: Which?", questions)) == (
+        "✓ Question: Which?\n  │ Which?\n  │ 1. SQLite  a file\n  │ 2. Postgres"
+    )
+
+
+def test_commands_pages_and_searches_have_their_own_look() -> None:
+    command = {"kind": "command", "command": "make\nmake install", "folder": "/src", "description": "Build"}
+    assert shown(tool("Bash make", command)) == "✓ Bash make\n  │ $ make\n  │   make install\n  │ Build\n  │ /src"
+    fetch = {"kind": "fetch", "url": "http://10.0.0.1/", "private": True, "prompt": "What is there?"}
+    assert shown(tool("Fetch it", fetch)) == (
+        "✓ Fetch it\n  │ http://10.0.0.1/\n  │ ! in your own network\n  │ What is there?"
+    )
+    search = {"kind": "search", "results": [{"title": "Textual", "url": "https://a.b"}, {"url": "https://c.d"}]}
+    assert shown(tool("Search it", search)) == "✓ Search it\n  │ Textual  https://a.b\n  │ https://c.d"
+
+
+def test_pictures_and_modes_need_no_more_than_their_summary() -> None:
+    image = {"kind": "image", "path": "a.png", "width": 8, "height": 9}
+    assert shown(tool("Read a.png", image, summary="picture, 8×9")) == "✓ Read a.png · picture, 8×9"
+    mode = tool(
+        "Plan before working", {"kind": "mode", "mode": "plan"}, name="EnterPlanMode", summary="plan mode is on"
+    )
+    assert shown(mode) == "✓ Plan before working · plan mode is on"
+
+
+def test_a_kind_that_is_not_known_is_shown_as_text() -> None:
+    assert shown(tool("New x", {"kind": "chart", "text": "a chart"})) == "✓ New x\n  │ a chart"
+    assert shown(tool("New x", {"kind": "chart", "bars": 2})) == '✓ New x\n  │ {\n  │   "bars": 2\n  │ }'
+
+
+# -------------------------------------------------------------------------------------------------------- quiet lines
+
+
+def test_notices_have_a_sign_each_and_hang_under_it() -> None:
+    assert shown(NoticeItem(id="n", text="A hook told the model: go on"), 20) == "· A hook told the\n  model: go on"
+    assert shown(NoticeItem(id="n", text="529 overloaded", level="warning")) == "! 529 overloaded"
+    assert shown(NoticeItem(id="n", text="disk full", level="error")) == "✗ disk full"
+
+
+def test_the_end_says_how_it_went_and_lists_errors() -> None:
+    assert shown(EndItem(id="e", text="12 s · 3 turns")) == "✓ 12 s · 3 turns"
+    assert shown(EndItem(id="e", text="Interrupted.", level="warning")) == "■ Interrupted."
+    failed = EndItem(id="e", text="Refused.", level="error", errors=("too long", "send less"))
+    assert shown(failed) == "✗ Refused.\n  │ too long\n  │ send less"
+    assert make_block(failed).source == "Refused.\ntoo long\nsend less"
+
+
+def test_a_boundary_is_a_rule_across_the_width_around_its_text() -> None:
+    item = BoundaryItem(id="b", text="compacted: 84k → 6k tokens")
+    line = make_block(item).layout(40, PALETTE)[0]
+    assert line.strip.text == "────── compacted: 84k → 6k tokens ──────"
+    assert line.text == item.text
+    assert line.strip.text[line.indent :].startswith(item.text)
+    assert shown(item, 16) == "compacted: 84k →\n6k tokens"
+
+
+def test_the_answer_of_a_command_shows_both_ends_when_it_is_long() -> None:
+    text = shown(OutputItem(id="o", text=numbered(100)))
+    assert text.split("\n")[29:32] == ["  line 30", "  … 58 more lines · Ctrl+O", "  line 89"]
+    assert len(shown(OutputItem(id="o", text=numbered(100)), expanded=True).split("\n")) == 100
+    assert shown(OutputItem(id="o", text="no such thing", failed=True)) == "  │ no such thing"
+    assert shown(OutputItem(id="o", text="")) == "  (no output)"
+
+
+def test_the_answer_of_a_command_may_be_a_diff() -> None:
+    assert shown(OutputItem(id="o", text="@@ -1,1 +1,1 @@\n-a\n+b", kind="diff")) == "  1 - a\n  1 + b"
+
+
+def test_output_with_a_title_is_folded_under_it() -> None:
+    item = OutputItem(id="o", text="body", title="Summary of what came before")
+    assert shown(item) == "▸ Summary of what came before"
+    assert shown(item, expanded=True) == "▾ Summary of what came before\n  body"
+
+
+def test_the_welcome_is_calm_at_every_width() -> None:
+    item = WelcomeItem(id="w", version="1.2", lines=("claude · high · ~/demo", "/ commands · ? keys"))
+    assert shown(item, 40) == ("╭───╮  agentcli 1.2\n│ ❯ │  claude · high · ~/demo\n╰───╯  / commands · ? keys")
+    assert shown(item, 30) == "agentcli 1.2\nclaude · high · ~/demo\n/ commands · ? keys"
+    assert shown(WelcomeItem(id="w", version="1.2"), 40) == "╭───╮  agentcli 1.2\n│ ❯ │\n╰───╯"
+
+
+# -------------------------------------------------------------------------------------------------------- hostile text
+
+
+HOSTILE = (
+    "\x1b]0;title\x07\x1b[31mred\x9b2J\u202eevil\u2066\ud800 日本語 👩‍👩‍👧‍👦 e\u0301\tx\r\n[bold]no markup[/] \x00"
+)
+text = st.one_of(
+    st.text(max_size=120),
+    st.text(st.sampled_from("ab \n\t日👩\u200d👧🏽\u0301\u202e\x1b[]0m"), max_size=200),
+    st.integers(1, 60).map(lambda count: "\n".join(["line"] * count)),
+    st.sampled_from([HOSTILE, "x" * 3_000, "日" * 500, "\u0301" * 900, " " * 300]),
+)
+KEYS = """text diff path rows todos questions answers plan results command start options title url prompt question answer
+content status label line match count language activeForm description private folder"""
+KINDS = "diff code text matches command fetch search todos questions answers mode image markdown plan unknown"
+keys = st.sampled_from(KEYS.split())
+values = st.recursive(
+    st.one_of(text, st.integers(), st.none(), st.booleans(), st.floats(allow_nan=False)),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(keys, inner, max_size=4)),
+    max_leaves=12,
+)
+kinds = st.sampled_from(KINDS.split())
+displays = st.dictionaries(keys, values, max_size=5).flatmap(lambda d: kinds.map(lambda kind: {"kind": kind, **d}))
+names = st.sampled_from(["Bash", "Read", "Edit", "mcp__x", ""])
+statuses = st.sampled_from(["writing", "waiting", "running", "done", "failed", "denied", "interrupted"])
+levels = st.sampled_from(["info", "warning", "error"])
+number = st.floats(0, 1e7)
+items = st.one_of(
+    st.builds(WelcomeItem, id=st.just("i"), version=text, lines=st.lists(text, max_size=5).map(tuple)),
+    st.builds(PromptItem, id=st.just("i"), text=text, images=st.integers(0, 3)),
+    st.builds(ThinkingItem, id=st.just("i"), text=text, seconds=st.none() | number),
+    st.builds(
+        ToolItem,
+        id=st.just("i"),
+        name=names,
+        title=text,
+        status=statuses,
+        output=text,
+        summary=text,
+        input=st.dictionaries(keys, values, max_size=2),
+        display=st.just({}) | displays,
+        duration_ms=st.integers(0, 10**9),
+        began=number,
+    ),
+    st.builds(NoticeItem, id=st.just("i"), text=text, level=levels),
+    st.builds(
+        OutputItem,
+        id=st.just("i"),
+        text=text,
+        kind=st.sampled_from(["text", "diff", "markdown"]),
+        failed=st.booleans(),
+        title=st.just("") | text,
+    ),
+    st.builds(BoundaryItem, id=st.just("i"), text=text),
+    st.builds(EndItem, id=st.just("i"), text=text, level=levels, errors=st.lists(text, max_size=3).map(tuple)),
+)
+
+
+@given(items, st.integers(1, 200), st.booleans(), text)
+def test_no_item_breaks_its_block_at_any_width(item: Item, width: int, expanded: bool, grown: str) -> None:
+    block = make_block(item)
+    block.expanded = expanded
+    block.tick(5.0)
+    if isinstance(item, ThinkingItem | ToolItem):
+        check(block.layout(width, PALETTE), width)
+        block.grow(grown)
+    check(block.layout(width, PALETTE), width)
+    block.replace(item)
+    block.forget()
+    check(block.layout(max(1, width // 2), PALETTE), max(1, width // 2))
+    assert isinstance(block.source, str)
+
+
+def check(lines: Sequence[Line], width: int) -> None:
+    assert lines
+    for line in lines:
+        assert line.strip.cell_length <= width
+        assert sum(segment.cell_length for segment in line.strip) == line.strip.cell_length
+        assert not FORBIDDEN.search(line.strip.text)
+        assert all(segment.control is None for segment in line.strip)
+
+
+LONG = {
+    "one line of 1 MB": "x" * 1_000_000,
+    "100,000 lines": "word word\n" * 100_000,
+    "1 MB without a width": "\u0301" * 1_000_000,
+    "100,000 long lines": ("word " * 40 + "\n") * 20_000,
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda text: PromptItem(id="i", text=text),
+        lambda text: ThinkingItem(id="i", text=text),
+        lambda text: NoticeItem(id="i", text=text),
+        lambda text: OutputItem(id="i", text=text),
+        lambda text: EndItem(id="i", text=text, errors=(text,), level="error"),
+        lambda text: WelcomeItem(id="i", version=text, lines=(text,)),
+        lambda text: BoundaryItem(id="i", text=text),
+        lambda text: tool("Bash " + text, status="running", output=text),
+        lambda text: tool("Bash x", {"kind": "text", "text": text}, summary=text[:200]),
+        lambda text: tool("Read x", {"kind": "code", "text": text}),
+        lambda text: tool("mcp__x", {"kind": "text", "text": text}),
+        lambda text: tool("Edit x", {"kind": "diff", "diff": f"@@ -1,9 +1,9 @@\n+{text}", "path": "x.py"}),
+        lambda text: tool("Grep x", {"kind": "matches", "rows": [{"path": "a", "line": 1, "text": text}] * 9}),
+    ],
+)
+def test_folded_blocks_look_only_at_what_they_show(make: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = 0
+    real = rows.wrap
+
+    def counting(runs: Any, *rest: Any) -> list[Line]:
+        nonlocal read
+        read += sum(len(text) for text, _style in runs)
+        return real(runs, *rest)
+
+    for module in ("rows", "live", "displays", "diff", "notice", "user", "tool", "thinking", "welcome"):
+        monkeypatch.setattr(f"agentcli.tui.blocks.{module}.wrap", counting, raising=False)
+    lines = make_block(make(LONG[name])).layout(100, PALETTE)
+    assert 0 < len(lines) <= 60
+    assert read < 60_000

@@ -1,0 +1,214 @@
+"""Diffs as rows: parsing, numbers, words, both layouts, and text that is no diff."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.tools.diff import diff_display
+from agentcli.tui.blocks import diff
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.diff_words import changed_words, pairs
+from agentcli.tui.palette import Palette
+
+PALETTE = Palette()
+DIFF = """\
+@@ -1,4 +1,5 @@
+ def head(text, end):
+-    return text[0:end - 1]
++    # The end is exclusive.
++    return text[0:end]
+
+ x = 1
+@@ -99,2 +100,1 @@ class Parser:
+-    gone()
+     kept()"""
+
+
+def screen(lines: list[Line]) -> str:
+    return "\n".join(line.strip.text.rstrip() for line in lines)
+
+
+def copied(lines: list[Line]) -> str:
+    return "".join(line.text + line.joint for line in lines)
+
+
+def words(text: str, spans: list[tuple[int, int]]) -> list[str]:
+    return [text[start:end] for start, end in spans]
+
+
+def test_one_column_has_numbers_and_signs_and_tells_where_lines_are_left_out() -> None:
+    assert screen(diff.unified(DIFF, 60, PALETTE)) == (
+        "  1   def head(text, end):\n"
+        "  2 -     return text[0:end - 1]\n"
+        "  2 +     # The end is exclusive.\n"
+        "  3 +     return text[0:end]\n"
+        "  4\n"
+        "  5   x = 1\n"
+        "⋯ class Parser:\n"
+        " 99 -     gone()\n"
+        "100       kept()"
+    )
+
+
+def test_side_by_side_puts_a_line_beside_what_it_became() -> None:
+    assert screen(diff.side_by_side(DIFF, 70, PALETTE)) == (
+        "  1   def head(text, end):        │   1   def head(text, end):\n"
+        "                                  │   2 +     # The end is exclusive.\n"
+        "  2 -     return text[0:end - 1]  │   3 +     return text[0:end]\n"
+        "  3                               │   4\n"
+        "  4   x = 1                       │   5   x = 1\n"
+        "⋯ class Parser:\n"
+        " 99 -     gone()                  │\n"
+        "100       kept()                  │ 100       kept()"
+    )
+
+
+def test_side_by_side_falls_back_to_one_column_where_there_is_no_room() -> None:
+    assert screen(diff.side_by_side(DIFF, 40, PALETTE)) == screen(diff.unified(DIFF, 40, PALETTE))
+
+
+def test_copying_rows_gives_the_code_without_numbers_and_signs() -> None:
+    lines = diff.unified("@@ -1,1 +1,2 @@\n-old  one\n+\tnew one that is long enough to be wrapped\n+x", 24, PALETTE)
+    assert copied(lines) == "old  one\n\tnew one that is long enough to be wrapped\nx\n"
+    assert all(line.strip.text[line.indent :].strip() for line in lines)
+
+
+def test_copying_side_by_side_gives_the_new_code() -> None:
+    code = "def head(text, end):\n    # The end is exclusive.\n    return text[0:end]\n\nx = 1\n    kept()\n"
+    assert copied(diff.side_by_side(DIFF, 90, PALETTE)) == code
+
+
+def test_changed_rows_are_coloured_to_the_edge_and_the_others_are_not() -> None:
+    widths = [line.strip.cell_length for line in diff.unified(DIFF, 60, PALETTE)]
+    assert [width == 60 for width in widths] == [False, True, True, True, False, False, False, True, False]
+
+
+def test_only_the_words_that_changed_are_marked() -> None:
+    marked = [
+        segment.text
+        for line in diff.unified("@@ -1,1 +1,1 @@\n-def head(text, end):\n+def head(text: str, end):", 60, PALETTE)
+        for segment in line.strip
+        if segment.style and segment.style.bgcolor in (PALETTE.added_word.bgcolor, PALETTE.removed_word.bgcolor)
+    ]
+    assert "".join(marked) == ": str"
+
+
+def test_a_line_that_has_little_in_common_with_the_old_one_has_no_marked_words() -> None:
+    assert changed_words("return 1", "raise ValueError(name)") == ([], [])
+
+
+def test_changed_words_with_a_blank_between_them_are_one_stretch() -> None:
+    old, new = "print('a', end='') # keep this comment", "print('a', flush now='') # keep this comment"
+    before, after = changed_words(old, new)
+    assert (words(old, before), words(new, after)) == (["end"], ["flush now"])
+
+
+def test_lines_are_paired_by_likeness_and_the_rest_shares_rows() -> None:
+    old = ["alpha = compute(1)", "gamma = other(3)"]
+    new = ["# a new comment", "alpha = compute(2)", "gamma = other(4)", "last"]
+    assert pairs(old, new, [0, 1], [2, 3, 4, 5]) == [(None, 2), (0, 3), (1, 4), (None, 5)]
+
+
+def test_a_new_file_is_coloured_in_its_columns_only() -> None:
+    lines = diff.unified("@@ -0,0 +1,2 @@\n+import os\n+x = 1", 60, PALETTE, "a.py")
+    assert screen(lines) == "1 + import os\n2 + x = 1"
+    coloured = ["".join(part.text for part in line.strip if part.style and part.style.bgcolor) for line in lines]
+    assert coloured == ["1 +", "2 +"]
+
+
+def test_code_colours_are_there_for_a_known_kind_of_file_and_never_change_the_text() -> None:
+    plain, coloured = diff.unified(DIFF, 60, PALETTE), diff.unified(DIFF, 60, PALETTE, "a.py")
+    assert screen(plain) == screen(coloured)
+    assert PALETTE.syntax["keyword"].color in {
+        part.style.color for line in coloured for part in line.strip if part.style is not None
+    }
+
+
+def test_a_diff_of_several_files_names_each_and_takes_headers_for_headers_only_outside_of_hunks() -> None:
+    text = (
+        "diff --git a/one.sql b/one.sql\nindex 1..2 100644\n--- a/one.sql\n+++ b/one.sql\n"
+        "@@ -1,2 +1,1 @@\n--- a comment\n x\n"
+        "diff --git a/two b/two\nnew file mode 100644\n--- /dev/null\n+++ b/two\n@@ -0,0 +1 @@\n+y"
+    )
+    assert screen(diff.unified(text, 40, PALETTE)) == "one.sql\n1 - -- a comment\n1   x\ntwo\n1 + y"
+    assert [hunk.path for hunk in diff.parse(text)] == ["one.sql", "two"]
+
+
+def test_notes_have_no_number_and_no_sign() -> None:
+    text = "@@ -1,3 +1,3 @@\n-a\n\\ No newline at end of file\n+b\n… the rest of the diff is not shown"
+    expected = "1 - a\n    No newline at end of file\n1 + b\n    … the rest of the diff is not shown"
+    assert screen(diff.unified(text, 60, PALETTE)) == expected
+
+
+def test_a_note_between_old_and_new_does_not_tear_them_apart() -> None:
+    rows = screen(diff.side_by_side("@@ -1,1 +1,1 @@\n-value = 1\n\\ No newline\n+value = 2", 60, PALETTE))
+    assert rows == "1 - value = 1                │ 1 + value = 2\n    No newline"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "@@", "@@ -1 +1 @@", "@@ -x,y +z @@\n+a", "+a\n-b\n c\nd", "--- a\n+++ b", "\\"]
+)
+def test_text_that_is_hardly_a_diff_is_shown_all_the_same(text: str) -> None:
+    for width in (1, 2, 5, 20, 200):
+        diff.unified(text, width, PALETTE)
+        diff.side_by_side(text, width, PALETTE)
+
+
+def test_lines_without_a_header_keep_their_signs() -> None:
+    assert screen(diff.unified("+a\n-b\n c\nd", 40, PALETTE)) == "  + a\n  - b\n    c\n    d"
+
+
+def test_two_columns_are_chosen_only_where_nothing_wraps_and_something_was_replaced() -> None:
+    assert diff.fits_side_by_side(diff.parse(DIFF), 120)
+    assert not diff.fits_side_by_side(diff.parse(DIFF), 100)
+    assert not diff.fits_side_by_side(diff.parse("@@ -0,0 +1,1 @@\n+a"), 120)
+    assert not diff.fits_side_by_side(diff.parse("@@ -1,1 +1,1 @@\n-a\n+" + "b" * 80), 120)
+
+
+def test_numbers_are_those_of_the_files() -> None:
+    old = [f"line {number}" for number in range(60)]
+    new = [*old[:9], "nine and a half", *old[9:40], *old[42:]]
+    shown = diff_display("a", "\n".join(old) + "\n", "\n".join(new) + "\n")
+    for hunk in diff.parse(str(shown["diff"])):
+        assert hunk.lines
+        for line in hunk.lines:
+            assert line.old is None or old[line.old - 1] == line.text
+            assert line.new is None or new[line.new - 1] == line.text
+
+
+lines_of_text = st.lists(st.text("ab \t=(\u4e2d\u0301😀", max_size=30), max_size=12).map("\n".join)
+
+
+@given(lines_of_text, lines_of_text, st.integers(1, 200))
+def test_every_diff_fits_and_the_new_code_can_be_copied_out_of_it(old: str, new: str, width: int) -> None:
+    text = str(diff_display("a.py", old, new)["diff"])
+    for lines in (diff.unified(text, width, PALETTE, "a.py"), diff.side_by_side(text, width, PALETTE, "a.py")):
+        assert all(line.strip.cell_length <= width for line in lines)
+    if width >= 48:
+        found = copied([line for line in diff.side_by_side(text, width, PALETTE) if not _is_note(line)])
+        kept = [line.text for hunk in diff.parse(text) for line in hunk.lines if line.sign in (" ", "+")]
+        assert found.rstrip("\n").split("\n") == "\n".join(kept).rstrip("\n").split("\n")
+
+
+def _is_note(line: Line) -> bool:
+    return line.text.startswith("No newline")
+
+
+@given(st.text(st.sampled_from("@-+ \\\n1,2ab\x1b\u202e\ud800")), st.integers(1, 120))
+def test_no_text_breaks_it_and_nothing_a_terminal_obeys_gets_through(text: str, width: int) -> None:
+    for lines in (diff.unified(text, width, PALETTE), diff.side_by_side(text, width, PALETTE)):
+        for line in lines:
+            assert line.strip.cell_length <= width
+            assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202e\ud800]", line.strip.text)
+
+
+@given(st.text("ab (=", max_size=40), st.text("ab (=", max_size=40))
+def test_changed_words_are_in_order_and_inside_of_the_line(old: str, new: str) -> None:
+    for text, spans in zip((old, new), changed_words(old, new), strict=True):
+        assert all(0 <= start < end <= len(text) for start, end in spans)
+        assert all(one[1] < other[0] for one, other in pairwise(spans))
