@@ -360,7 +360,7 @@ def _report(text: str) -> Token | None:
         return ModeReport(int(match[1]), int(match[2]))
     if match := _SIZE.fullmatch(text):
         rows, columns, pixel_height, pixel_width = map(int, match.groups())
-        return Resized(columns, rows, pixel_width, pixel_height) if rows and columns else None
+        return Resized(columns, rows, pixel_width, pixel_height) if rows and columns else Reply(text)
     if text in ("\x1b[?997;1n", "\x1b[?997;2n"):
         return ColourScheme(dark=text[7] == "1")
     if match := _POSITION.fullmatch(text):

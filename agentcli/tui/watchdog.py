@@ -6,6 +6,7 @@ Knows nothing of Textual and of what the callbacks do. Costs nothing while nothi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
 import threading
@@ -112,8 +113,9 @@ class EscapeWatch:
         self._log = log
         self._limit = limit
         self._main_thread = threading.get_ident()
-        self._waiting = False
-        self._timer: threading.Timer | None = None
+        self._answer: threading.Event | None = None
+        """Set once the loop has got around to the last press; None when there was none since."""
+        self._stack = ""
         self._handler_before = signal.signal(STUCK_SIGNAL, self._interrupt)
 
     def close(self) -> None:
@@ -122,42 +124,38 @@ class EscapeWatch:
 
     def pressed(self) -> None:
         """From any thread."""
-        if self._waiting:
+        if self._answer is not None:
             return
-        self._waiting = True
-        self._look_after(self._limit)
+        answer = self._answer = threading.Event()
+        threading.Thread(target=self._watch, args=(answer,), name="escape-watch", daemon=True).start()
         try:
             self._loop.call_soon_threadsafe(self._answered)
         except RuntimeError:  # the loop is closed
             self._answered()
 
     def _answered(self) -> None:
-        self._waiting = False
-        if self._timer is not None:
-            self._timer.cancel()
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            answer.set()
 
-    def _look_after(self, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, self._check)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _check(self) -> None:
-        if self._waiting and self._main_thread in sys._current_frames():
-            signal.pthread_kill(self._main_thread, STUCK_SIGNAL)
+    def _watch(self, answer: threading.Event) -> None:
+        """Again and again: whatever is stuck may swallow the exception and go on."""
+        wait = self._limit
+        while not answer.wait(wait):
+            self._stack = ""
+            with contextlib.suppress(ProcessLookupError):
+                signal.pthread_kill(self._main_thread, STUCK_SIGNAL)
+            answer.wait(RETRY_SECONDS)
+            wait = self._limit if self._stack else RETRY_SECONDS
+            if self._stack:
+                self._log(self._stack)
 
     def _interrupt(self, signum: int, frame: FrameType | None) -> None:
-        """Runs in the main thread, between two instructions of whatever it does. Raises only inside a callback: in the
-        loop's own code an exception would end the loop."""
-        if not self._waiting or frame is None:
-            return
-        if not _is_in_callback(frame):
-            self._look_after(RETRY_SECONDS)
-            return
-        stack = "".join(traceback.format_stack(frame))
-        threading.Thread(target=self._log, args=(stack,), daemon=True).start()
-        # Whatever is stuck may swallow the exception and go on.
-        self._look_after(self._limit)
-        raise Stuck("This took so long that nothing else could go on, and was ended.")
+        """Runs in the main thread, between two instructions of whatever it does, so it takes no lock. Raises only
+        inside a callback: in the loop's own code an exception would end the loop."""
+        if self._answer is not None and frame is not None and _is_in_callback(frame):
+            self._stack = "".join(traceback.format_stack(frame))
+            raise Stuck("This took so long that nothing else could go on, and was ended.")
 
 
 def _is_in_callback(frame: FrameType) -> bool:

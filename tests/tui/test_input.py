@@ -1,0 +1,261 @@
+"""Bytes of the terminal: keys, pastes and replies are told apart, and garbage is never typed."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.tui.input import (
+    AMBIGUOUS_SECONDS,
+    PASTE_SECONDS,
+    SEQUENCE_SECONDS,
+    Background,
+    ColourScheme,
+    Escape,
+    Focus,
+    InputFilter,
+    ModeReport,
+    Pasted,
+    Reply,
+    Resized,
+    Sequence,
+    Text,
+    Token,
+)
+
+ESCAPE_SECONDS = 0.005
+
+
+def read(*pieces: bytes, now: float = 0.0) -> list[Token]:
+    """All pieces at one moment, then the clock passes every deadline."""
+    source = InputFilter(ESCAPE_SECONDS)
+    found = [token for piece in pieces for token in source.feed(piece, now)]
+    while source.deadline is not None:
+        found += source.tick(source.deadline)
+    return joined(found)
+
+
+def joined(found: list[Token]) -> list[Token]:
+    """Text that came in pieces as one."""
+    whole: list[Token] = []
+    for token in found:
+        if isinstance(token, Text) and whole and isinstance(whole[-1], Text):
+            whole[-1] = Text(whole[-1].text + token.text)
+        else:
+            whole.append(token)
+    return whole
+
+
+def test_text_is_text_with_its_control_keys() -> None:
+    assert read("héllo 日本 👍🏽\r\x03\x7f".encode()) == [Text("héllo 日本 👍🏽\r\x03\x7f")]
+
+
+def test_characters_split_over_reads_are_whole_again() -> None:
+    data = "日".encode()
+    assert read(data[:1], data[1:2], data[2:]) == [Text("日")]
+
+
+def test_bad_utf_8_and_c1_characters_are_dropped() -> None:
+    assert read(b"a\xff\xc3(b\xc2\x9b31mc\xed\xa0\x80d") == [Text("a(b31mcd")]
+
+
+def test_a_character_cut_off_by_a_sequence_is_dropped() -> None:
+    assert read(b"a\xe6\x97\x1b[Ab") == [Text("a"), Sequence("\x1b[A"), Text("b")]
+
+
+def test_a_lone_escape_is_the_key_after_its_delay_and_not_before() -> None:
+    source = InputFilter(ESCAPE_SECONDS)
+    assert source.feed(b"\x1b", 1.0) == []
+    assert source.deadline == 1.0 + ESCAPE_SECONDS
+    assert source.tick(1.004) == []
+    assert source.tick(1.005) == [Escape()]
+    assert source.deadline is None
+
+
+def test_two_escapes_are_two_keys() -> None:
+    assert read(b"\x1b\x1b") == [Escape(), Escape()]
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    ["\x1b[A", "\x1b[1;5C", "\x1bOP", "\x1b[3~", "\x1b[97;5u", "\x1b[97;;97u", "\x1b[<35;10;20M", "\x1b[[A", "\x1b[Z"],
+)
+def test_a_sequence_is_found_however_it_is_split(sequence: str) -> None:
+    data = b"x" + sequence.encode() + b"y"
+    for cut in range(1, len(data)):
+        assert read(data[:cut], data[cut:]) == [Text("x"), Sequence(sequence), Text("y")]
+    assert read(*(data[index : index + 1] for index in range(len(data)))) == [Text("x"), Sequence(sequence), Text("y")]
+
+
+def test_keys_with_alt_are_sequences_of_two() -> None:
+    expected = [Sequence("\x1bb"), Sequence("\x1b\r"), Sequence("\x1b\x7f"), Sequence("\x1bé")]
+    assert read(b"\x1bb\x1b\r\x1b\x7f\x1b\xc3\xa9") == expected
+
+
+@pytest.mark.parametrize("key", ["\x1bO", "\x1b]", "\x1bP", "\x1b_"])
+def test_what_could_begin_a_string_is_a_key_with_alt_when_nothing_follows(key: str) -> None:
+    source = InputFilter(ESCAPE_SECONDS)
+    assert source.feed(key.encode(), 0.0) == []
+    assert source.tick(AMBIGUOUS_SECONDS) == [Sequence(key)]
+    assert read(b"\x1b]x") == [Sequence("\x1b]"), Text("x")]
+
+
+@pytest.mark.parametrize(
+    "half",
+    [b"\x1b[", b"\x1b[1;", b"\x1b[<35;1", b"\x1b[?2026;2$", b"\x1b]11;rgb:00", b"\x1bP1$r", b"\x1b[M a", b"\x1b_G"],
+)
+def test_a_half_sequence_is_waited_for_and_then_dropped(half: bytes) -> None:
+    source = InputFilter(ESCAPE_SECONDS)
+    assert source.feed(half, 0.0) == []
+    assert source.deadline == SEQUENCE_SECONDS
+    assert source.tick(SEQUENCE_SECONDS) == []
+    assert source.feed(b"ok", 1.0) == [Text("ok")]
+
+
+def test_a_half_sequence_gives_way_to_a_key() -> None:
+    assert read(b"\x1b[12\x03") == [Text("\x03")]
+    assert read(b"\x1b]11;rgb:\x03a") == [Text("\x03a")]
+    assert read(b"\x1b[12\x1b[A") == [Sequence("\x1b[A")]
+
+
+def test_the_rest_of_a_sequence_that_comes_too_late_is_no_text() -> None:
+    source = InputFilter(ESCAPE_SECONDS)
+    source.feed(b"\x1b", 0.0)
+    assert source.tick(ESCAPE_SECONDS) == [Escape()]
+    assert source.feed(b"[A", 0.03) == [Sequence("\x1b[A")]
+    source.feed(b"\x1b", 1.0)
+    source.tick(1.1)
+    assert source.feed(b"[A", 2.0) == [Text("[A")]
+
+
+@pytest.mark.parametrize(
+    ("data", "token"),
+    [
+        (b"\x1b]11;rgb:ffff/8080/0000\x07", Background(255, 128, 0)),
+        (b"\x1b]11;rgb:1/2/f\x1b\\", Background(17, 34, 255)),
+        (b"\x1b]11;rgba:0000/0000/0000/ffff\x07", Background(0, 0, 0)),
+        (b"\x1b[?2026;2$y", ModeReport(2026, 2)),
+        (b"\x1b[?2048;0$y", ModeReport(2048, 0)),
+        (b"\x1b[48;24;80;480;1280t", Resized(80, 24, 1280, 480)),
+        (b"\x1b[?997;1n", ColourScheme(dark=True)),
+        (b"\x1b[?997;2n", ColourScheme(dark=False)),
+        (b"\x1b[I", Focus(True)),
+        (b"\x1b[O", Focus(False)),
+        (b"\x1b[24;80R", Reply("\x1b[24;80R")),
+        (b"\x1b[?62;22c", Reply("\x1b[?62;22c")),
+        (b"\x1b[>1;10;0c", Reply("\x1b[>1;10;0c")),
+        (b"\x1b[?25u", Reply("\x1b[?25u")),
+        (b"\x1b[48;0;0;0;0t", Reply("\x1b[48;0;0;0;0t")),
+        (b"\x1b[0n", Reply("\x1b[0n")),
+        (b"\x1b[1;2R", Sequence("\x1b[1;2R")),  # Shift+F3
+    ],
+)
+def test_replies_of_the_terminal_are_known(data: bytes, token: Token) -> None:
+    for cut in range(1, len(data)):
+        assert read(data[:cut], data[cut:]) == [token]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x1b]10;rgb:ff/ff/ff\x07",
+        b"\x1b]52;c;aGVsbG8=\x07",
+        b"\x1bP>|xterm(380)\x1b\\",
+        b"\x1b_Gi=1;OK\x1b\\",
+        b"\x1b[M !!",
+        b"\x1b[M\xff\xfe\xfd",
+        b"\x1b[" + b"1;" * 3000 + b"m",
+        b"\x1b]11;" + b"x" * 20_000 + b"\x07",
+    ],
+)
+def test_answers_nobody_wants_are_never_typed(garbage: bytes) -> None:
+    assert read(b"a" + garbage + b"b") == [Text("ab")]
+    assert read(b"a", *(garbage[start : start + 7] for start in range(0, len(garbage), 7)), b"b") == [Text("ab")]
+
+
+def test_a_paste_is_one_token_and_keeps_its_line_breaks() -> None:
+    assert read(b"a\x1b[200~one\r\ntwo\rthree\tx\x1b[201~b") == [Text("a"), Pasted("one\ntwo\nthree\tx"), Text("b")]
+
+
+def test_the_end_of_a_paste_is_found_however_it_is_split() -> None:
+    data = "\x1b[200~日本\x1b[201~y".encode()
+    for cut in range(1, len(data)):
+        assert read(data[:cut], data[cut:]) == [Pasted("日本"), Text("y")]
+    assert read(*(data[index : index + 1] for index in range(len(data)))) == [Pasted("日本"), Text("y")]
+
+
+def test_control_sequences_in_a_paste_are_taken_out() -> None:
+    assert read(b"\x1b[200~\x1b[31mred\x1b[0m\x00\x07 \x9b \xff\x1b]0;t\x07.\x1b[201~") == [
+        Pasted("red \ufffd \ufffd.")
+    ]
+
+
+def test_an_empty_paste_is_nothing() -> None:
+    assert read(b"\x1b[200~\x1b[201~x") == [Text("x")]
+
+
+def test_a_paste_that_never_ends_is_delivered_after_a_pause() -> None:
+    source = InputFilter(ESCAPE_SECONDS)
+    assert source.feed(b"\x1b[200~hello\rworld", 0.0) == []
+    assert source.tick(PASTE_SECONDS) == [Pasted("hello\nworld")]
+    assert source.feed(b"\x03", 2.0) == [Text("\x03")]
+    assert source.feed(b"\r", 3.0) == [Text("\r")]
+
+
+def test_the_rest_of_a_paste_that_paused_is_still_no_typing() -> None:
+    source = InputFilter(ESCAPE_SECONDS)
+    source.feed(b"\x1b[200~rm ", 0.0)
+    source.tick(PASTE_SECONDS)
+    assert source.feed(b"-rf everything\rand more\r\x1b[201~\r", 2.0) == [
+        Pasted("-rf everything\nand more\n"),
+        Text("\r"),
+    ]
+
+
+def test_a_marker_split_by_a_pause_still_ends_the_paste() -> None:
+    source = InputFilter(ESCAPE_SECONDS)
+    source.feed(b"\x1b[200~text\x1b[20", 0.0)
+    assert source.tick(PASTE_SECONDS) == [Pasted("text")]
+    assert source.feed(b"1~x", 2.0) == [Text("x")]
+
+
+def test_five_megabytes_are_pasted_at_once() -> None:
+    line = "the quick brown fox \x1b[31m jumps over 日本\r\n"
+    data = b"\x1b[200~" + (line * (5_000_000 // len(line.encode()))).encode() + b"\x1b[201~"
+    source = InputFilter(ESCAPE_SECONDS)
+    began = time.process_time()
+    found = [token for start in range(0, len(data), 4096) for token in source.feed(data[start : start + 4096], 0.0)]
+    spent = time.process_time() - began
+    assert [type(token) for token in found] == [Pasted]
+    assert spent < 1.5  # 0.2 on an idle machine; this only has to notice when it becomes quadratic
+
+
+@given(st.binary(max_size=300), st.randoms(use_true_random=False))
+def test_no_input_raises_or_leaves_anything_waiting_for_ever(data: bytes, chance: random.Random) -> None:
+    source, now, position = InputFilter(ESCAPE_SECONDS), 0.0, 0
+    found: list[Token] = []
+    while position < len(data):
+        size = chance.randint(1, 9)
+        found += source.feed(data[position : position + size], now)
+        position += size
+        now += 0.001
+    for _ in range(5):
+        if source.deadline is not None:
+            found += source.tick(source.deadline)
+    source.feed(b"\x1b[201~", 100.0)
+    assert source.feed(b"ok", 200.0) == [Text("ok")]
+    assert all("\x1b" not in token.text for token in found if isinstance(token, Text | Pasted))
+
+
+@given(
+    st.lists(st.sampled_from(["a", "日", "\x1b[A", "\x1bOP", "\x1bb", "\x1b[<0;1;1M", "\r", "\x1b[97;5u"]), max_size=30)
+)
+def test_keys_come_out_as_they_went_in(keys: list[str]) -> None:
+    data = "".join(keys).encode()
+    whole = read(data)
+    assert "".join(token.text for token in whole if isinstance(token, Text | Sequence)) == "".join(keys)
+    assert read(*(data[index : index + 1] for index in range(len(data)))) == whole

@@ -1,0 +1,186 @@
+"""What the terminal can do is read from the environment, and no text that goes into a sequence can leave it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.tui.terminal import (
+    LARGEST_CLIPBOARD,
+    Terminal,
+    clipboard,
+    copy,
+    notification,
+    pop_title,
+    progress,
+    push_title,
+    title,
+)
+
+XTERM = {"TERM": "xterm-256color"}
+
+
+def terminal(**environ: str) -> Terminal:
+    return Terminal.from_environ(XTERM | environ)
+
+
+@pytest.mark.parametrize(
+    ("environ", "name"),
+    [
+        ({"TERM": "dumb"}, "dumb"),
+        ({}, "dumb"),
+        ({"TERM": "linux"}, "linux"),
+        (XTERM, "unknown"),
+        (XTERM | {"TERM_PROGRAM": "iTerm.app"}, "iterm"),
+        (XTERM | {"LC_TERMINAL": "iTerm2"}, "iterm"),
+        (XTERM | {"TERM_PROGRAM": "Apple_Terminal"}, "apple"),
+        ({"TERM": "xterm-kitty"}, "kitty"),
+        (XTERM | {"KITTY_WINDOW_ID": "1"}, "kitty"),
+        ({"TERM": "xterm-ghostty"}, "ghostty"),
+        (XTERM | {"TERM_PROGRAM": "WezTerm"}, "wezterm"),
+        (XTERM | {"WT_SESSION": "x"}, "windows"),
+        (XTERM | {"VTE_VERSION": "7600"}, "vte"),
+        ({"TERM": "foot-extra"}, "foot"),
+        (XTERM | {"TERM_PROGRAM": "vscode"}, "vscode"),
+    ],
+)
+def test_the_terminal_is_known_by_what_it_leaves_in_the_environment(environ: dict[str, str], name: str) -> None:
+    assert Terminal.from_environ(environ).name == name
+
+
+def test_ssh_tmux_and_screen_are_noticed() -> None:
+    assert terminal(SSH_CONNECTION="1 2 3 4").ssh
+    assert terminal(TMUX="/tmp/tmux").tmux
+    assert terminal(STY="1.pts").screen
+    assert not Terminal.from_environ({"TERM": "screen-256color", "TMUX": "x"}).screen
+
+
+@pytest.mark.parametrize(
+    ("environ", "colours"),
+    [
+        ({"TERM": "dumb"}, "none"),
+        ({"TERM": "xterm"}, "16"),
+        ({"TERM": "xterm-256color"}, "256"),
+        ({"TERM": "xterm", "COLORTERM": "truecolor"}, "truecolor"),
+        ({"TERM": "xterm-kitty"}, "truecolor"),
+        ({"TERM": "tmux-256color", "KITTY_WINDOW_ID": "1", "TMUX": "x"}, "256"),
+    ],
+)
+def test_the_number_of_colours(environ: dict[str, str], colours: str) -> None:
+    assert Terminal.from_environ(environ).colours == colours
+
+
+@pytest.mark.parametrize(
+    ("value", "dark"),
+    [("15;0", True), ("0;15", False), ("0;default;7", False), ("15;8", True), ("", None), ("15;default", None)],
+)
+def test_light_or_dark_by_the_variable_that_some_terminals_set(value: str, dark: bool | None) -> None:
+    assert terminal(COLORFGBG=value).dark is dark
+
+
+def test_a_title_is_pushed_set_and_popped() -> None:
+    here = terminal()
+    assert push_title(here) + title("agentcli · project", here) + pop_title(here) == (
+        "\x1b[22;0t\x1b]2;agentcli · project\x07\x1b[23;0t"
+    )
+    nowhere = Terminal.from_environ({"TERM": "linux"})
+    assert push_title(nowhere) + title("x", nowhere) + pop_title(nowhere) == ""
+
+
+def test_progress_is_only_for_terminals_that_do_not_take_it_for_a_message() -> None:
+    assert progress(terminal(WT_SESSION="x"), "indeterminate") == "\x1b]9;4;3;0\x07"
+    assert progress(terminal(WT_SESSION="x"), "normal", 150) == "\x1b]9;4;1;100\x07"
+    assert progress(terminal(), "normal") == ""
+    assert progress(terminal(TERM_PROGRAM="WezTerm", TERM_PROGRAM_VERSION="20240203-110809-5046fc22"), "normal") == ""
+    assert progress(terminal(TERM_PROGRAM="iTerm.app", TERM_PROGRAM_VERSION="3.6.6"), "none") == "\x1b]9;4;0;0\x07"
+    assert progress(terminal(WT_SESSION="x", TMUX="y"), "normal") == ""
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, "\x07"),
+        ({"TERM_PROGRAM": "iTerm.app"}, "\x1b]9;agentcli: Done, ok\x07"),
+        ({"VTE_VERSION": "7600"}, "\x1b]777;notify;agentcli;Done, ok\x07"),
+        (
+            {"KITTY_WINDOW_ID": "1"},
+            "\x1b]99;i=agentcli:e=1:d=0;YWdlbnRjbGk=\x1b\\\x1b]99;i=agentcli:e=1:d=1:p=body;RG9uZSwgb2s=\x1b\\",
+        ),
+        ({"VTE_VERSION": "7600", "TMUX": "x"}, "\x1bPtmux;\x1b\x1b]777;notify;agentcli;Done, ok\x07\x1b\\\x07"),
+    ],
+)
+def test_a_notification_in_the_words_of_the_terminal(environ: dict[str, str], expected: str) -> None:
+    assert notification(terminal(**environ), "agentcli", "Done; ok") == expected
+
+
+def test_the_clipboard_through_the_terminal() -> None:
+    encoded = base64.b64encode("héllo".encode()).decode()
+    plain = f"\x1b]52;c;{encoded}\x07"
+    assert clipboard(terminal(), "héllo") == plain
+    assert clipboard(terminal(TMUX="x"), "héllo") == f"{plain}\x1bPtmux;\x1b\x1b]52;c;{encoded}\x07\x1b\\"
+    assert clipboard(terminal(STY="x"), "héllo") == f"\x1bP{plain}\x1b\\"
+    assert clipboard(terminal(), "x" * LARGEST_CLIPBOARD) == ""
+
+
+def test_a_long_text_goes_through_screen_in_pieces_that_add_up() -> None:
+    text = "x" * 3000
+    pieces = re.findall(r"\x1bP(.*?)\x1b\\", clipboard(terminal(STY="x"), text))
+    assert max(map(len, pieces)) <= 240
+    assert "".join(pieces) == clipboard(terminal(), text)
+
+
+@given(st.text(max_size=300))
+def test_no_text_can_leave_its_sequence(text: str) -> None:
+    assert re.fullmatch(r"\x1b\]2;[^\x00-\x1f\x7f-\x9f]*\x07", title(text))
+    for environ in ({"VTE_VERSION": "1"}, {"TERM_PROGRAM": "iTerm.app"}, {"KITTY_WINDOW_ID": "1"}):
+        whole = notification(terminal(**environ), text, text)
+        assert re.fullmatch(r"(?:\x1b\][^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\))+", whole)
+
+
+def program(folder: Path, name: str, body: str) -> str:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return f"{folder}:/usr/bin:/bin"
+
+
+def copied(text: str, here: Terminal) -> tuple[str, str]:
+    written: list[str] = []
+    return asyncio.run(copy(text, here, written.append)), "".join(written)
+
+
+def test_copying_uses_a_program_of_the_desktop(tmp_path: Path) -> None:
+    path = program(tmp_path, "wl-copy", f"cat > {tmp_path}/clip; sleep 60 & exit 0")
+    said, written = copied("日本 text", terminal(WAYLAND_DISPLAY="w", PATH=path))
+    assert (said, written) == ("Copied 7 characters with wl-copy.", "")
+    assert (tmp_path / "clip").read_text() == "日本 text"
+
+
+def test_copying_over_ssh_goes_through_the_terminal(tmp_path: Path) -> None:
+    path = program(tmp_path, "wl-copy", "exit 0")
+    said, written = copied("a", terminal(WAYLAND_DISPLAY="w", SSH_TTY="/dev/pts/1", PATH=path))
+    assert said == "Copied 1 character through the terminal (OSC 52)."
+    assert written == "\x1b]52;c;YQ==\x07"
+
+
+def test_a_program_that_fails_leaves_it_to_the_terminal(tmp_path: Path) -> None:
+    path = program(tmp_path, "xclip", "exit 1")
+    said, written = copied("a", terminal(DISPLAY=":0", PATH=f"{tmp_path}:{path.split(':')[0]}"))
+    assert said == "Copied 1 character through the terminal (OSC 52)."
+    assert written
+
+
+def test_what_cannot_be_copied_is_said_with_what_to_do() -> None:
+    said, written = copied("x" * 100_000, terminal(SSH_TTY="x"))
+    assert said == (
+        "Not copied: 100,000 characters are more than a terminal takes. Save it to a file with /export instead."
+    )
+    assert written == ""
+    said, _ = copied("x", Terminal.from_environ({"TERM": "linux", "PATH": ""}))
+    assert said == "Not copied: this terminal has no clipboard. Install wl-copy, xclip or xsel."

@@ -1,0 +1,153 @@
+"""The loop is watched: what blocks it is named, and Esc gets through even then."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agentcli.tui.watchdog import EscapeWatch, Stuck, Watchdog
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
+def sleep() -> None:
+    time.sleep(30)
+
+
+def swallow() -> None:
+    for _ in range(2):
+        try:
+            spin()
+        except Stuck:
+            continue
+
+
+@pytest.mark.parametrize("block", [spin, sleep, swallow])
+def test_escape_ends_what_blocks_the_loop_and_the_loop_goes_on(block: Callable[[], None]) -> None:
+    stacks: list[str] = []
+    logged = threading.Event()
+
+    def log(stack: str) -> None:
+        stacks.append(stack)
+        logged.set()
+
+    async def stuck() -> None:
+        await asyncio.sleep(0)
+        block()
+
+    async def main() -> str:
+        watch = EscapeWatch(asyncio.get_running_loop(), log, limit=0.05)
+        presses = threading.Timer(0.02, watch.pressed)
+        try:
+            task = asyncio.create_task(stuck())
+            presses.start()
+            outcome = "ended"
+            try:
+                await task
+            except Stuck as error:
+                outcome = str(error)
+            await asyncio.sleep(0)
+            return outcome
+        finally:
+            presses.join()
+            watch.close()
+
+    outcome = asyncio.run(main())
+    assert outcome == "ended" if block is swallow else "ended" in outcome
+    assert logged.wait(5)
+    assert f"in {block.__name__}" in stacks[0] or "in spin" in stacks[0]
+
+
+def test_a_callback_of_the_loop_is_ended_too() -> None:
+    async def main() -> list[Any]:
+        loop, problems = asyncio.get_running_loop(), []
+        loop.set_exception_handler(lambda _loop, context: problems.append(context["exception"]))
+        watch = EscapeWatch(loop, lambda stack: None, limit=0.05)
+        watch_out = threading.Timer(0.02, watch.pressed)
+        watch_out.start()
+        loop.call_soon(spin)
+        await asyncio.sleep(0.01)
+        watch_out.join()
+        watch.close()
+        return problems
+
+    assert [type(problem) for problem in asyncio.run(main())] == [Stuck]
+
+
+def test_escape_does_nothing_to_a_loop_that_answers() -> None:
+    stacks: list[str] = []
+
+    async def main() -> None:
+        watch = EscapeWatch(asyncio.get_running_loop(), stacks.append, limit=0.02)
+        for _ in range(5):
+            await asyncio.to_thread(watch.pressed)
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.1)
+        watch.close()
+
+    asyncio.run(main())
+    assert stacks == []
+
+
+def test_an_idle_loop_is_never_interrupted() -> None:
+    """The signal may come when the loop is just waiting: an exception there would end the loop."""
+
+    async def main() -> str:
+        loop = asyncio.get_running_loop()
+        watch = EscapeWatch(loop, lambda stack: None, limit=0.01)
+        held = loop.call_soon_threadsafe
+        loop.call_soon_threadsafe = lambda *arguments: None  # type: ignore[assignment]  # an answer that never comes
+        watch.pressed()
+        loop.call_soon_threadsafe = held  # type: ignore[method-assign]
+        await asyncio.sleep(0.2)
+        watch.close()
+        return "fine"
+
+    assert asyncio.run(main()) == "fine"
+
+
+def test_the_watchdog_names_what_blocks() -> None:
+    blocks: list[tuple[float, str]] = []
+
+    def blocking_work() -> None:
+        time.sleep(0.2)
+
+    async def main() -> None:
+        watchdog = Watchdog(asyncio.get_running_loop(), lambda seconds, stack: blocks.append((seconds, stack)))
+        watchdog.start()
+        await asyncio.sleep(0.02)
+        blocking_work()
+        await asyncio.sleep(0.02)
+        watchdog.stop()
+
+    asyncio.run(main())
+    assert len(blocks) == 1
+    seconds, stack = blocks[0]
+    assert seconds > 0.05
+    assert "in blocking_work" in stack
+
+
+def test_the_watchdog_is_quiet_about_a_loop_that_waits_and_then_sleeps_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentcli.tui.watchdog.CALM_SECONDS", 0.05)
+    blocks: list[str] = []
+
+    async def main() -> tuple[bool, bool]:
+        watchdog = Watchdog(asyncio.get_running_loop(), lambda seconds, stack: blocks.append(stack), limit=0.02)
+        watchdog.start()
+        await asyncio.sleep(0.3)
+        asleep = watchdog._asleep
+        await asyncio.sleep(0)
+        time.sleep(0.1)
+        watchdog.stop()
+        return asleep, watchdog._thread.is_alive()
+
+    assert asyncio.run(main())[1] is False
+    assert all("time.sleep(0.1)" in stack for stack in blocks)
