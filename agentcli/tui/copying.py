@@ -5,7 +5,7 @@ What is copied is source text: no gutters, no padding, and lines that were wrapp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rich.cells import split_graphemes
@@ -13,7 +13,7 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from agentcli.tui.blocks.base import Line
-from agentcli.tui.stack import Entry, place, row_of
+from agentcli.tui.stack import Entry, place
 
 _TAB = 4
 _INSIDE_WORDS = "_-./~@:+%#&=?"
@@ -30,15 +30,19 @@ class Cluster(NamedTuple):
 
 
 def clusters(text: str) -> Iterator[Cluster]:
-    cell = 0
     if text.isascii() and "\t" not in text:
         yield from (Cluster(index, index + 1, index, index + 1) for index in range(len(text)))
         return
-    for start, end, width in split_graphemes(text)[0]:
-        if text[start] == "\t":
+    cell = offset = 0
+    for part in text.split("\t"):
+        if offset:
             width = _TAB - cell % _TAB
-        yield Cluster(start, end, cell, cell + width)
-        cell += width
+            yield Cluster(offset - 1, offset, cell, cell + width)
+            cell += width
+        for start, end, width in split_graphemes(part)[0]:
+            yield Cluster(offset + start, offset + end, cell, cell + width)
+            cell += width
+        offset += len(part) + 1
 
 
 def snap(text: str, start: int, end: int) -> tuple[int, int]:
@@ -103,28 +107,32 @@ def select(entry: Entry, row: int, start: int, end: int) -> Selection:
     return Selection(Offset(start, where), Offset(end, where))
 
 
-def touches(selection: Selection, entry: Entry) -> bool:
-    start, end = selection
-    return (start is None or row_of(start.y, entry) < max(1, entry.rows)) and (
-        end is None or row_of(end.y, entry) >= -entry.space
-    )
-
-
-def selected_text(selection: Selection, parts: Iterable[tuple[Entry, Sequence[Line]]]) -> str:
-    """The source text of a selection; `parts` are the blocks that it touches, in order."""
+def selected_text(selection: Selection, entries: Iterable[Entry], lay_out: Callable[[Entry], Sequence[Line]]) -> str:
+    """The source text of a selection. A block that is selected whole and whose lines were dropped, because it is far
+    from the view, gives its source as it is: to lay all of them out would take seconds."""
     written: list[str] = []
     between = ""
-    for entry, lines in parts:
-        for row, line in enumerate(lines):
+    for entry in entries:
+        first, last = span(selection, entry, 0), span(selection, entry, max(0, entry.rows - 1))
+        if not _touches(selection, entry) or not entry.rows:
+            continue
+        if written:
+            between = "\n" * (1 + entry.space)
+        if entry.lines is None and first == last == (0, None):
+            written += [between, entry.block.source.rstrip("\n")]
+            between = "\n"
+            continue
+        for row, line in enumerate(lay_out(entry)):
             cells = span(selection, entry, row)
             if cells is None:
                 continue
             start, end = cells
             left = entry.shift + line.indent
-            if row == 0 and written:
-                between = "\n" * (1 + entry.space)
-            if written:
-                written.append(between)
-            written.append(cut(line.text, start - left, None if end is None else end - left))
+            written += [between, cut(line.text, start - left, None if end is None else end - left)]
             between = line.joint
     return "".join(written)
+
+
+def _touches(selection: Selection, entry: Entry) -> bool:
+    start, end = selection
+    return (start is None or start.y <= place(entry, entry.rows - 1)) and (end is None or end.y >= place(entry, 0))

@@ -147,6 +147,7 @@ class Search:
     def skip(self, entry: Entry) -> None:
         """A block that cannot hold a match."""
         self._looked[entry] = None
+        self._keep(entry, [])
 
     def forget(self, entry: Entry) -> None:
         """The block changed: it counts as it was until it is looked at again."""

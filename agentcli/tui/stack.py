@@ -224,11 +224,6 @@ def place(entry: Entry, row: int) -> int:
     return (entry.order << _BITS) + row + _ABOVE
 
 
-def row_of(place: int, entry: Entry) -> int:
-    """The reverse, seen from a block: before its first row for places above it, behind its last for those below."""
-    return place - (entry.order << _BITS) - _ABOVE
-
-
 def _order(parent: Entry | None, number: int) -> int:
     """Sorts like the conversation, without being renumbered when something comes between."""
     if parent is None:

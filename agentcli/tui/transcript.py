@@ -30,7 +30,7 @@ from textual.widgets import Static
 
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.conversation import Conversation
-from agentcli.tui.copying import select, selected_text, span, touches, word_at
+from agentcli.tui.copying import select, selected_text, span, word_at
 from agentcli.tui.finding import Finder, parse_query
 from agentcli.tui.model import Clear, Item, Operation
 from agentcli.tui.painting import Span, paint
@@ -39,7 +39,7 @@ from agentcli.tui.stack import Entry, place
 from agentcli.tui.view import View
 
 FRAME = 1 / 30
-SLICE = 0.008
+SLICE = 0.006
 """Seconds of work at a time on what is not in view."""
 PAUSE = 0.016
 """Seconds between two slices, so that keys come first."""
@@ -55,12 +55,6 @@ class Transcript(ScrollView):
         overflow-x: hidden;
         overflow-y: scroll;
         scrollbar-size-vertical: 1;
-        scrollbar-background: $background;
-        scrollbar-background-hover: $background;
-        scrollbar-background-active: $background;
-        scrollbar-color: $foreground 15%;
-        scrollbar-color-hover: $foreground 30%;
-        scrollbar-color-active: $foreground 45%;
     }
     """
 
@@ -195,31 +189,29 @@ class Transcript(ScrollView):
 
     def _settle(self) -> None:
         """Put the view where it belongs and have painted what looks different."""
-        if not self._content or not self._conversation.layouts.width:
+        content = self._content
+        if not content or not self._conversation.layouts.width:
             return
-        self._view.height = self._content.height
-        self._view.settle()
-        self._show_view()
-
-    def _show_view(self) -> None:
-        top, height, total = self._view.top, self._view.height, self._conversation.stack.height
-        self.set_reactive(Widget.virtual_size, Size(self._content.width, total))
+        self._view.height = height = content.height
+        top = self._view.settle()
+        total = self._conversation.stack.height
+        self.set_reactive(Widget.virtual_size, Size(content.width, total))
         if round(self.scroll_y) != top:  # a drag beyond the edge moves by parts of a row: these are kept
             self.set_scroll(None, top)
             self.set_reactive(Widget.scroll_target_y, top)
         self._show_rows(top, height)
         self._show_thumb(top, height, total)
-        if self._told != (self._view.following, self._view.unseen):
-            self._told = (self._view.following, self._view.unseen)
+        if self._told != (self._view.sees_end, self._view.unseen):
+            self._told = (self._view.sees_end, self._view.unseen)
             self.post_message(self.FollowingChanged(*self._told))
 
     def _show_rows(self, top: int, height: int) -> None:
         rows: list[tuple[Entry, int] | None] = []
         painted: list[Strip] = []
         base = self._base_style()
-        width, gutter = self._content.width, self.gutter
-        margins = gutter.left, self.outer_size.width - gutter.left - width
-        blank = Strip.blank(self.outer_size.width, base)
+        width, whole, left = self._conversation.layouts.width, self.outer_size.width, self.gutter.left
+        margins = left, max(0, whole - left - width)
+        blank = Strip.blank(whole, base)
         cache: dict[_Key, tuple[Line, Strip]] = {}
         selection = self.text_selection
         at = self._conversation.stack.at(top)
@@ -248,9 +240,10 @@ class Transcript(ScrollView):
         self._repaint([*painted, *[blank] * missing])
 
     def _repaint(self, painted: list[Strip]) -> None:
-        """Only the rows that look different go to the terminal."""
+        """Only the rows that look different go to the terminal. They are taken with the scrollbar beside them: up to
+        its edge would cost the compositor an empty strip a row."""
         before, self._painted = self._painted, painted
-        width = self._content.width
+        width = self.outer_size.width - self.gutter.left
         if len(before) != len(painted):
             self.refresh(Region(0, 0, width, len(painted)))
             return
@@ -281,13 +274,13 @@ class Transcript(ScrollView):
         return self._base
 
     def _show_thumb(self, top: int, height: int, total: int) -> None:
-        """The scrollbar is painted again only when its thumb moves by what can be seen: eighths of a cell."""
+        """The scrollbar costs as much as all rows: it is painted again when its thumb moves by half a cell."""
         bar = self.vertical_scrollbar
         bar.set_reactive(ScrollBar.window_virtual_size, total)
         bar.set_reactive(ScrollBar.window_size, height)
         bar.set_reactive(ScrollBar.position, float(top))
-        size = max(8, height * height * 8 // total) if total > height else 0
-        thumb = (size, (height * 8 - size) * top // max(1, total - height))
+        size = max(2, height * height * 2 // total) if total > height else 0
+        thumb = (size, (height * 2 - size) * top // max(1, total - height))
         if thumb != self._thumb:
             self._thumb = thumb
             bar.refresh()
@@ -350,8 +343,9 @@ class Transcript(ScrollView):
 
     def scroll_rows(self, rows: int) -> None:
         """Down, or up when negative."""
-        self._view.scroll(rows)
-        self._settle()
+        if self._conversation.layouts.width:
+            self._view.scroll(rows)
+            self._settle()
 
     def page_up(self) -> None:
         self.scroll_rows(-max(1, self._content.height - 2))
@@ -406,8 +400,7 @@ class Transcript(ScrollView):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The source text of what is selected."""
-        touched = [entry for entry in self._conversation.stack if touches(selection, entry)]
-        text = selected_text(selection, ((entry, self._conversation.layouts.lines(entry)) for entry in touched))
+        text = selected_text(selection, self._conversation.stack, self._conversation.layouts.lines)
         return (text, "\n") if text else None
 
     async def _on_mouse_down(self, event: events.MouseDown) -> None:
@@ -448,7 +441,7 @@ class Transcript(ScrollView):
         """Look for a text, nearest above the end of the view first. How many were found so far: in a long conversation
         the rest is looked through in slices, and `FindChanged` says how it goes."""
         query = parse_query(text)
-        if query is None:
+        if query is None or not self._conversation.layouts.width:
             self.clear_find()
             return 0
         self._finder.start(query)

@@ -38,6 +38,11 @@ class View:
         return self.top
 
     @property
+    def sees_end(self) -> bool:
+        """It follows, or it only stands still and nothing came yet."""
+        return self.following or (self.held and self.at_end)
+
+    @property
     def at_end(self) -> bool:
         return self.top >= self._stack.height - self.height
 

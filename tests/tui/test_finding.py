@@ -1,0 +1,198 @@
+"""What a query means, where it is on painted rows, and what a selection of cells copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Offset
+from textual.selection import Selection
+from textual.strip import Strip
+
+from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.copying import cut, select, selected_text, snap, word_at
+from agentcli.tui.finding import Query, Search, Spot, hidden_in, matches_in, parse_query
+from agentcli.tui.model import AnswerItem, NoticeItem
+from agentcli.tui.painting import paint
+from agentcli.tui.palette import Palette
+from agentcli.tui.stack import Entry, Stack, place
+
+PLAIN = Style.null()
+MARK = Style(reverse=True)
+
+
+class Folding(Block):
+    foldable = True
+
+    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+        return wrap([(self.source if self.expanded else self.source.split("\n")[0], PLAIN)], width)
+
+
+def query(text: str) -> Query:
+    found = parse_query(text)
+    assert found is not None
+    return found
+
+
+def spots(text: str, wanted: str, width: int = 20, gutter: str = "") -> list[tuple[Spot, ...]]:
+    return matches_in(wrap([(text, PLAIN)], width, [(gutter, PLAIN)] if gutter else ()), query(wanted))
+
+
+# --------------------------------------------------------------------------------------------------------- search
+
+
+def test_case_counts_only_when_the_query_has_a_capital() -> None:
+    assert len(spots("Word word WORD", "word")) == 3
+    assert len(spots("Word word WORD", "Word")) == 1
+
+
+def test_nothing_is_searched_for_nothing() -> None:
+    assert parse_query("") is None
+    assert parse_query("  \n ") is None
+
+
+def test_a_query_is_text_and_not_a_pattern() -> None:
+    assert len(spots("a.c abc [x](y)", "a.c")) == 1
+    assert len(spots("a.c abc [x](y)", "[x](")) == 1
+
+
+def test_a_phrase_is_found_where_it_was_wrapped() -> None:
+    assert spots("one two three four", "two three", width=9) == [(Spot(0, 4, 7), Spot(1, 0, 5))]
+
+
+def test_matches_are_counted_in_cells_behind_the_gutter() -> None:
+    assert spots("日本 word", "word", gutter="│ ") == [(Spot(0, 7, 11),)]
+    assert spots("say 日本", "本", gutter="│ ") == [(Spot(0, 8, 10),)]
+
+
+def test_the_gutter_itself_is_not_found() -> None:
+    assert spots("text", "│", gutter="│ ") == []
+
+
+def test_a_block_that_folds_says_when_more_matches_are_folded_away() -> None:
+    block = Folding(NoticeItem(id="n", text="word\nword\nother"))
+    assert hidden_in(block, query("word"), 1)
+    assert not hidden_in(block, query("word"), 2)
+    block.expanded = True
+    assert not hidden_in(block, query("word"), 1)
+
+
+def test_an_answer_that_lacks_a_word_is_not_laid_out_for_the_search() -> None:
+    answer = Folding(AnswerItem(id="a", text="some **bold** words"))
+    assert query("bold words").may_be_in(answer)
+    assert not query("bolder words").may_be_in(answer)
+
+
+def test_stepping_goes_through_all_matches_and_around_the_ends() -> None:
+    stack = Stack()
+    entries = [stack.add(Folding(NoticeItem(id=str(n), text=text))) for n, text in enumerate(["x x", "none", "x"])]
+    search = Search(query("x"))
+    for entry in reversed(entries):
+        search.look(entry, entry.block.layout(20, Palette()))
+    search.enter(entries[2], -1)
+    positions = []
+    for _ in range(4):
+        search.step(1)
+        positions.append(search.position(stack.entries))
+    assert positions == [1, 2, 3, 1]
+    search.step(-1)
+    assert search.position(stack.entries) == 3
+    search.removed(entries[2])
+    assert search.current is None
+    assert search.count == 2
+
+
+# --------------------------------------------------------------------------------------------------------- copying
+
+
+def test_a_cut_takes_whole_characters() -> None:
+    assert cut("日本語", 1, 4) == "日本"
+    assert cut("e\u0301te\u0301", 0, 1) == "e\u0301"
+    assert cut("a👩‍👩‍👧b", 1, 2) == "👩‍👩‍👧"
+    assert cut("a\tb", 2, 5) == "\tb"
+    assert cut("abc", 5, None) == ""
+    assert cut("abc", -4, -1) == ""
+    assert cut("", 0, 5) == ""
+
+
+def test_cells_are_widened_to_whole_characters() -> None:
+    assert snap("日本", 1, 3) == (0, 4)
+    assert snap("abcd", 1, 3) == (1, 3)
+
+
+def test_a_word_is_what_one_would_take_to_another_place() -> None:
+    assert word_at("see src/app.py:12, there", 8) == (4, 17)
+    assert word_at("a (b)", 2) == (2, 3)
+    assert word_at("a  b", 1) is None
+    assert word_at("日本 x", 1) == (0, 4)
+    assert word_at("ab", 9) is None
+
+
+def entry_of(stack: Stack, text: str, width: int = 10, gutter: str = "> ") -> Entry:
+    entry = stack.add(Folding(AnswerItem(id=f"e{len(stack)}", text=text)))
+    entry.lines = wrap([(text, PLAIN)], width, [(gutter, PLAIN)])
+    stack.set_rows(entry, len(entry.lines))
+    return entry
+
+
+def copied(stack: Stack, selection: Selection) -> str:
+    return selected_text(selection, stack, lambda entry: entry.lines or ())
+
+
+def test_wrapped_lines_are_whole_again_when_copied_and_gutters_are_left_out() -> None:
+    stack = Stack()
+    text = "one two three four\nfive"
+    entry = entry_of(stack, text)
+    assert entry.rows > 3
+    assert copied(stack, Selection(None, None)) == text
+
+
+def test_a_selection_over_blocks_has_blank_lines_where_gaps_were() -> None:
+    stack = Stack()
+    first, second = entry_of(stack, "first"), entry_of(stack, "second")
+    selection = Selection(Offset(4, place(first, 0)), Offset(5, place(second, 0)))
+    assert copied(stack, selection) == "rst\n\nsec"
+
+
+def test_a_selection_that_begins_in_a_gap_or_in_the_gutter_begins_with_the_text() -> None:
+    stack = Stack()
+    entry_of(stack, "first")
+    second = entry_of(stack, "second")
+    assert copied(stack, Selection(Offset(3, place(second, -1)), Offset(9, place(second, 0)))) == "second"
+    assert copied(stack, select(second, 0, 0, 5)) == "sec"
+    assert copied(stack, select(second, 0, 0, 1)) == ""
+
+
+def test_blocks_far_away_give_their_source_instead_of_being_laid_out() -> None:
+    stack = Stack()
+    entry_of(stack, "first\nlines").lines = None
+    entry_of(stack, "second")
+    assert copied(stack, Selection(None, None)) == "first\nlines\n\nsecond"
+
+
+# -------------------------------------------------------------------------------------------------------- painting
+
+
+def painted(text: str, spans: list[tuple[int, int | None, Style]], width: int = 10, left: int = 0) -> str:
+    """The row with what is marked in brackets."""
+    strip = paint(Strip([Segment(text)]), left, width, Style(bgcolor="black"), spans)
+    assert strip.cell_length == width
+    return "".join(
+        f"[{segment.text}]" if segment.style and segment.style.reverse else segment.text for segment in strip
+    )
+
+
+def test_a_row_is_moved_filled_and_cut() -> None:
+    assert painted("abc", [], left=2) == "  abc     "
+    assert painted("abcdefghijkl", []) == "abcdefghij"
+    assert painted("", [(0, None, MARK)]) == "          "
+
+
+def test_highlights_go_over_what_is_there_and_never_cut_a_wide_character() -> None:
+    assert painted("abcdef", [(1, 3, MARK)]) == "a[bc]def    "
+    assert painted("abc", [(1, None, MARK)]) == "a[bc]       "
+    assert painted("日本語", [(1, 3, MARK)]) == "[日本]語    "
+    assert painted("abc", [(8, 99, MARK)]) == "abc     [  ]"
+    assert painted("abc", [(4, 2, MARK)]) == "abc       "

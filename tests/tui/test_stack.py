@@ -1,0 +1,132 @@
+"""Where blocks stand: order, gaps, rows, and places that outlive changes."""
+
+from __future__ import annotations
+
+import random
+
+from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.model import AnswerItem, Item, NoticeItem, OutputItem, PromptItem, ToolItem
+from agentcli.tui.palette import Palette
+from agentcli.tui.stack import Entry, Stack, gap, place
+
+
+class Bare(Block):
+    def layout(self, width: int, palette: Palette) -> list[Line]:
+        return []
+
+
+def tool(id: str, parent: str = "") -> ToolItem:
+    return ToolItem(id=id, parent=parent, name="Read", title="Read x", status="done")
+
+
+def answer(id: str, parent: str = "") -> AnswerItem:
+    return AnswerItem(id=id, parent=parent)
+
+
+def stacked(*items: Item, rows: int = 2) -> Stack:
+    stack = Stack()
+    for item in items:
+        stack.add(Bare(item), rows=rows)
+    return stack
+
+
+def ids(stack: Stack) -> list[str]:
+    return [entry.block.item.id for entry in stack]
+
+
+def known(stack: Stack, id: str) -> Entry:
+    entry = stack.get(id)
+    assert entry is not None
+    return entry
+
+
+def test_a_blank_row_stands_between_blocks_except_between_tools_and_between_notices() -> None:
+    notice = NoticeItem(id="n", text="x")
+    assert gap(answer("a"), answer("b")) == 1
+    assert gap(tool("a"), tool("b")) == 0
+    assert gap(notice, notice) == 0
+    assert gap(tool("a"), notice) == 1
+    assert gap(PromptItem(id="p", text="/cost"), OutputItem(id="o", text="$1")) == 0
+    assert gap(tool("a"), answer("b", parent="a")) == 0
+    assert gap(answer("b", parent="a"), tool("c")) == 1
+
+
+def test_rows_are_mapped_to_blocks_and_back() -> None:
+    stack = stacked(answer("a"), answer("b"), tool("c"), tool("d"))
+    assert stack.height == 2 + 3 + 3 + 2
+    first, second, third, fourth = stack.entries
+    assert [stack.first_row(entry) for entry in stack] == [0, 3, 6, 8]
+    assert stack.at(0) == (first, 0)
+    assert stack.at(2) == (second, -1)
+    assert stack.at(4) == (second, 1)
+    assert stack.at(7) == (third, 1)
+    assert stack.at(9) == (fourth, 1)
+    assert stack.at(99) == (fourth, 91)
+    assert Stack().at(0) is None
+
+
+def test_what_belongs_to_a_call_stands_under_it_and_is_kept_together() -> None:
+    stack = stacked(tool("one"), tool("two"), answer("end"))
+    for id, parent in (("1a", "one"), ("2a", "two"), ("1b", "one"), ("1aa", "1a"), ("1c", "one")):
+        stack.add(Bare(tool(id, parent)), rows=1)
+    assert ids(stack) == ["one", "1a", "1aa", "1b", "1c", "two", "2a", "end"]
+    assert [entry.shift for entry in stack] == [0, 2, 4, 2, 2, 0, 2, 0]
+    assert [entry.gap for entry in stack] == [0, 0, 0, 0, 0, 1, 0, 1]
+
+
+def test_a_block_whose_parent_is_not_there_stands_by_itself() -> None:
+    assert ids(stacked(answer("a"), answer("b", parent="gone"))) == ["a", "b"]
+
+
+def test_removing_a_call_removes_what_stands_under_it_and_closes_the_gap() -> None:
+    stack = stacked(tool("one"), answer("1a", "one"), tool("two"))
+    assert stack.remove("nobody") == []
+    assert [entry.block.item.id for entry in stack.remove("one")] == ["one", "1a"]
+    assert ids(stack) == ["two"]
+    assert stack.entries[0].gap == 0
+    assert stack.height == 2
+    assert stack.get("1a") is None
+
+
+def test_a_block_without_rows_leaves_no_trace() -> None:
+    stack = stacked(answer("a"), answer("empty"), answer("b"))
+    stack.set_rows(known(stack, "empty"), 0)
+    assert stack.height == 5
+    stack.set_rows(known(stack, "a"), 0)
+    assert stack.height == 2
+    assert known(stack, "b").gap == 0
+    stack.set_rows(known(stack, "a"), 1)
+    assert stack.height == 4
+
+
+def test_places_grow_down_the_conversation_and_stay_when_blocks_come_between() -> None:
+    stack = stacked(tool("one"), answer("two"))
+    before = place(known(stack, "two"), 1)
+    for number in range(5):
+        stack.add(Bare(tool(f"c{number}", "one")), rows=3)
+    stack.add(Bare(tool("deep", "c1")), rows=3)
+    places = [place(entry, row) for entry in stack for row in range(-entry.gap, entry.rows)]
+    assert places == sorted(set(places))
+    assert place(known(stack, "two"), 1) == before
+
+
+def test_places_are_right_after_any_changes() -> None:
+    rng = random.Random(3)
+    stack = Stack()
+    for number in range(300):
+        action = rng.random()
+        if action < 0.5 or not len(stack):
+            parent = rng.choice(ids(stack)) if len(stack) and rng.random() < 0.3 else ""
+            stack.add(Bare(rng.choice((tool, answer))(f"i{number}", parent)), rows=rng.randrange(4))
+        elif action < 0.9:
+            stack.set_rows(rng.choice(stack.entries), rng.randrange(4))
+        else:
+            stack.remove(rng.choice(ids(stack)))
+        row = 0
+        for entry in stack:
+            row += entry.space
+            assert stack.first_row(entry) == row
+            for inner in range(entry.rows):
+                assert stack.at(row + inner) == (entry, inner)
+            row += entry.rows
+        assert stack.height == row
