@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from textual import events, on
 from textual.app import App
 from textual.screen import ModalScreen, Screen
+from textual.worker import Worker
 
 from agentcli import __version__
 from agentcli.core import events as ev
@@ -23,20 +24,31 @@ from agentcli.tui import terminal as term
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.driver import BackgroundColour
 from agentcli.tui.facts import branch_of, shown_path
-from agentcli.tui.model import Add, Facts, WelcomeItem
+from agentcli.tui.lookkeeping import keep_look
+from agentcli.tui.model import Add, WelcomeItem
 from agentcli.tui.palette import Palette
 from agentcli.tui.preferences import Preferences
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.prompt.drafts import DraftStore, drafts_folder
 from agentcli.tui.prompt.history import History, history_path
-from agentcli.tui.themes import Theme, ThemeError, apply_theme, choose_theme, load_theme, load_themes, theme_folders
+from agentcli.tui.themes import (
+    Theme,
+    ThemeError,
+    apply_theme,
+    choose_theme,
+    load_theme,
+    load_themes,
+    theme_folders,
+    watch_themes,
+)
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
     from agentcli.tui.prompt.sources import FileHit, IndexedFiles
     from agentcli.tui.start import Start
+    from agentcli.tui.statuscommand import StatusCommand
 
 LONG_WORK_SECONDS = 10.0
 """Work that took longer calls when it is done and nobody looks."""
@@ -79,7 +91,7 @@ class AgentApp(App[int]):
             environ=preferences.environ,
         )
         self.chat = ChatScreen(self, palette, PromptBox(parts))
-        self._watching: asyncio.Task[None] | None = None
+        self._watching: Worker[None] | None = None
         self._title_said = ""
 
     # ------------------------------------------------------------------------------------------------- life cycle
@@ -94,6 +106,7 @@ class AgentApp(App[int]):
         """The first frame is out: now what takes longer."""
         self.chat.apply([Add(WelcomeItem(id="welcome", version=__version__, lines=self._welcome()))])
         self.run_worker(self._open(), exit_on_error=False, group="engine")
+        self._follow_theme_file()
         self._set_title("")
 
     async def _open(self) -> None:
@@ -173,6 +186,7 @@ class AgentApp(App[int]):
 
     async def _leave(self, code: int) -> None:
         self.drafts.flush()
+        keep_look(self.chat, self.preferences.environ)
         await self._files.aclose()
         await self.chat.session.close()
         self.exit(code)
@@ -235,7 +249,7 @@ class AgentApp(App[int]):
         try:
             theme = load_theme(choice.name, self._folders)
         except ThemeError as error:
-            self.call_later(self._complain, str(error))
+            self.call_after_refresh(self._complain, str(error))
             theme = load_theme(choose_theme("auto", self._light, self.preferences.environ).name, self._folders)
         return theme, theme.palette(choice.colours, self._background)
 
@@ -246,7 +260,19 @@ class AgentApp(App[int]):
         self._theme, palette = self._chosen_theme(name)
         apply_theme(self, self._theme.textual(self._colours, self._background))
         self.chat.set_palette(palette)
+        self._follow_theme_file()
         return palette
+
+    def _follow_theme_file(self) -> None:
+        """A theme of the person's own is read again when its file changes."""
+        own = self._folders[0]
+        if self._watching is None and len(self._folders) > 1 and self._theme.file.parent == own:
+            name = self._theme.name
+            self._watching = self.run_worker(watch_themes(own, lambda: self._reread(name)), exit_on_error=False)
+
+    def _reread(self, name: str) -> None:
+        if self._theme.name == name:
+            self.try_theme(name)
 
     def use_theme(self, name: str) -> None:
         load_theme(choose_theme(name, self._light, self.preferences.environ).name, self._folders)
@@ -295,10 +321,20 @@ class AgentApp(App[int]):
             self._title_said = title
             self.write_to_terminal(term.title(title, self.terminal))
 
-    def facts_changed(self, facts: Facts) -> None:
-        busy = self.chat.session.busy
-        self._set_title("working" if busy else "")
-        self.write_to_terminal(term.progress(self.terminal, "indeterminate" if busy else "none"))
+    def work_changed(self, working: bool) -> None:
+        self._set_title("working" if working else "")
+        self.write_to_terminal(term.progress(self.terminal, "indeterminate" if working else "none"))
+
+    def status_command(self) -> StatusCommand | None:
+        """The person's own command for the status line, from their own settings."""
+        wanted = self.preferences.status_line or {}
+        if wanted.get("type") != "command" or not isinstance(wanted.get("command"), str):
+            return None
+        from agentcli.tools.environment import child_environment
+        from agentcli.tui.statuscommand import StatusCommand
+
+        environ = child_environment(self.preferences.environ)
+        return StatusCommand(wanted["command"], str(self.preferences.cwd), environ, __version__)
 
     def work_ended(self, result: ev.Result, seconds: float) -> None:
         if seconds >= LONG_WORK_SECONDS:

@@ -66,7 +66,7 @@ class ChatScreen(Screen[None]):
         self.session = Session(self)
         self.transcript = Transcript(make_block, palette)
         self.prompt = prompt
-        self.status = StatusLine(palette)
+        self.status = StatusLine(palette, app.status_command())
         self.activity = ActivityLine(palette, moving=not app.preferences.reduced_motion)
         self.finder = FindBar(self.transcript)
         self.new_below = NewBelow(self.transcript)
@@ -75,6 +75,9 @@ class ChatScreen(Screen[None]):
         self._dialog: tuple[str, ModalScreen[Answer | None]] | None = None
         self._pressed: tuple[str, float] = ("", 0.0)
         self._sent_at = 0.0
+        self._last_key = 0.0
+        """When somebody typed last: a question that pops up must not be answered by that."""
+        self._working = False
 
     def compose(self) -> ComposeResult:
         with Container(id="conversation"):
@@ -88,14 +91,14 @@ class ChatScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.prompt.focus_editor()
-        self.set_interval(0.25, self._tick, name="ticking")
-
-    def _tick(self) -> None:
-        if self.session.busy:
-            self.transcript.tick(time.monotonic())
+        self._ticking = self.set_interval(0.25, lambda: self.transcript.tick(time.monotonic()), pause=True)
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1], "-too-small")
+
+    @on(PromptBox.Changed)
+    def _typed(self) -> None:
+        self._last_key = time.monotonic()
 
     def on_key(self, event: events.Key) -> None:
         # Whatever has the focus, what is typed belongs into the box.
@@ -116,11 +119,18 @@ class ChatScreen(Screen[None]):
 
     def show_activity(self, activity: Activity) -> None:
         self.activity.show(activity)
+        if bool(activity.phase) != self._working:
+            # Nothing wakes up by itself while nothing goes on.
+            self._working = bool(activity.phase)
+            if self._working:
+                self._ticking.resume()
+            else:
+                self._ticking.pause()
+            self._host.work_changed(self._working)
 
     def show_facts(self, facts: Facts) -> None:
         self.status.update(facts)
         self.prompt.set_label(MODE_LABELS.get(facts.mode, facts.mode), facts.mode)
-        self._host.facts_changed(facts)
 
     def show_queued(self, texts: list[str]) -> None:
         self.prompt.set_queued(texts)
@@ -149,21 +159,19 @@ class ChatScreen(Screen[None]):
         if kind == "questions":
             from agentcli.tui.screens.questions import QuestionsDialog
 
-            return QuestionsDialog(event, self.palette, typed=self._typed_meanwhile)
+            return QuestionsDialog(event, self.palette, typed=lambda: self._last_key)
         if kind == "plan":
             from agentcli.tui.screens.plan import PlanDialog
 
-            return PlanDialog(event, self.palette, typed=self._typed_meanwhile)
+            return PlanDialog(event, self.palette, typed=lambda: self._last_key)
         from agentcli.tui.screens.permission import PermissionDialog
 
         cwd = self.session.engine.cwd if self.session.engine else Path.cwd()
-        return PermissionDialog(event, self.palette, waiting, cwd=cwd, typed=self._typed_meanwhile)
+        return PermissionDialog(event, self.palette, waiting, cwd=cwd, typed=lambda: self._last_key)
 
-    def _typed_meanwhile(self, event: events.Key | events.Paste) -> None:
-        """Typed for the box when a question popped up: there it goes."""
-        text = event.text if isinstance(event, events.Paste) else event.character
-        if text and (isinstance(event, events.Paste) or event.is_printable):
-            self.prompt.insert(text)
+    @on(StatusLine.Failed)
+    def _status_failed(self, event: StatusLine.Failed) -> None:
+        self.apply(self.session.presenter.note(event.problem, "warning"))
 
     def withdraw(self, request_id: str) -> None:
         if self._dialog is not None and self._dialog[0] == request_id:

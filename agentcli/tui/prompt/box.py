@@ -16,7 +16,6 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import TextArea
 
 from agentcli.core.frozen import frozen
 from agentcli.tui.prompt.assist import Assist
@@ -31,7 +30,7 @@ from agentcli.tui.prompt.popup import Popup, Row
 from agentcli.tui.prompt.rows import PromptMark, PromptRule, QueuedRows
 from agentcli.tui.prompt.sources import Choices, CommandSource, FileSource, NoFiles, no_choices, registered_commands
 
-_IDLE_HINT = "Ask anything · / commands · @ files · ! shell · ? keys"
+IDLE_HINT = "Ask anything · / commands · @ files · ! shell · ? keys"
 _BUSY_HINT = "Enter queues, Ctrl+Enter steers"
 _SEARCH_HINT = "part of an earlier prompt · Enter takes it · Esc goes back"
 _WARM_SECONDS = 0.5
@@ -76,9 +75,6 @@ class PromptBox(Widget):
     class HelpWanted(Message):
         """`?` in an empty box."""
 
-    class Changed(Message):
-        """What is in the box has changed."""
-
     def __init__(self, parts: PromptParts | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._parts = parts or PromptParts()
@@ -91,10 +87,11 @@ class PromptBox(Widget):
         self._before_search: Draft | None = None
         """What was in the box when the search began; None while there is no search."""
         self._found: list[Draft] = []
+        self._searched = -1
         self._busy = False
         parts = self._parts
         self._assist = Assist(self._editor, self._popup, parts.files, parts.commands, parts.choices, self._room)
-        self._editor.hint = _IDLE_HINT
+        self._editor.hint = IDLE_HINT
 
     def compose(self) -> ComposeResult:
         yield self._popup
@@ -300,9 +297,10 @@ class PromptBox(Widget):
             self._popup.move(1)
             return
         self._before_search = self._editor.draft
+        self._searched = -1
         self._editor.put(Draft())
         self._show_hint()
-        self._show_found()
+        self._keep_up()
 
     def _show_found(self) -> None:
         query = self._editor.text.strip()
@@ -383,15 +381,12 @@ class PromptBox(Widget):
 
     # ---------------------------------------------------------------------------------------------------- keeping up
 
-    def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        event.stop()
+    def changed(self, *, text: bool) -> None:
+        if not self.is_mounted:
+            return
         self._keep_up()
-        self._parts.drafts.changed(lambda: self.draft)
-        self.post_message(self.Changed())
-
-    def on_text_area_selection_changed(self, event: TextArea.SelectionChanged) -> None:
-        event.stop()
-        self._keep_up()
+        if text:
+            self._parts.drafts.changed(lambda: self.draft)
 
     def _keep_up(self) -> None:
         """Menu and mark as the text is now; cheap when nothing has changed."""
@@ -399,13 +394,14 @@ class PromptBox(Widget):
             self._assist.update()
             text = self._editor.document[0]
             self._mark.set_kind("shell" if text[:1] == "!" else "command" if text[:1] == "/" else "prompt")
-        else:
+        elif self._editor.edits != self._searched:
+            self._searched = self._editor.edits
             self._mark.set_kind("search")
             self._show_found()
 
     def _show_hint(self) -> None:
         searching = self._before_search is not None
-        self._editor.hint = _SEARCH_HINT if searching else _BUSY_HINT if self._busy else _IDLE_HINT
+        self._editor.hint = _SEARCH_HINT if searching else _BUSY_HINT if self._busy else IDLE_HINT
         self._editor.refresh()
 
     def _room(self) -> int:

@@ -1,0 +1,49 @@
+"""How the app looks, kept for the instant prompt of the next start: nothing changes colour when the app comes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rich.color import ColorSystem
+from rich.style import Style
+
+from agentcli.tui.instant import save_look
+from agentcli.tui.look import look_path
+from agentcli.tui.prompt.box import IDLE_HINT
+from agentcli.tui.prompt.rows import PromptMark, PromptRule
+
+if TYPE_CHECKING:
+    from agentcli.tui.chat import ChatScreen
+
+_SGR = re.compile(r"\x1b\[([\d;]*)m")
+
+
+def keep_look(chat: ChatScreen, environ: Mapping[str, str]) -> None:
+    path = look_path(environ)
+    if path and chat.is_attached:
+        save_look(path, look_of(chat))
+
+
+def look_of(chat: ChatScreen) -> dict[str, str]:
+    rule, mark, palette = chat.query_one(PromptRule), chat.query_one(PromptMark), chat.palette
+    background = chat.rich_style.background_style
+    return {
+        "background": _numbers(background),
+        "rule": _numbers(rule.rich_style),
+        "mark": _numbers(mark.rich_style),
+        "text": _numbers(palette.text),
+        "placeholder": _numbers(palette.faint),
+        "cursor": "7",
+        "status": _numbers(palette.muted),
+        "label_style": _numbers(palette.muted),
+        "placeholder_text": IDLE_HINT,
+        "label_text": "",
+        "status_text": "",
+    }
+
+
+def _numbers(style: Style) -> str:
+    found = _SGR.match(style.render("x", color_system=ColorSystem.TRUECOLOR))
+    return found.group(1) if found else ""
