@@ -394,8 +394,8 @@ text = st.one_of(
     st.integers(1, 60).map(lambda count: "\n".join(["line"] * count)),
     st.sampled_from([HOSTILE, "x" * 3_000, "日" * 500, "\u0301" * 900, " " * 300]),
 )
-KEYS = """text diff path rows todos questions answers plan results command start options title url prompt question answer
-content status label line match count language activeForm description private folder"""
+KEYS = """text diff path rows todos questions answers plan results command start options title url prompt question
+answer content status label line match count language activeForm description private folder"""
 KINDS = "diff code text matches command fetch search todos questions answers mode image markdown plan unknown"
 keys = st.sampled_from(KEYS.split())
 values = st.recursive(

@@ -11,8 +11,8 @@ from agentcli.tui.blocks.diff_words import Pair, Spans, changed_words, pairs
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.palette import Palette
 
-_FIRST_COLOURED = 60
-_MOST_COLOURED = 400
+_FIRST_COLOURED = 30
+_MOST_COLOURED = 200
 """Kept lines of a hunk that get code colours: lexing is most of the cost, and what is folded needs few."""
 
 

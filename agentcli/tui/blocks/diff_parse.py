@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from agentcli.core.frozen import frozen
@@ -38,14 +37,14 @@ class Hunk:
     """Of the new file (the old one where it is gone), if the diff names it."""
 
 
-@dataclass(slots=True)
 class _Counter:
     """Where in both files the next line is, and how many the header still promises; None: it promised nothing."""
 
-    old: int = 0
-    new: int = 0
-    old_left: int | None = 0
-    new_left: int = 0
+    __slots__ = ("new", "new_left", "old", "old_left")
+
+    def __init__(self, old: int = 0, new: int = 0, old_left: int | None = 0, new_left: int = 0) -> None:
+        self.old, self.new = old, new
+        self.old_left, self.new_left = old_left, new_left
 
     @property
     def open(self) -> bool:

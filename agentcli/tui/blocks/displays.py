@@ -6,11 +6,11 @@ rows below a tool's header and how much they leave out; kinds that are not known
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.tui.blocks import diff
 from agentcli.tui.blocks.base import Line
@@ -25,13 +25,15 @@ _MATCH_ROWS = 5
 _DIFF_ROWS = 24
 _PAGE_ROWS = 5
 _PLAN_ROWS = 24
+_MOST_COLOURED = 400
+"""Lines of code: lexing costs some 0.1 ms each, and the screen waits for it."""
 _MOST_LISTED = 1_000
 _SHELLS = ("Bash", "BashOutput", "KillShell")
 _SILENT = ("Read", "NotebookRead")
 """Tools whose summary says enough: the person knows the file, or can open it here."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """How something is to be shown."""
 
@@ -94,6 +96,8 @@ def _text(display: Json, view: View) -> Rows:
 def _unknown(display: Json, view: View) -> Rows:
     if value := _string(display, "text"):
         return text(value, view)
+    import json
+
     rest = {key: value for key, value in display.items() if key != "kind"}
     return text(json.dumps(rest, ensure_ascii=False, indent=2, default=str), view) if rest else Rows()
 
@@ -106,7 +110,9 @@ def _code(display: Json, view: View) -> Rows:
     lines = value.split("\n")[:MOST_ROWS]
     first = max(1, _number(display, "start"))
     digits = len(str(first + len(lines)))
-    coloured = _coloured("\n".join(lines), _string(display, "language"), _string(display, "path"), view.palette)
+    coloured = _coloured(
+        "\n".join(lines[:_MOST_COLOURED]), _string(display, "language"), _string(display, "path"), view.palette
+    )
 
     def numbered() -> Iterator[list[Line]]:
         for place, line in enumerate(lines):
@@ -118,10 +124,8 @@ def _code(display: Json, view: View) -> Rows:
 
 
 def _coloured(value: str, language: str, path: str, palette: Palette) -> list[list[Run]]:
-    try:
-        from agentcli.tui.blocks.highlight import highlight, language_of
-    except ImportError:
-        return []
+    from agentcli.tui.blocks.highlight import highlight, language_of
+
     return highlight(value, language_of(path) or language, palette)
 
 

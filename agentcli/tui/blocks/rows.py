@@ -6,13 +6,14 @@ Owns how folding counts and what it says. Everything here is pure; what a row lo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from agentcli.core.frozen import frozen
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import Run, clip, wrap
 from agentcli.tui.palette import Palette
@@ -23,7 +24,7 @@ _UNSEEN = 4
 """Characters looked at per cell: some take no cell at all, but a line of only those must not be read to its end."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rows:
     """Rows, and how many lines of the source are not (or not wholly) among them."""
 
@@ -134,7 +135,7 @@ def more(hidden: int, width: int, palette: Palette, before: Sequence[Run] = (), 
 
 def decoration(runs: Sequence[Run], width: int) -> Line:
     """A row of our own words, which copying leaves out."""
-    return replace(clip(runs, max(1, width)), text="", indent=0, joint="")
+    return Line(clip(runs, max(1, width)).strip, "", 0, "")
 
 
 def beside(lines: Iterable[Line], before: Sequence[Run]) -> list[Line]:
@@ -143,7 +144,12 @@ def beside(lines: Iterable[Line], before: Sequence[Run]) -> list[Line]:
         return list(lines)
     segments = [Segment(text, style) for text, style in before]
     cells = size(before)
-    return [replace(line, strip=Strip([*segments, *line.strip]), indent=line.indent + cells) for line in lines]
+    return [
+        Line(
+            Strip([*segments, *line.strip], cells + line.strip.cell_length), line.text, line.indent + cells, line.joint
+        )
+        for line in lines
+    ]
 
 
 def filled(line: Line, width: int, style: Style) -> Line:
@@ -151,7 +157,7 @@ def filled(line: Line, width: int, style: Style) -> Line:
     missing = width - line.strip.cell_length
     if missing <= 0 or not (style.bgcolor or style.reverse):
         return line
-    return replace(line, strip=Strip([*line.strip, Segment(" " * missing, style)], width))
+    return Line(Strip([*line.strip, Segment(" " * missing, style)], width), line.text, line.indent, line.joint)
 
 
 def shortened(text: str, cells: int) -> str:

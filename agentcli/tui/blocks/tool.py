@@ -10,7 +10,6 @@ from rich.style import Style
 
 from agentcli.core.plaintext import plain_text
 from agentcli.tui import wording
-from agentcli.tui.blocks import displays
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.live import LiveText
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, gutter, head, joined, shortened
@@ -134,10 +133,16 @@ class ToolBlock(Block):
 
     def _rows(self, width: int, palette: Palette, before: Sequence[Run]) -> Rows:
         item = self.item
+        if item.status in _OPEN or (self._live.text and not item.display and not item.output):
+            if self.expanded:
+                return self._live.all(width, palette.muted, before)
+            return self._live.tail(width, _LIVE_ROWS, palette.muted, before)
+        if not item.display and not item.output:
+            return Rows()
+        from agentcli.tui.blocks import displays
+
         failed = item.status in ("failed", "denied")
         view = displays.View(width, palette, self.expanded, before, item.name, failed)
-        if item.status in _OPEN or (self._live.text and not item.display and not item.output):
-            return self._live_rows(view)
         found = displays.shown(item.display, view) if item.display else Rows()
         if found.lines or found.hidden or not item.output:
             return found
@@ -145,12 +150,6 @@ class ToolBlock(Block):
             rows = MOST_ROWS if self.expanded else _REASON_ROWS
             return head(item.output, width, rows, palette.text, before)
         return Rows() if item.display else displays.text(item.output, view)
-
-    def _live_rows(self, view: displays.View) -> Rows:
-        style = view.palette.muted
-        if view.expanded:
-            return self._live.all(view.width, style, view.before)
-        return self._live.tail(view.width, _LIVE_ROWS, style, view.before)
 
 
 def _long_command(item: ToolItem) -> str:
