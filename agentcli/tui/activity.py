@@ -94,6 +94,10 @@ def _style(activity: Activity, palette: Palette) -> Style:
     return palette.accent if activity.phase == "waiting" else palette.text
 
 
+def _words_of(activity: Activity) -> tuple[str, str, float]:
+    return activity.phase, activity.text, activity.until
+
+
 class ActivityLine(Widget):
     """`show` what goes on; it keeps the clock itself from then on, until it is shown that nothing does."""
 
@@ -119,16 +123,24 @@ class ActivityLine(Widget):
         self._timer: Timer | None = None
 
     def show(self, activity: Activity, now: float | None = None, todo: str = "") -> None:
-        """Cheap enough to be called for every event: paints only what has changed."""
+        """Cheap enough to be called for every event: what only counts up waits for the next tick."""
+        counting = self._timer is not None and todo == self._todo
+        same = counting and _words_of(activity) == _words_of(self._activity)
         self._activity, self._todo = activity, todo
-        if activity.phase and self._timer is None and self.is_attached:
-            rate = FRAMES_A_SECOND if self._moving else 2
-            self._timer = self.set_interval(1 / rate, self._tick, name="activity")
-        elif not activity.phase and self._timer is not None:
+        if same:
+            return
+        if not activity.phase:
+            self._stop()
+        elif self._timer is None and self.is_attached:
+            self._timer = self.set_interval(1 / (FRAMES_A_SECOND if self._moving else 2), self._tick, name="activity")
+        self._retext(self._clock() if now is None else now)
+
+    def _stop(self) -> None:
+        """No timer while nothing goes on: an idle app does not wake up."""
+        if self._timer is not None:
             self._timer.stop()
             self._timer = None
-            self._frame = 0
-        self._retext(self._clock() if now is None else now)
+        self._frame = 0
 
     def set_palette(self, palette: Palette) -> None:
         self._palette = palette
@@ -140,9 +152,7 @@ class ActivityLine(Widget):
         """Turn the spinner's movement on or off, for reduced motion."""
         if moving != self._moving:
             self._moving = moving
-            if self._timer is not None:
-                self._timer.stop()
-                self._timer = None
+            self._stop()
             self.show(self._activity, todo=self._todo)
             self.refresh()
 

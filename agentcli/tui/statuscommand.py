@@ -83,7 +83,7 @@ def _stretches(plain: str, spans: list[tuple[int, int, str | Style]]) -> list[tu
     stretches = []
     for start, end in pairwise(cuts):
         looks = [look for first, last, look in spans if first <= start and end <= last and isinstance(look, Style)]
-        stretches.append((start, end, Style.combine(looks)))
+        stretches.append((start, end, Style.combine([Style(), *looks])))
     return stretches
 
 

@@ -1,0 +1,240 @@
+"""The line that says what goes on: its words at every width, and that it rests when nothing does."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from textual.app import App, ComposeResult
+
+from agentcli.tui.activity import SPINNER, STILL, ActivityLine, activity_text, elapsed
+from agentcli.tui.model import Activity
+from agentcli.tui.palette import WITHOUT_COLOURS, Palette
+
+PALETTE = Palette()
+WORKING = Activity(phase="tools", text="Bash: pytest -q", began=100.0, tokens_out=1234)
+RETRYING = Activity(phase="retrying", text="529 overloaded, attempt 3 of 10", began=100.0, until=116.0)
+
+
+def text(activity: Activity, now: float = 112.0, width: int = 80, todo: str = "") -> str:
+    row = "".join(part for part, _style in activity_text(activity, now, width, PALETTE, todo))
+    assert cell_len(row) <= width
+    return row
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (80, "Bash: pytest -q · 12s · ↓ 1.2k tokens · Esc stops"),
+        (49, "Bash: pytest -q · 12s · ↓ 1.2k tokens · Esc stops"),
+        (40, "Bash: pytest -q · 12s · Esc stops"),
+        (30, "Bash: pytest -q · Esc stops"),
+        (20, "Bash: pytest -q"),
+        (8, "Bash: p…"),
+        (1, "…"),
+        (0, ""),
+    ],
+)
+def test_the_text_stays_and_details_leave_a_narrow_row(width: int, shown: str) -> None:
+    assert text(WORKING, width=width) == shown
+
+
+def test_a_wait_counts_down_to_its_end() -> None:
+    assert text(RETRYING, 112.0) == "529 overloaded, attempt 3 of 10 · next in 4 s · 12s · Esc stops"
+    assert "next in 1 s" in text(RETRYING, 115.9)
+    assert "now" in text(RETRYING, 116.5)
+    assert "next in 4 s" in text(RETRYING, 112.0, width=40)
+
+
+def test_what_is_being_done_of_a_list_is_shown_where_there_is_room() -> None:
+    assert text(WORKING, todo="3/7 Fix the parser") == (
+        "Bash: pytest -q · 3/7 Fix the parser · 12s · ↓ 1.2k tokens · Esc stops"
+    )
+    assert "3/7" not in text(WORKING, width=50, todo="3/7 Fix the parser")
+
+
+def test_esc_is_offered_only_where_it_stops_something() -> None:
+    assert "Esc" not in text(Activity(phase="waiting", text="Allow?"))
+    assert "Esc" not in text(Activity(phase="interrupting"))
+    assert text(Activity(phase="interrupting")) == "Stopping"
+
+
+@pytest.mark.parametrize(
+    "phase",
+    ["starting", "sending", "thinking", "writing", "tools", "waiting", "retrying", "compacting", "interrupting"],
+)
+def test_every_phase_has_a_word_of_its_own(phase: str) -> None:
+    assert text(Activity(phase=phase)).strip()  # type: ignore[arg-type]
+
+
+def test_nothing_is_said_when_nothing_goes_on() -> None:
+    assert text(Activity(text="left over", began=5)) == ""
+
+
+def test_the_first_second_is_not_counted() -> None:
+    assert "0s" not in text(WORKING, 100.5)
+    assert [elapsed(value) for value in (-1, 0, 59.9, 60, 3599, 3661)] == [
+        "0s",
+        "0s",
+        "59s",
+        "1m 00s",
+        "59m 59s",
+        "1h 01m",
+    ]
+
+
+def test_text_of_tools_is_inert() -> None:
+    hostile = replace(WORKING, text="Bash: \x1b[2J\x1b]0;t\x07echo [red]x[/red]\n\u202egpj\tz")
+    shown = text(hostile)
+    assert "\x1b" not in shown
+    assert "\n" not in shown
+    assert "\u202e" not in shown
+    assert "[red]x[/red]" in shown
+
+
+@given(st.text(max_size=100), st.integers(0, 120), st.integers(0, 10**9), st.text(max_size=60))
+def test_any_text_fits_any_width(words: str, width: int, tokens: int, todo: str) -> None:
+    text(replace(WORKING, text=words, tokens_out=tokens), width=width, todo=todo)
+
+
+# ---------------------------------------------------------------------------------------------------------- widget
+
+
+class Clock:
+    now = 112.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Host(App[None]):
+    def __init__(self, moving: bool = True) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.activity = ActivityLine(PALETTE, moving=moving, clock=self.clock)
+
+    def compose(self) -> ComposeResult:
+        yield self.activity
+
+    @property
+    def row(self) -> str:
+        return self.activity.render_line(0).text
+
+
+def timers(app: Host) -> int:
+    return len([timer for timer in app.activity._timers if timer._task is not None and not timer._task.done()])
+
+
+def test_it_takes_one_row_always_and_a_timer_only_while_something_goes_on() -> None:
+    app = Host()
+
+    async def run() -> None:
+        async with app.run_test(size=(80, 5)) as pilot:
+            assert app.activity.size.height == 1
+            assert app.row.strip() == ""
+            assert timers(app) == 0
+            app.activity.show(WORKING)
+            await pilot.pause()
+            assert timers(app) == 1
+            assert app.activity.size.height == 1
+            assert app.row[4:] == "Bash: pytest -q · 12s · ↓ 1.2k tokens · Esc stops"
+            app.activity.show(Activity())
+            await pilot.pause()
+            assert timers(app) == 0
+            assert app.row.strip() == ""
+            assert app.activity.size.height == 1
+
+    asyncio.run(run())
+
+
+def test_ticks_move_the_sign_and_count_the_time() -> None:
+    app = Host()
+
+    async def run() -> None:
+        async with app.run_test(size=(80, 5)):
+            app.activity.show(WORKING)
+            before = app.row
+            app.clock.now = 113.0
+            app.activity._tick()
+            after = app.row
+            assert before[2] in SPINNER
+            assert after[2] in SPINNER
+            assert before[2] != after[2]
+            assert "12s" in before
+            assert "13s" in after
+            app.activity.show(Activity())
+
+    asyncio.run(run())
+
+
+def test_with_reduced_motion_nothing_moves_but_the_time() -> None:
+    app = Host(moving=False)
+
+    async def run() -> None:
+        async with app.run_test(size=(80, 5)):
+            app.activity.show(WORKING)
+            signs = set()
+            for second in range(4):
+                app.clock.now = 113.0 + second
+                app.activity._tick()
+                signs.add(app.row[2])
+                assert f"{13 + second}s" in app.row
+            assert signs == {STILL}
+            app.activity.set_moving(True)
+            assert app.row[2] in SPINNER
+            app.activity.show(Activity())
+
+    asyncio.run(run())
+
+
+def test_counting_tokens_waits_for_a_tick_and_other_words_do_not() -> None:
+    app = Host()
+
+    async def run() -> None:
+        async with app.run_test(size=(80, 5)):
+            app.activity.show(WORKING)
+            app.activity.show(replace(WORKING, tokens_out=5000))
+            assert "1.2k" in app.row
+            app.activity._tick()
+            assert "5k" in app.row
+            app.activity.show(replace(WORKING, text="Read app.py", tokens_out=6000))
+            assert "Read app.py" in app.row
+            assert "6k" in app.row
+            app.activity.show(Activity())
+
+    asyncio.run(run())
+
+
+def test_waiting_for_the_person_is_a_question_that_does_not_move() -> None:
+    app = Host()
+
+    async def run() -> None:
+        async with app.run_test(size=(40, 5)) as pilot:
+            app.activity.show(Activity(phase="waiting", text="Allow this command?", began=100.0))
+            app.activity._tick()
+            assert app.row.startswith("  ? Allow this command?")
+            await pilot.resize_terminal(16, 5)
+            assert cell_len(app.row) <= 16
+            app.activity.set_palette(WITHOUT_COLOURS)
+            assert app.row.startswith("  ? Allow")
+            app.activity.show(Activity())
+
+    asyncio.run(run())
+
+
+def test_what_was_shown_before_it_was_on_the_screen_is_there_when_it_is() -> None:
+    app = Host()
+    app.activity.show(WORKING)
+
+    async def run() -> None:
+        async with app.run_test(size=(80, 5)) as pilot:
+            await pilot.pause()
+            assert "Bash: pytest -q" in app.row
+            assert timers(app) == 1
+            app.activity.show(Activity())
+
+    asyncio.run(run())

@@ -1,0 +1,353 @@
+"""The status line at every width, and the user's own command in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from textual.app import App, ComposeResult
+
+from agentcli.tui.model import Facts
+from agentcli.tui.palette import WITHOUT_COLOURS, Palette
+from agentcli.tui.status import StatusLine, amount, context_bar, fit, money
+from agentcli.tui.statuscommand import Ran, StatusCommand, StatusFeed, payload, styled_line
+
+PALETTE = Palette()
+FACTS = Facts(
+    model="claude-sonnet-5",
+    effort="high",
+    mode="acceptEdits",
+    context_tokens=172_000,
+    context_window=1_000_000,
+    compact_at=900_000,
+    cost_usd=0.42,
+    next_cost_usd=0.012,
+    cached_share=0.97,
+    branch="main",
+    cwd="~/projects/agentcli",
+    session="s1",
+)
+
+
+LONG = "17% of 1M ▕█▍     ╎▏ · $0.42 next ~$0.01 · 97% cached"
+
+
+def line(facts: Facts, width: int, palette: Palette = PALETTE) -> str:
+    text = "".join(part for part, _style in fit(facts, width, palette))
+    assert cell_len(text) <= width
+    assert "\n" not in text
+    return text
+
+
+def style_of(facts: Facts, text: str) -> object:
+    return next(style for part, style in fit(facts, 200, PALETTE) if text in part)
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (160, f"  claude-sonnet-5 · high effort · accept edits · {LONG}{' ' * 30}~/projects/agentcli (main)"),
+        (120, f"  claude-sonnet-5 · high · accept edits · {LONG}      …/agentcli (main)"),
+        (80, "  claude-sonnet-5 · high · accept edits · 17% of 1M ▕█▍     ╎▏ · $0.42    main"),
+        (60, "  sonnet-5 · high · accept edits · 17% of 1M · $0.42  main"),
+        (40, " sonnet-5 · high · edits · 17% · $0.42"),
+        (20, "sonnet-5 · edits"),
+        (8, "edits"),
+        (1, "…"),
+        (0, ""),
+    ],
+)
+def test_what_matters_less_gives_way_in_a_narrow_row(width: int, shown: str) -> None:
+    assert line(FACTS, width) == shown
+
+
+def test_what_is_at_the_right_ends_at_the_right_margin() -> None:
+    assert cell_len(line(FACTS, 120)) == 118
+    assert line(FACTS, 120).endswith("(main)")
+
+
+def test_at_the_start_nothing_is_made_up() -> None:
+    assert line(Facts(), 80).strip() == "default mode"
+    assert line(Facts(model="claude-opus-5", context_tokens=12_345), 80).split(" · ")[-1] == "12k tokens"
+
+
+def test_that_nothing_is_asked_about_is_shown_at_every_width_and_stands_out() -> None:
+    bypass = replace(FACTS, mode="bypassPermissions", sandbox="off", tasks=3)
+    for width in range(8, 160):
+        assert "! bypass" in line(bypass, width)
+    assert style_of(bypass, "bypass") == PALETTE.warning
+    assert next(style for part, style in fit(bypass, 80, WITHOUT_COLOURS) if "bypass" in part).bold
+
+
+@pytest.mark.parametrize("level", ["off", "not available"])
+def test_a_missing_sandbox_is_shown_and_a_working_one_is_not(level: str) -> None:
+    for width in (120, 80, 60, 50):
+        assert "no sandbox" in line(replace(FACTS, sandbox=level), width)
+    assert "sandbox" not in line(replace(FACTS, sandbox="bubblewrap, network on"), 120)
+
+
+def test_costs_say_what_is_not_known() -> None:
+    assert "$0.42+?" in line(replace(FACTS, fully_priced=False), 120)
+    assert "$?" in line(replace(FACTS, cost_usd=0, fully_priced=False), 120)
+    assert "next <$0.01" in line(replace(FACTS, next_cost_usd=0.001), 120)
+    assert "$" not in line(replace(FACTS, cost_usd=0, next_cost_usd=None), 120)
+    assert [money(value) for value in (0.0, 0.001, 0.009, 1.5, 99.5, 1234.5)] == [
+        "$0.00",
+        "<$0.01",
+        "$0.01",
+        "$1.50",
+        "$99.50",
+        "$1,234",
+    ]
+
+
+def test_tasks_and_open_todos_are_counted() -> None:
+    assert "1 task " in line(replace(FACTS, tasks=1), 160)
+    assert "2 tasks" in line(replace(FACTS, tasks=2), 160)
+    assert "todos 3/7" in line(replace(FACTS, todos=7, todos_done=3), 180)
+    assert "todos" not in line(replace(FACTS, todos=7, todos_done=7), 180)
+
+
+def test_amounts_are_short() -> None:
+    values = (0, 999, 1000, 1234, 9_960, 48_300, 999_600, 1_000_000, 1_500_000)
+    assert [amount(value) for value in values] == ["0", "999", "1k", "1.2k", "10k", "48k", "1M", "1M", "1.5M"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "threshold", "bar"),
+    [
+        (0, 900, "▕       ╎▏"),
+        (1, 900, "▕▏      ╎▏"),
+        (500, 900, "▕████   ╎▏"),
+        (500, 500, "▕████╎   ▏"),
+        (700, 500, "▕█████▋  ▏"),
+        (1000, 900, "▕████████▏"),
+        (5000, 0, "▕████████▏"),
+        (500, 0, "▕████    ▏"),
+    ],
+)
+def test_the_bar_shows_how_full_the_window_is_and_where_it_is_compacted(tokens: int, threshold: int, bar: str) -> None:
+    facts = Facts(context_tokens=tokens, context_window=1000, compact_at=threshold)
+    assert "".join(part for part, _style in context_bar(facts, 8, PALETTE)) == bar
+
+
+def test_the_share_of_the_window_warns_before_the_threshold() -> None:
+    for tokens, style in ((100_000, PALETTE.muted), (800_000, PALETTE.warning), (890_000, PALETTE.error)):
+        assert style_of(replace(FACTS, context_tokens=tokens), "%") == style
+
+
+def test_names_from_elsewhere_are_inert() -> None:
+    facts = replace(FACTS, branch="\x1b]0;title\x07evil\u202egpj", cwd="~/\x1b[31m[bold]red[/bold]\n", model="m\x9b31m")
+    shown = line(facts, 200)
+    assert "\x1b" not in shown
+    assert "\x9b" not in shown
+    assert "\u202e" not in shown
+    assert "<U+202E>" in shown
+    assert "[bold]red[/bold]" in shown
+
+
+def test_wide_characters_never_make_the_row_too_long() -> None:
+    facts = replace(FACTS, branch="主要ブランチ" * 4, cwd="~/проект/日本語" * 6, model="模型" * 30)
+    for width in range(120):
+        line(facts, width)
+
+
+@given(
+    st.builds(
+        Facts,
+        model=st.text(max_size=30),
+        mode=st.sampled_from(["default", "plan", "bypassPermissions", "new"]),
+        context_tokens=st.integers(0, 10**8),
+        context_window=st.sampled_from([0, 1000, 200_000]),
+        compact_at=st.integers(0, 10**6),
+        cost_usd=st.floats(0, 1e7),
+        branch=st.text(max_size=40),
+        cwd=st.text(max_size=60),
+        tasks=st.integers(0, 99),
+    ),
+    st.integers(0, 200),
+)
+def test_any_facts_fit_any_width(facts: Facts, width: int) -> None:
+    line(facts, width)
+
+
+# ---------------------------------------------------------------------------------------------------- the command
+
+
+def command(text: str, folder: Path) -> StatusCommand:
+    return StatusCommand(text, str(folder), {"PATH": os.environ["PATH"]}, "1.2.3")
+
+
+def shown(ran: Ran) -> str:
+    return "".join(text for text, _style in ran.line)
+
+
+def run(text: str, folder: Path, facts: Facts = FACTS) -> Ran:
+    return command(text, folder).run(facts, threading.Event())
+
+
+def test_the_command_is_told_everything_and_its_first_line_is_shown(tmp_path: Path) -> None:
+    ran = run("cat > told.json; pwd >&2; printf '\\nfirst\\nsecond\\n'", tmp_path)
+    assert shown(ran) == "first"
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert told == payload(FACTS, str(tmp_path), "1.2.3")
+    assert told["model"] == {"id": "claude-sonnet-5", "display_name": "sonnet-5"}
+    assert told["workspace"]["current_dir"] == str(tmp_path)
+    assert told["cost"]["total_cost_usd"] == 0.42
+    assert told["context_window"]["used_percentage"] == 17.2
+    assert told["session_id"] == "s1"
+
+
+def test_the_command_gets_only_the_environment_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
+    assert shown(run('echo "key:$ANTHROPIC_API_KEY"', tmp_path)) == "key:"
+
+
+def test_colours_of_the_command_hold_and_nothing_else_does() -> None:
+    runs = styled_line(
+        "\x1b[1;31mred\x1b[0m \x1b]0;title\x07\x1b[2Jplain\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\x1b[5A\x07\n"
+    )
+    assert "".join(text for text, _style in runs) == "red plainlink"
+    assert runs[0][1].bold
+    assert runs[0][1].color is not None
+    assert runs[0][1].color.number == 1
+    assert all(not style.link and not style.meta for _text, style in runs)
+    torn = styled_line("\x1b]0;ti\x1b[1mtle\x07 x\x9b31m\x1b[38;5;999999m[bold]y[/bold]")
+    assert all(ord(character) >= 32 for text, _style in torn for character in text)
+    assert "[bold]y[/bold]" in "".join(text for text, _style in torn)
+
+
+def test_a_command_that_says_nothing_or_cannot_start_leaves_a_reason(tmp_path: Path) -> None:
+    assert run("exit 3", tmp_path).problem == "statusLine: the command printed nothing (exit 3)"
+    assert "did not start" in run("echo hi", tmp_path / "missing").problem
+    assert "did not start" in run("echo \0", tmp_path).problem
+
+
+def test_a_command_that_hangs_is_ended_with_all_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentcli.tui.statuscommand.TIMEOUT_SECONDS", 0.2)
+    ran = run("sleep 987 & sleep 988", tmp_path)
+    assert "within" in ran.problem
+    # What it left running held the output open; what it said before counts.
+    assert shown(run("echo said; sleep 989", tmp_path)) == "said"
+
+
+def test_endless_output_costs_nothing(tmp_path: Path) -> None:
+    assert set(shown(run("yes a | tr -d '\\n'", tmp_path))) == {"a"}
+
+
+def test_a_command_that_does_not_read_is_no_problem(tmp_path: Path) -> None:
+    assert shown(run("exec 0<&-; echo ok", tmp_path, replace(FACTS, branch="x" * 60_000))) == "ok"
+
+
+class Calls:
+    """Stands in for a command: notes what it was run for, and waits until it may end."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.go = threading.Event()
+
+    def run(self, facts: Facts, stopped: threading.Event) -> Ran:
+        self.ran.append(facts.model)
+        self.go.wait(10)
+        return Ran([(facts.model, PALETTE.text)])
+
+
+def test_one_run_at_a_time_and_the_last_facts_are_always_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentcli.tui.statuscommand.PAUSE_SECONDS", 0)
+    calls = Calls()
+    lines: list[str] = []
+
+    async def follow() -> None:
+        done = asyncio.Event()
+
+        def show(ran: Ran) -> None:
+            lines.append(shown(ran))
+            if lines[-1] == "9":
+                done.set()
+
+        feed = StatusFeed(calls, show)  # type: ignore[arg-type]
+        feed.update(Facts(model="0"))
+        await asyncio.sleep(0)
+        for number in range(1, 10):
+            feed.update(Facts(model=str(number)))
+            await asyncio.sleep(0)
+        calls.go.set()
+        await asyncio.wait_for(done.wait(), 10)
+        await feed.close()
+
+    asyncio.run(follow())
+    assert lines == ["0", "9"]
+
+
+def test_closing_does_not_wait_for_a_slow_command(tmp_path: Path) -> None:
+    async def follow() -> None:
+        feed = StatusFeed(command("sleep 986", tmp_path), lambda _ran: None)
+        feed.update(FACTS)
+        await asyncio.sleep(0.05)
+        await feed.close()
+
+    asyncio.run(follow())
+
+
+# ---------------------------------------------------------------------------------------------------------- widget
+
+
+class Host(App[None]):
+    def __init__(self, status: StatusCommand | None = None) -> None:
+        super().__init__()
+        self.status = StatusLine(PALETTE, status)
+        self.failed: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.status
+
+    def on_status_line_failed(self, event: StatusLine.Failed) -> None:
+        self.failed.append(event.problem)
+
+
+def test_the_widget_shows_what_fits_and_follows_its_size() -> None:
+    app = Host()
+
+    async def run_app() -> None:
+        async with app.run_test(size=(80, 5)) as pilot:
+            app.status.update(FACTS)
+            await pilot.pause()
+            assert app.status.size.height == 1
+            assert app.status.render_line(0).text == line(FACTS, 80)
+            await pilot.resize_terminal(40, 5)
+            assert app.status.render_line(0).text == line(FACTS, 40)
+            app.status.set_palette(WITHOUT_COLOURS)
+            assert app.status.render_line(0).text == line(FACTS, 40)
+
+    asyncio.run(run_app())
+
+
+def test_the_users_command_says_the_line_and_when_it_fails_the_usual_one_is_back(tmp_path: Path) -> None:
+    script = tmp_path / "say"
+    script.write_text("echo my own line")
+    app = Host(command("sh ./say", tmp_path))
+
+    async def until(condition: object) -> None:
+        for _attempt in range(500):
+            if condition():  # type: ignore[operator]
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError("never came")
+
+    async def run_app() -> None:
+        async with app.run_test(size=(80, 5)):
+            await until(lambda: app.status.render_line(0).text.startswith("my own line"))
+            script.write_text("exit 1")
+            app.status.update(FACTS)
+            await until(lambda: app.status.render_line(0).text == line(FACTS, 80))
+            await until(lambda: app.failed == ["statusLine: the command printed nothing (exit 1)"])
+
+    asyncio.run(run_app())
