@@ -75,8 +75,6 @@ class ChatScreen(Screen[None]):
         self._dialog: tuple[str, ModalScreen[Answer | None]] | None = None
         self._pressed: tuple[str, float] = ("", 0.0)
         self._sent_at = 0.0
-        self._last_key = 0.0
-        """When somebody typed last: a question that pops up must not be answered by that."""
         self._working = False
 
     def compose(self) -> ComposeResult:
@@ -95,10 +93,6 @@ class ChatScreen(Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1], "-too-small")
-
-    @on(PromptBox.Changed)
-    def _typed(self) -> None:
-        self._last_key = time.monotonic()
 
     def on_key(self, event: events.Key) -> None:
         # Whatever has the focus, what is typed belongs into the box.
@@ -159,15 +153,15 @@ class ChatScreen(Screen[None]):
         if kind == "questions":
             from agentcli.tui.screens.questions import QuestionsDialog
 
-            return QuestionsDialog(event, self.palette, typed=lambda: self._last_key)
+            return QuestionsDialog(event, self.palette, typed=lambda: self.prompt.last_typed)
         if kind == "plan":
             from agentcli.tui.screens.plan import PlanDialog
 
-            return PlanDialog(event, self.palette, typed=lambda: self._last_key)
+            return PlanDialog(event, self.palette, typed=lambda: self.prompt.last_typed)
         from agentcli.tui.screens.permission import PermissionDialog
 
         cwd = self.session.engine.cwd if self.session.engine else Path.cwd()
-        return PermissionDialog(event, self.palette, waiting, cwd=cwd, typed=lambda: self._last_key)
+        return PermissionDialog(event, self.palette, waiting, cwd=cwd, typed=lambda: self.prompt.last_typed)
 
     @on(StatusLine.Failed)
     def _status_failed(self, event: StatusLine.Failed) -> None:

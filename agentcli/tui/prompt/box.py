@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -92,6 +93,8 @@ class PromptBox(Widget):
         parts = self._parts
         self._assist = Assist(self._editor, self._popup, parts.files, parts.commands, parts.choices, self._room)
         self._editor.hint = IDLE_HINT
+        self.last_typed = 0.0
+        """When the text changed last, in monotonic time: a question that pops up must not be answered by typing."""
 
     def compose(self) -> ComposeResult:
         yield self._popup
@@ -386,6 +389,7 @@ class PromptBox(Widget):
             return
         self._keep_up()
         if text:
+            self.last_typed = time.monotonic()
             self._parts.drafts.changed(lambda: self.draft)
 
     def _keep_up(self) -> None:
