@@ -1,0 +1,339 @@
+"""The driver in a real terminal: keys in, frames out, and the terminal is always put back in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import termios
+import time
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.message import Message
+
+from agentcli.tui.driver import BackgroundColour, escape_seconds
+from agentcli.tui.input import InputFilter
+from agentcli.tui.translation import Translation
+from tests.tui.pty_program import PtyProgram
+
+HOST = """
+import os, sys, time
+from pathlib import Path
+from agentcli.tui import instant
+started = instant.begin(0, 1, dict(instant.DEFAULT_LOOK, placeholder_text="Ask")) if {instant} else None
+{before}
+from textual.app import App
+from textual.widgets import TextArea, Static
+from agentcli.tui.driver import AgentDriver, BackgroundColour, TakenOver
+from agentcli.tui.watchdog import Stuck
+
+class Host(App):
+    CSS = "TextArea {{ height: 6; border: none; padding: 0; }} Static {{ height: 1; }} #big {{ height: 1fr; }}"
+    BINDINGS = [("escape", "say('escaped')"), ("f2", "hang"), ("f3", "crash"), ("f4", "flood")]
+    ENABLE_COMMAND_PALETTE = False
+
+    def compose(self):
+        yield Static("ready", id="said")
+        yield Static("", id="colour")
+        yield TextArea()
+        yield Static("", id="big")
+
+    def on_mount(self):
+        self.query_one(TextArea).focus()
+
+    def action_say(self, text):
+        self.query_one("#said", Static).update(text)
+
+    def action_hang(self):
+        self.set_timer(0.01, self.hang)
+
+    def hang(self):
+        os.write(1, b"HANGING")
+        while True:
+            pass
+
+    def on_resize(self, event):
+        self.query_one("#big", Static).update(f"{{event.size.width}} wide")
+
+    def action_crash(self):
+        raise RuntimeError("boom")
+
+    def action_flood(self):
+        self.count = 0
+        self.set_interval(0.001, self.flood)
+
+    def flood(self):
+        self.count += 1
+        if self.count <= 200:
+            self.query_one("#big", Static).update(f"{{self.count:4}} " * 400)
+        elif self.count == 201:
+            self.query_one("#big", Static).update("")
+            self.action_say("flooded")
+
+    def _handle_exception(self, error):
+        if isinstance(error, Stuck):
+            self.action_say("unstuck")
+        else:
+            super()._handle_exception(error)
+
+    def on_paste(self, event):
+        self.action_say(f"pasted {{len(event.text)}}")
+        event.prevent_default()
+
+    def on_background_colour(self, event):
+        self.query_one("#colour", Static).update(f"{{event.rgb}} light {{event.is_light}}")
+
+    def on_taken_over(self):
+        self.action_say("taken over")
+
+log = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+app = Host(driver_class=AgentDriver.preload(instant=started, stuck_log=log))
+app.run(mouse={mouse})
+print("left with", app.return_code, flush=True)
+sys.exit(app.return_code)
+"""
+
+
+def host(*, instant: bool = False, mouse: bool = True, before: str = "", **rest: object) -> PtyProgram:
+    return PtyProgram(HOST.format(instant=instant, mouse=mouse, before=before), **rest)  # type: ignore[arg-type]
+
+
+def assert_restored(program: PtyProgram) -> None:
+    end = program.raw.rindex(b"\x1b[?1049l")
+    assert b"\x1b[?1049h" not in program.raw[end:]
+    for mode in (1000, 1003, 1006, 1004, 2004):
+        assert program.raw.rindex(b"\x1b[?%dl" % mode) > program.raw.rindex(b"\x1b[?1049h"), mode
+    assert program.raw.rindex(b"\x1b[<u") < end
+    assert program.raw.rindex(b"\x1b[?25h") > end
+    assert termios.tcgetattr(program.slave) == program.attributes_before
+
+
+def test_the_app_takes_over_from_the_instant_prompt_without_losing_or_reordering_a_key() -> None:
+    def answer(data: bytes) -> bytes:
+        return b"\x1b]11;rgb:ffff/ffff/eeee\x07" if b"]11;?" in data else b""
+
+    with host(instant=True, answer=answer) as program:
+        program.until("❯ Ask")
+        program.send("on\x7f\x7fhéllo 日本\x7fx")
+        program.until("❯ héllo 日x")
+        for character in " typed while it starts":
+            program.send(character)
+            program.read(0.002)
+        program.until("taken over")
+        program.until("héllo 日x typed while it starts")
+        program.until("(255, 255, 238) light True")
+        assert program.raw.count(b"\x1b[?1049h") == 1
+        # The box of the instant prompt stood until a frame came that has what was typed.
+        first_frame = program.raw.index(b"ready")
+        before_text = program.raw[first_frame : program.raw.index("日x".encode(), first_frame)]
+        assert b"\x1b[1;1H" not in before_text
+        program.send("\x11")
+        assert program.end() == 0
+        assert_restored(program)
+
+
+def test_keys_pastes_and_resizes_reach_the_app_and_garbage_does_not() -> None:
+    with host() as program:
+        program.until("ready")
+        program.send("ab\x7fc\x1b[D\x1b[Dx\x1b[Fy")
+        program.until("xacy")
+        program.send(b"\x1b[?62c\x1b[99999999999999u\x1b[57344;1;55296u\x1b[M !!\x1b]52;c;aaa\x07\xff\x1b[<35;1;1M")
+        program.send("\x1b")
+        program.until("escaped")
+        program.send("z")
+        program.until("xacyz")
+        program.send("\x1b[200~" + "line\r\n" * 20_000 + "\x1b[201~")
+        program.until("pasted 100000")
+        for columns in range(60, 100):
+            program.resize(columns, 24)
+        program.until("99 wide")
+        program.send("\x11")
+        assert program.end() == 0
+        assert_restored(program)
+
+
+def test_without_a_mouse_no_mouse_is_asked_for() -> None:
+    with host(mouse=False) as program:
+        program.until("ready")
+        assert b"\x1b[?1000h" not in program.raw
+        assert b"\x1b[?1003h" not in program.raw
+        program.send("\x11")
+        program.end()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_app_and_restores_the_terminal(number: signal.Signals) -> None:
+    with host() as program:
+        program.until("ready")
+        program.process.send_signal(number)
+        assert program.end() == 128 + number
+        assert_restored(program)
+
+
+def test_a_signal_ends_an_app_that_hangs_and_restores_the_terminal() -> None:
+    with host() as program:
+        program.until("ready")
+        program.send("\x1bOQ")
+        program.until(lambda: b"HANGING" in program.raw)
+        program.process.send_signal(signal.SIGTERM)
+        program.process.send_signal(signal.SIGHUP)
+        assert program.end() in (128 + signal.SIGTERM, 128 + signal.SIGHUP)
+        assert_restored(program)
+
+
+def test_an_app_whose_terminal_is_gone_ends_within_two_seconds() -> None:
+    with host() as program:
+        program.until("ready")
+        os.close(program.slave)
+        os.close(program.fd)
+        program.fd = program.slave = -1
+        began = time.monotonic()
+        assert program.process.wait(timeout=10) == 128 + signal.SIGHUP
+        assert time.monotonic() - began < 3
+
+
+def test_a_crash_restores_the_terminal_before_it_is_told() -> None:
+    with host() as program:
+        program.until("ready")
+        program.send("\x1bOR")
+        assert program.end() == 1
+        assert program.raw.index(b"\x1b[?1049l") < program.raw.rindex(b"boom")
+        assert_restored(program)
+
+
+def test_escape_ends_what_hangs_and_says_where(tmp_path: Path) -> None:
+    log = tmp_path / "state" / "stuck.log"
+    with host(before=f"sys.argv.append({str(log)!r})") as program:
+        program.until("ready")
+        program.send("\x1bOQ")
+        program.until(lambda: b"HANGING" in program.raw)
+        program.send("\x1b")
+        program.until(lambda: "escaped" in program.text or "unstuck" in program.text)
+        program.send("still here")
+        program.until("still here")
+        program.until(log.exists)
+        program.until(lambda: "in hang" in log.read_text())
+        program.send("\x11")
+        assert program.end() == 0
+
+
+def stopped(process: subprocess.Popen[bytes]) -> bool:
+    return Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+@pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP])
+def test_a_stopped_app_comes_back_as_it_was(number: signal.Signals) -> None:
+    with host() as program:
+        program.until("ready")
+        program.send("some text")
+        program.until("some text")
+        program.process.send_signal(number)
+        program.until(lambda: stopped(program.process))
+        while program.read(0.05):
+            pass
+        if number == signal.SIGTSTP:
+            assert_restored(program)
+        program.screen.reset()
+        program.process.send_signal(signal.SIGCONT)
+        program.until("some text")
+        assert program.raw.count(b"\x1b[>25u") == 2
+        program.send(", and more")
+        program.until("some text, and more")
+        program.send("\x11")
+        assert program.end() == 0
+        assert_restored(program)
+
+
+def test_a_terminal_that_is_not_read_for_a_while_gets_the_last_state_and_not_the_history() -> None:
+    with host(columns=100, rows=30) as program:
+        program.until("ready")
+        program.send("\x1bOS")
+        before = len(program.raw)
+        time.sleep(0.8)  # The terminal takes nothing meanwhile: what waits for it then is bounded.
+        program.until("flooded")
+        program.until(lambda: " 200" not in program.text)
+        assert len(program.raw) - before < 200 * 2000 / 2  # bytes of all frames; most were dropped
+        program.send("ok")
+        program.until("ok")
+        program.send("\x11")
+        assert program.end() == 0
+
+
+# --------------------------------------------------------------------------------------------------- translation
+
+
+def messages(data: bytes) -> list[Message]:
+    source, translation = InputFilter(0.005), Translation()
+    found = source.feed(data, 0.0)
+    while source.deadline is not None:
+        found += source.tick(source.deadline)
+    return list(translation.messages(found))
+
+
+def keys(data: bytes) -> list[tuple[str, str | None]]:
+    return [(event.key, event.character) for event in messages(data) if isinstance(event, events.Key)]
+
+
+@pytest.mark.parametrize(
+    ("data", "key", "character"),
+    [
+        (b"a", "a", "a"),
+        ("é".encode(), "é", "é"),
+        (b"?", "question_mark", "?"),
+        (b"\r", "enter", "\r"),
+        (b"\n", "ctrl+j", "\n"),
+        (b"\t", "tab", "\t"),
+        (b"\x03", "ctrl+c", "\x03"),
+        (b"\x7f", "backspace", "\x7f"),
+        (b"\x1b", "escape", "\x1b"),
+        (b"\x1b[A", "up", None),
+        (b"\x1b[Z", "shift+tab", None),
+        (b"\x1b[1;5C", "ctrl+right", None),
+        (b"\x1b[13;2u", "shift+enter", None),
+        (b"\x1b[13;5u", "ctrl+enter", None),
+        (b"\x1b[27u", "escape", None),
+        (b"\x1b[99;5u", "ctrl+c", None),
+        (b"\x1b[97;;97u", "a", "a"),
+        (b"\x1bf", "ctrl+right", None),
+        (b"\x1bd", "alt+d", None),
+        (b"\x1b\r", "alt+enter", None),
+        (b"\x1b\xc3\xa9", "alt+é", None),
+    ],
+)
+def test_keys_have_the_names_that_bindings_use(data: bytes, key: str, character: str | None) -> None:
+    assert keys(data) == [(key, character)]
+
+
+def test_of_many_moves_of_the_mouse_the_last_is_told_but_every_click() -> None:
+    moves = b"".join(b"\x1b[<35;%d;2M" % column for column in range(1, 50))
+    found = messages(moves + b"\x1b[<0;49;2M\x1b[<32;50;2M\x1b[<32;51;2M\x1b[<0;51;2m\x1b[<64;1;1M\x1b[<64;1;1M")
+    assert [(type(event).__name__, event.x) for event in found if isinstance(event, events.MouseEvent)] == [
+        ("MouseMove", 48),
+        ("MouseDown", 48),
+        ("MouseMove", 50),
+        ("MouseUp", 50),
+        ("MouseScrollUp", 0),
+        ("MouseScrollUp", 0),
+    ]
+
+
+def test_a_background_is_light_or_dark() -> None:
+    assert BackgroundColour(255, 255, 255).is_light
+    assert not BackgroundColour(0, 43, 54).is_light
+
+
+@pytest.mark.parametrize(
+    ("environ", "seconds"),
+    [
+        ({}, 0.005),
+        ({"SSH_TTY": "/dev/pts/1"}, 0.025),
+        ({"SSH_CONNECTION": "a", "ESCDELAY": "50"}, 0.05),
+        ({"ESCDELAY": "x"}, 0.005),
+        ({"ESCDELAY": "0"}, 0.001),
+    ],
+)
+def test_a_lone_escape_is_held_back_shortly(environ: dict[str, str], seconds: float) -> None:
+    assert escape_seconds(environ) == seconds

@@ -1,0 +1,124 @@
+"""Output never holds up the app: a slow terminal misses frames and gets a whole one, a dead one is noticed."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from agentcli.tui.writer import SYNC_BEGIN, SYNC_END, Writer, is_frame
+
+FRAME = "\x1b[1;1Hframe"
+
+
+class Pipe:
+    def __init__(self) -> None:
+        self.read_end, self.write_end = os.pipe()
+        self.repaints = threading.Semaphore(0)
+        self.gone = threading.Event()
+        self.now = 0.0
+        self.writer = Writer(self.write_end, repaint=self.repaints.release, gone=self.gone.set, clock=lambda: self.now)
+
+    def take(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            data += os.read(self.read_end, count - len(data))
+        return data
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    pipe = Pipe()
+    yield pipe
+    pipe.writer.silence()
+    if pipe.writer.is_alive():
+        pipe.writer.stop(0.01)
+    for descriptor in (pipe.read_end, pipe.write_end):
+        try:
+            os.close(descriptor)
+        except OSError:
+            continue
+
+
+def test_what_is_written_comes_out_in_order(pipe: Pipe) -> None:
+    pipe.writer.start()
+    for text in ("a", FRAME, "日", "\ud800"):
+        pipe.writer.write(text)
+    expected = f"a{FRAME}日?".encode()
+    assert pipe.take(len(expected)) == expected
+    assert pipe.writer.stop(5)
+
+
+def test_a_frame_leaves_together_with_the_marks_around_it(pipe: Pipe) -> None:
+    pipe.writer.start()
+    pipe.writer.write(SYNC_BEGIN)
+    pipe.writer.write(FRAME)
+    pipe.writer.write(SYNC_END)
+    whole = f"{SYNC_BEGIN}{FRAME}{SYNC_END}".encode()
+    assert os.read(pipe.read_end, 4096) == whole
+
+
+def test_only_what_moves_the_cursor_first_is_a_frame() -> None:
+    assert is_frame("\x1b[12;40Hx")
+    assert not any(map(is_frame, ("\x1b[?1049h", "\x1b]52;c;x\x07", "\x07", "x\x1b[1;1H", SYNC_BEGIN)))
+
+
+def test_a_slow_terminal_misses_frames_and_is_repainted_when_it_is_ready(pipe: Pipe) -> None:
+    pipe.writer.start()
+    big = FRAME + "x" * 200_000  # more than a pipe holds
+    pipe.writer.write(big)
+    pipe.now = 1.0
+    for _ in range(100):
+        pipe.writer.write(FRAME + "lost")
+    pipe.writer.write("\x1b]2;title\x07")
+    expected = big + "\x1b]2;title\x07"
+    assert pipe.take(len(expected)).decode() == expected
+    assert pipe.repaints.acquire(timeout=5)
+    assert not pipe.repaints.acquire(blocking=False)
+    pipe.writer.write(FRAME)
+    assert pipe.take(len(FRAME)).decode() == FRAME
+
+
+def test_frames_beyond_a_quarter_of_a_megabyte_are_dropped_even_when_they_are_young(pipe: Pipe) -> None:
+    frame = FRAME + "x" * 60_000
+    for _ in range(50):
+        pipe.writer.write(frame)
+    assert pipe.writer._waiting <= 256 * 1024 + len(frame)
+    assert pipe.writer._dropped
+
+
+def test_a_terminal_that_is_gone_is_told_once_and_writing_goes_on_doing_nothing(pipe: Pipe) -> None:
+    os.close(pipe.read_end)
+    pipe.writer.start()
+    pipe.writer.write("x")
+    assert pipe.gone.wait(5)
+    pipe.writer.write("y")
+    assert pipe.writer.stop(5)
+
+
+def test_stopping_does_not_wait_for_a_terminal_that_takes_nothing(pipe: Pipe) -> None:
+    pipe.writer.start()
+    pipe.writer.write("x" * 1_000_000)
+    began = time.monotonic()
+    assert not pipe.writer.stop(0.05)
+    assert time.monotonic() - began < 2
+    # What is left is not written, even when the terminal comes back.
+    while True:
+        os.set_blocking(pipe.read_end, False)
+        try:
+            os.read(pipe.read_end, 65536)
+        except BlockingIOError:
+            break
+    pipe.writer.join(5)
+    assert not pipe.writer.is_alive()
+
+
+def test_a_terminal_that_some_child_made_non_blocking_still_gets_everything(pipe: Pipe) -> None:
+    os.set_blocking(pipe.write_end, False)
+    pipe.writer.start()
+    text = "x" * 300_000
+    pipe.writer.write(text)
+    assert pipe.take(len(text)).decode() == text
