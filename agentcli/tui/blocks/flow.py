@@ -23,7 +23,9 @@ from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.palette import Palette
 
 MARK = "◆ "
-_LONG = 8_192
+_LONG = 6_000
+_LINE = 40
+"""What an open piece weighs that is too long to be parsed at every look. A line costs as much as so many characters."""
 _SHARE = 8
 """A long piece is parsed again when it has grown by this part of itself."""
 _MOST_KNOWN = 8
@@ -93,7 +95,7 @@ class Flow:
 
     def _grow_blocks(self, *, done: bool) -> bool:
         """Keep what is finished and show the rest. Whether there is more to do."""
-        if not done and len(self._tail) < self._parsed.next_at:
+        if not done and self._parsed.size and _weight(self._tail) < self._parsed.next_weight:
             self._show_unparsed()
             return False
         self._drop_open()
@@ -106,15 +108,19 @@ class Flow:
             self._write(document, piece)
             self._keep(piece)
         self._codes.final = False
-        if done or not pieces:
-            self._tail = "" if done else self._tail
+        if done:
+            self._tail = ""
             return False
         if finished:
             self._cut(document, pieces[-1].line)
-            return True
-        self._write(document, pieces[-1])
-        if len(self._tail) > _LONG:
-            self._parsed = _Parsed(len(self._tail), len(self._page.lines), hidden=pieces[-1].table)
+            if _FENCE.match(self._tail):
+                return True
+        if pieces:
+            self._write(document, pieces[-1])
+        weight = _weight(self._tail)
+        if weight > _LONG:
+            hidden = not pieces or pieces[-1].table
+            self._parsed = _Parsed(len(self._tail), weight, len(self._page.lines), hidden=hidden)
         return False
 
     def _learn(self, document: Document, *, done: bool) -> None:
@@ -178,6 +184,8 @@ class Flow:
 
     def _grow_fence(self, fence: _Fence, *, done: bool) -> bool:
         """Take the lines that have come. Whether the block has ended, so that there is more to do."""
+        if not done and fence.is_same_long_line(self._tail):
+            return False
         self._drop_open()
         self._tail, ended = fence.take(self._tail, done=done)
         if ended:
@@ -230,12 +238,17 @@ class _Parsed:
     """Of a long open piece: how much of the tail its lines show, and up to which line of the page."""
 
     size: int = 0
+    weight: int = 0
     lines: int = 0
     hidden: bool = False
 
     @property
-    def next_at(self) -> int:
-        return self.size + self.size // _SHARE
+    def next_weight(self) -> int:
+        return self.weight + self.weight // _SHARE
+
+
+def _weight(text: str) -> int:
+    return len(text) + _LINE * text.count("\n")
 
 
 class _Fence:
@@ -270,6 +283,11 @@ class _Fence:
             return "", True
         self.open_line = "" if self._half_end(last) else self._shifted(last)
         return last, False
+
+    def is_same_long_line(self, text: str) -> bool:
+        """Whether nothing has come but a little more of a line that is very long."""
+        long = len(self.open_line)
+        return long > _LONG and "\n" not in text[long:] and len(text) < long + long // _SHARE
 
     def rows(self, highlighter: Highlighter) -> tuple[list[list[Run]], list[list[Run]]]:
         """Those of the lines that came since the last time, and those that may still change."""

@@ -38,8 +38,10 @@ Code = Callable[[str, str], Sequence[Sequence[Run]]]
 _DEEPEST = 40
 """Levels of nesting; markdown-it leaves out what is deeper, so such a piece is shown as it is written."""
 _LONGEST_INLINE = 16_000
-"""Characters of one paragraph that are searched for emphasis and links: hostile text makes that quadratic."""
-_SPECIAL = re.compile(r"[\\`*_~\[\]<&]|://|\n[ \t]|[ \t]\n").search
+_MOST_BRACKETS = 300
+_MOST_MARKS = 1_500
+"""Of one paragraph that is searched for emphasis and links: hostile text makes that quadratic."""
+_SPECIAL = re.compile(r"[\\`*_~\[\]<&]|://|\n[ \t]|[ \t]\n")
 _BULLETS = "•◦▪"
 _LEAST_ROOM = 10
 """Cells that indentation leaves for text: nesting that is deeper is not indented further."""
@@ -97,7 +99,10 @@ class Document:
         self.environment: dict[str, Any] = {"references": {} if references is None else references}
         self.parser = _parser()
         self.tokens: list[Token] = []
-        self.parser.block.parse(self.text, self.parser, self.environment, self.tokens)
+        if len(self.rows) == 1 and self.text[:1].isalpha():
+            self.tokens = _paragraph(self.text.strip())
+        else:
+            self.parser.block.parse(self.text, self.parser, self.environment, self.tokens)
         self.pieces = _pieces(self.tokens)
 
     def is_apart(self, above: Piece, below: Piece) -> bool:
@@ -109,7 +114,7 @@ class Document:
 
     def inline(self, token: Token, palette: Palette, base: Style) -> list[Run]:
         content = token.content
-        if len(content) > _LONGEST_INLINE or not _SPECIAL(content):
+        if _SPECIAL.search(content) is None or _is_too_much(content):
             return [(content, base)]
         children: list[Token] = []
         self.parser.inline.parse(content, self.parser, self.environment, children)
@@ -343,6 +348,24 @@ def _pieces(tokens: Sequence[Token]) -> list[Piece]:
             pieces.append(Piece(place, stop, _line(token), table=token.type == "table_open"))
         place = stop
     return pieces
+
+
+def _paragraph(text: str) -> list[Token]:
+    """One line that begins with a letter can be nothing else, and is what mostly grows: not worth a parser."""
+    from markdown_it.token import Token
+
+    inline = Token("inline", "", 0, content=text, level=1, map=[0, 1])
+    return [Token("paragraph_open", "p", 1, map=[0, 1]), inline, Token("paragraph_close", "p", -1)]
+
+
+def _is_too_much(content: str) -> bool:
+    if len(content) < _MOST_BRACKETS:
+        return False
+    return (
+        len(content) > _LONGEST_INLINE
+        or content.count("[") > _MOST_BRACKETS
+        or len(_SPECIAL.findall(content)) > _MOST_MARKS
+    )
 
 
 def _line(token: Token) -> int:
