@@ -6,82 +6,94 @@ Every meaning also reads without colour: blocks use signs and words beside the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rich.style import Style
 
+from agentcli.core.frozen import frozen
+from agentcli.tui.colours import parse_look
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+def _look(text: str) -> Style:
+    """As `Style.parse`, which takes several times as long; there are many here, and each start pays for them."""
+    style = parse_look(text, {})
+    assert isinstance(style, Style), text
+    return style
+
+
+@frozen(kw_only=True)
 class Palette:
+    """Without a theme it is that of the theme `dark`."""
+
     name: str = "dark"
     dark: bool = True
     colours: bool = True
     """False under NO_COLOR: styles then use bold, dim, italic, underline and reverse only."""
 
-    text: Style = Style.parse("#d8dee9")
-    muted: Style = Style.parse("#8b95a7")
+    text: Style = _look("#d5dae3")
+    muted: Style = _look("#8f99a9")
     """Secondary text."""
-    faint: Style = Style.parse("#5b6475")
+    faint: Style = _look("#6a7484")
     """Gutters, rules, line numbers."""
-    accent: Style = Style.parse("#7fb4ff")
-    user: Style = Style.parse("bold #e5e9f0")
-    user_mark: Style = Style.parse("bold #7fb4ff")
-    thinking: Style = Style.parse("italic #8b95a7")
-    rule: Style = Style.parse("#3b4252")
+    accent: Style = _look("#7cb7ff")
+    user: Style = _look("bold #d5dae3")
+    user_mark: Style = _look("bold #7cb7ff")
+    thinking: Style = _look("italic #8f99a9")
+    rule: Style = _look("#3d4552")
     """Lines that only divide: around the prompt, across the transcript."""
-    surface: Style = Style.parse("#d8dee9 on #1b1f27")
+    surface: Style = _look("#d5dae3 on #1f2126")
     """Text on what lies above the page: menus, dialogs, cards."""
-    chip: Style = Style.parse("#9ecbff on #263145")
+    chip: Style = _look("#7cb7ff on #272a2f")
     """Something that stands for more than it shows: a paste, an image, a file."""
 
-    heading: Style = Style.parse("bold #9ecbff")
-    strong: Style = Style.parse("bold")
-    emphasis: Style = Style.parse("italic")
-    strike: Style = Style.parse("strike")
-    code: Style = Style.parse("#e6c07b")
+    heading: Style = _look("bold #7cb7ff")
+    strong: Style = _look("bold")
+    emphasis: Style = _look("italic")
+    strike: Style = _look("strike")
+    code: Style = _look("#7cc9c5")
     """Inline code."""
-    code_block: Style = Style.parse("#d8dee9 on #1f2430")
-    link: Style = Style.parse("underline #7fb4ff")
-    quote: Style = Style.parse("italic #8b95a7")
-    bullet: Style = Style.parse("#7fb4ff")
-    table: Style = Style.parse("#5b6475")
+    code_block: Style = _look("#d5dae3 on #1f2126")
+    link: Style = _look("underline #7cb7ff")
+    quote: Style = _look("italic #8f99a9")
+    bullet: Style = _look("#7cb7ff")
+    table: Style = _look("#6a7484")
 
-    tool: Style = Style.parse("bold #d8dee9")
-    running: Style = Style.parse("#e6c07b")
-    success: Style = Style.parse("#98c379")
-    warning: Style = Style.parse("#e6c07b")
-    error: Style = Style.parse("#f07178")
-    info: Style = Style.parse("#8b95a7")
+    tool: Style = _look("bold #d5dae3")
+    running: Style = _look("#e3c57b")
+    success: Style = _look("#93c98a")
+    warning: Style = _look("#e3c57b")
+    error: Style = _look("#f27d86")
+    info: Style = _look("#8f99a9")
 
-    added: Style = Style.parse("#c3e8a6 on #16301c")
-    removed: Style = Style.parse("#f5b5ba on #3a1a1f")
-    added_word: Style = Style.parse("bold #e6ffd8 on #22512c")
-    removed_word: Style = Style.parse("bold #ffe1e3 on #64282f")
-    hunk: Style = Style.parse("#7fb4ff")
+    added: Style = _look("#bbd3bf on #2b362f")
+    removed: Style = _look("#e1b5be on #3c292e")
+    added_word: Style = _look("bold #f8fbf9 on #445a45")
+    removed_word: Style = _look("bold #f3e1e5 on #683d44")
+    hunk: Style = _look("#7cc9c5")
 
-    match: Style = Style.parse("#1f2430 on #e6c07b")
-    match_current: Style = Style.parse("bold #1f2430 on #ffb454")
-    selection: Style = Style.parse("on #33415e")
+    match: Style = _look("#14161b on #e3c57b")
+    match_current: Style = _look("bold #14161b on #f0a868")
+    selection: Style = _look("on #33465f")
 
     syntax: Mapping[str, Style] = field(
         default_factory=lambda: {
-            "keyword": Style.parse("#c792ea"),
-            "string": Style.parse("#c3e88d"),
-            "number": Style.parse("#f78c6c"),
-            "comment": Style.parse("italic #697098"),
-            "function": Style.parse("#82aaff"),
-            "type": Style.parse("#ffcb6b"),
-            "builtin": Style.parse("#89ddff"),
-            "operator": Style.parse("#89ddff"),
-            "name": Style.parse("#d8dee9"),
-            "decorator": Style.parse("#82aaff"),
-            "constant": Style.parse("#f78c6c"),
-            "tag": Style.parse("#f07178"),
-            "attribute": Style.parse("#ffcb6b"),
-            "escape": Style.parse("#89ddff"),
-            "added": Style.parse("#98c379"),
-            "removed": Style.parse("#f07178"),
-            "heading": Style.parse("bold #9ecbff"),
+            "keyword": _look("#c39bf0"),
+            "string": _look("#93c98a"),
+            "number": _look("#f0a868"),
+            "comment": _look("italic #8f99a9"),
+            "function": _look("#7cb7ff"),
+            "type": _look("#e3c57b"),
+            "builtin": _look("#7cc9c5"),
+            "operator": _look("#d5dae3"),
+            "name": _look("#d5dae3"),
+            "decorator": _look("#e99ac6"),
+            "constant": _look("#f0a868"),
+            "tag": _look("#f27d86"),
+            "attribute": _look("#e3c57b"),
+            "escape": _look("#e99ac6"),
+            "added": _look("#93c98a"),
+            "removed": _look("#f27d86"),
+            "heading": _look("bold #7cb7ff"),
         }
     )
     """Styles of code by the kind of token; what is missing is `name`."""

@@ -149,14 +149,14 @@ class Shades:
         else:
             hue = self.colours[name.removesuffix("_word")]
             if hue.rgb is None:
-                return Style(color=hue.rich, bold=bold, reverse=bold)
+                return Style(color=hue.rich, bold=bold or None, reverse=bold or None)
             behind = Colour(blend(self.ground, hue.rgb, 0.38 if bold else 0.18))
             assert behind.rgb is not None
             foreground = self.colours["foreground"].rgb or (WHITE if self.dark else BLACK)
             text = readable(blend(hue.rgb, foreground, 0.6), behind.rgb, 7.0)
         if text is None:
-            return Style(color=behind.rich, bold=bold, reverse=True)
-        return Style(color=Colour(text).rich, bgcolor=behind.rich, bold=bold)
+            return Style(color=behind.rich, bold=bold or None, reverse=True)
+        return Style(color=Colour(text).rich, bgcolor=behind.rich, bold=bold or None)
 
     def variables(self) -> dict[str, str]:
         """Variables of Textual's CSS: ours ($muted, $faint, $rule, $raised, $user …), and its own where they matter.

@@ -138,6 +138,10 @@ def test_the_styles_are_all_those_that_blocks_know() -> None:
     assert set(SYNTAX) == set(Palette().syntax)
 
 
+def test_a_palette_without_a_theme_is_that_of_the_dark_one() -> None:
+    assert Palette() == load_theme("dark", OURS).palette()
+
+
 def test_without_colours_every_style_still_has_none() -> None:
     palette = load_theme("dracula", OURS).palette(colours=False)
     assert palette is WITHOUT_COLOURS
