@@ -306,6 +306,7 @@ class Finder:
             return
         entry, number = search.current
         self._conversation.layouts.lines(entry)
+        self._view.settle()  # laying out moved what is below
         matches = search.found.get(entry, ())
         row = matches[min(number, len(matches) - 1)][0].row if matches else 0
         first = self._conversation.stack.first_row(entry) + row

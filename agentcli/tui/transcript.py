@@ -203,7 +203,7 @@ class Transcript(ScrollView):
         self._show_thumb(top, height, total)
         if self._told != (self._view.sees_end, self._view.unseen):
             self._told = (self._view.sees_end, self._view.unseen)
-            self.post_message(self.FollowingChanged(*self._told))
+            self._post(self.FollowingChanged(*self._told))
 
     def _show_rows(self, top: int, height: int) -> None:
         rows: list[tuple[Entry, int] | None] = []
@@ -322,8 +322,10 @@ class Transcript(ScrollView):
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
         changed = super()._size_updated(size, virtual_size, container_size, layout)
-        content = self._content
-        if content.height != len(self._painted) and content.width == self._conversation.layouts.width:
+        content, width = self._content, self._conversation.layouts.width
+        if not width:
+            self.frame()
+        elif content.width == width and content.height != len(self._painted):
             self._settle()  # before the screen is painted; another width waits for a frame, so that a storm is one
         return changed
 
@@ -470,7 +472,11 @@ class Transcript(ScrollView):
 
     def _found(self) -> None:
         self._settle()
-        self.post_message(self.FindChanged(self._finder.count, self._finder.position, not self._finder.searching))
+        self._post(self.FindChanged(self._finder.count, self._finder.position, not self._finder.searching))
+
+    def _post(self, message: Message) -> None:
+        """To all who are above, also when one of them made it happen: Textual would end it there."""
+        self.post_message(message.set_sender(self))
 
 
 class NewBelow(Widget):

@@ -1,0 +1,706 @@
+"""The transcript on a screen: following, staying, folding, searching, selecting, and what blocks may do wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from textwrap import dedent
+
+import pytest
+from rich.style import Style
+from textual.app import App, ComposeResult
+from textual.containers import Container
+from textual.geometry import Region, Size
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from agentcli.tui import transcript as module
+from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.model import (
+    Add,
+    AnswerItem,
+    Clear,
+    Grow,
+    Item,
+    NoticeItem,
+    OutputItem,
+    PromptItem,
+    Remove,
+    Replace,
+    ToolItem,
+)
+from agentcli.tui.palette import Palette
+from agentcli.tui.transcript import NewBelow, Transcript
+
+MATCH, CURRENT, SELECTED = "#e6c07b", "#ffb454", "#33415e"
+PALETTE = Palette(match=Style(bgcolor=MATCH), match_current=Style(bgcolor=CURRENT), selection=Style(bgcolor=SELECTED))
+
+
+class TextBlock(Block):
+    """Wraps its text behind a mark; folded it shows the first line and how many more there are."""
+
+    layouts = 0
+
+    def __init__(self, item: Item) -> None:
+        super().__init__(item)
+        self.text = str(getattr(item, "text", "") or getattr(item, "output", ""))
+        self.ticked = 0.0
+
+    @property
+    def foldable(self) -> bool:  # type: ignore[override]
+        return isinstance(self.item, OutputItem) and "\n" in self.text
+
+    @property
+    def source(self) -> str:
+        return self.text
+
+    def replace(self, item: Item) -> None:
+        super().replace(item)
+        self.text = str(getattr(item, "text", ""))
+
+    def grow(self, text: str) -> None:
+        self.text += text
+
+    def tick(self, now: float) -> bool:
+        self.ticked = now
+        return isinstance(self.item, ToolItem)
+
+    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+        TextBlock.layouts += 1
+        if "raise" in self.text:
+            raise ValueError("a \x1b[31mbug")
+        if isinstance(self.item, ToolItem):
+            return wrap([(f"{self.item.title} {self.ticked:.0f}", palette.tool)], width)
+        if not self.text:
+            return []
+        text = self.text
+        if self.foldable and not self.expanded:
+            first, *rest = text.split("\n")
+            text = f"{first} +{len(rest)}"
+        return wrap([(text, palette.text)], width, [("> ", palette.faint)])
+
+
+class Host(App[None]):
+    CSS = "#box { height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.transcript = Transcript(TextBlock, PALETTE)
+        self.hint = NewBelow(self.transcript)
+        self.told: list[tuple[bool, bool]] = []
+        self.found: list[tuple[int, int, bool]] = []
+
+    def compose(self) -> ComposeResult:
+        with Container(id="box"):
+            yield self.transcript
+            yield self.hint
+        yield Input(compact=True)
+
+    def on_transcript_following_changed(self, event: Transcript.FollowingChanged) -> None:
+        self.told.append((event.following, event.unseen))
+        self.hint.show(event.following, event.unseen)
+
+    def on_transcript_find_changed(self, event: Transcript.FindChanged) -> None:
+        self.found.append((event.count, event.position, event.done))
+
+    def shown(self) -> str:
+        """The rows of the transcript as text, without the scrollbar."""
+        strips = self.screen._compositor.render_strips()[: self.transcript.outer_size.height]
+        return "\n".join(strip.crop(0, self.transcript.outer_size.width - 1).text.rstrip() for strip in strips)
+
+    def rows(self) -> list[str]:
+        return self.shown().split("\n")
+
+    def styles_of(self, row: int) -> list[tuple[str, Style]]:
+        strip = self.screen._compositor.render_strips()[row]
+        return [(segment.text, segment.style or Style.null()) for segment in strip]
+
+
+def on_screen(
+    size: tuple[int, int] = (30, 8),
+) -> Callable[[Callable[[Host, Pilot[None]], Awaitable[None]]], Callable[[], None]]:
+    """A test of an app that runs on a screen of this size, of which the prompt takes the last row."""
+
+    def decorate(test: Callable[[Host, Pilot[None]], Awaitable[None]]) -> Callable[[], None]:
+        def run() -> None:
+            async def main() -> None:
+                app = Host()
+                async with app.run_test(size=size) as pilot:
+                    await test(app, pilot)
+
+            asyncio.run(main())
+
+        run.__name__ = test.__name__
+        return run
+
+    return decorate
+
+
+def notices(count: int, first: int = 0) -> list[Add]:
+    return [Add(NoticeItem(id=f"n{number}", text=f"line {number}")) for number in range(first, first + count)]
+
+
+def put(app: Host, *operations: Add | Grow | Replace | Remove | Clear) -> None:
+    app.transcript.apply(operations)
+    app.transcript.frame()
+
+
+async def drag(pilot: Pilot[None], start: tuple[int, int], end: tuple[int, int]) -> None:
+    await pilot.mouse_down(Transcript, offset=start)
+    await pilot.hover(Transcript, offset=end)
+    await pilot.mouse_up(Transcript, offset=end)
+    await pilot.pause()
+
+
+# ------------------------------------------------------------------------------------------------ what is shown
+
+
+@on_screen()
+async def test_blocks_stand_below_each_other_with_gaps_and_children_are_indented(app: Host, pilot: Pilot[None]) -> None:
+    put(
+        app,
+        Add(PromptItem(id="p", text="hello")),
+        Add(ToolItem(id="t", name="Task", title="Task", status="running")),
+        Add(AnswerItem(id="a", text="an answer")),
+        Add(NoticeItem(id="c", parent="t", text="a child that is wrapped")),
+    )
+    assert app.shown() == dedent("""\
+        > hello
+
+        Task 0
+          > a child that is wrapped
+
+        > an answer
+        """)
+
+
+@on_screen(size=(14, 8))
+async def test_every_row_is_as_wide_as_the_screen_with_any_text(app: Host, pilot: Pilot[None]) -> None:
+    put(app, Add(AnswerItem(id="a", text="日本語日本語日本 👩‍👩‍👧 e\u0301\u0301 مرحبا \t tab [bold]x[/]")))
+    app.transcript.find("日")
+    await pilot.pause()
+    assert {strip.cell_length for strip in app.screen._compositor.render_strips()} == {14}
+    assert "[bold]x" in app.shown().replace("\n  ", "")
+
+
+@on_screen(size=(1, 4))
+async def test_a_screen_of_one_cell_is_survived(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(5))
+    app.transcript.page_up()
+    app.transcript.find("line")
+    await pilot.resize_terminal(30, 8)
+    app.transcript.frame()
+    assert app.rows()[0].startswith("> line")
+
+
+@on_screen()
+async def test_ids_that_are_not_known_are_ignored_and_known_ones_are_not_added_twice(
+    app: Host, pilot: Pilot[None]
+) -> None:
+    nobody = NoticeItem(id="nobody", text="x")
+    put(app, *notices(1), Grow("nobody", "x"), Replace(nobody), Remove("nobody"), *notices(1))
+    assert app.rows()[:2] == ["> line 0", ""]
+    put(app, Replace(NoticeItem(id="n0", text="other")), Grow("n0", " text"))
+    assert app.rows()[0] == "> other text"
+    put(app, Clear())
+    assert app.shown().strip() == ""
+    assert app.transcript.items() == []
+
+
+@on_screen()
+async def test_what_a_block_does_wrong_is_one_line_and_the_others_are_shown(app: Host, pilot: Pilot[None]) -> None:
+    logging.getLogger("agentcli").setLevel(logging.CRITICAL)
+    try:
+        put(app, *notices(1), Add(NoticeItem(id="bad", text="raise")), *notices(1, first=1))
+        assert app.rows()[:3] == ["> line 0", "(this block cannot be shown:", "> line 1"]
+        app.transcript._conversation._make_block = lambda item: 1 / 0  # type: ignore[assignment,return-value]
+        put(app, Add(NoticeItem(id="worse", text="x")), Grow("worse", "y"))
+        assert app.rows()[3] == "(this block cannot be shown:"
+    finally:
+        logging.getLogger("agentcli").setLevel(logging.NOTSET)
+
+
+@on_screen()
+async def test_a_new_palette_repaints_what_is_shown(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(1))
+    app.transcript.set_palette(Palette(text=Style(color="#ff0000")))
+    app.transcript.frame()
+    await pilot.pause()
+    colours = [style.color.name for text, style in app.styles_of(0) if "line" in text and style.color]
+    assert colours == ["#ff0000"]
+
+
+@on_screen()
+async def test_sources_are_there_for_copying_and_export(app: Host, pilot: Pilot[None]) -> None:
+    put(
+        app,
+        Add(PromptItem(id="p", text="question")),
+        Add(ToolItem(id="t", name="Task", title="Task", status="done")),
+        Add(AnswerItem(id="c", parent="t", text="of a sub-agent")),
+        Add(AnswerItem(id="a", text="**first**")),
+        Add(AnswerItem(id="b", text="second")),
+        Grow("b", " and more"),
+        Add(AnswerItem(id="e")),
+    )
+    assert app.transcript.answers() == ["**first**", "second and more"]
+    assert app.transcript.last_answer() == "second and more"
+    assert app.transcript.source_text() == "question\n\nof a sub-agent\n\n**first**\n\nsecond and more\n"
+    assert len(app.transcript.blocks()) == len(app.transcript.items()) == 6
+
+
+# ----------------------------------------------------------------------------------------------------- following
+
+
+@on_screen()
+async def test_the_view_follows_the_end_while_it_grows(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(20))
+    assert app.rows()[-1] == "> line 19"
+    put(app, Grow("n19", "\nmore\nand more"))
+    assert app.rows()[-3:] == ["> line 19", "  more", "  and more"]
+    assert app.told == []
+
+
+@on_screen()
+async def test_scrolled_up_it_stays_while_the_end_grows_and_says_that_there_is_more(
+    app: Host, pilot: Pilot[None]
+) -> None:
+    put(app, *notices(20))
+    app.transcript.scroll_rows(-4)
+    before = app.rows()
+    assert before[0] == "> line 9"
+    await pilot.pause()
+    assert app.told == [(False, False)]
+    put(app, *notices(20, first=20), Grow("n19", "\nmore"))
+    await pilot.pause()
+    assert app.rows()[:-1] == before[:-1]
+    assert "↓ new" in app.rows()[-1]
+    assert app.told == [(False, False), (False, True)]
+
+
+@on_screen()
+async def test_blocks_above_that_change_leave_what_one_looks_at_in_its_place(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(30))
+    app.transcript.scroll_rows(-4)
+    before = app.rows()
+    put(app, Grow("n2", "\nmore\nmore"), Remove("n5"), Remove("n6"), Grow("n28", "\nx"))
+    assert app.rows()[:-1] == before[:-1]
+    while app.transcript._conversation.unsure:
+        app.transcript._on_rest()
+    assert app.rows()[:-1] == before[:-1]
+
+
+@on_screen()
+async def test_a_block_that_is_removed_under_ones_eyes_gives_way_to_the_next(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(30))
+    app.transcript.scroll_rows(-10)
+    first = app.rows()[0]
+    put(app, Remove("n" + first.split()[-1]))
+    assert app.rows()[0] == f"> line {int(first.split()[-1]) + 1}"
+
+
+@on_screen()
+async def test_at_the_end_it_follows_again_by_wheel_key_or_the_hint(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(20))
+    transcript = app.transcript
+    transcript.home()
+    assert app.rows()[0] == "> line 0"
+    assert not transcript.following
+    while not transcript.following:
+        transcript.page_down()
+    assert app.rows()[-1] == "> line 19"
+    await pilot._post_mouse_events([module.events.MouseScrollUp], Transcript, offset=(3, 3))
+    assert not transcript.following
+    assert transcript.scroll_y == 20 - 7 - 3
+    await pilot._post_mouse_events([module.events.MouseScrollDown], Transcript, offset=(3, 3))
+    assert transcript.following
+    transcript.page_up()
+    await pilot.pause()
+    assert "↓ end" in app.rows()[-1]
+    await pilot.click("NewBelow > Static")
+    assert transcript.following
+    assert "↓" not in app.shown()
+    transcript.page_up()
+    transcript.end()
+    assert transcript.following
+
+
+@on_screen()
+async def test_pages_overlap_and_end_where_the_conversation_ends(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(20))
+    app.transcript.page_up()
+    assert app.rows()[0] == "> line 8"
+    app.transcript.page_up()
+    app.transcript.page_up()
+    app.transcript.page_up()
+    assert app.rows()[0] == "> line 0"
+    app.transcript.page_down()
+    assert app.rows()[0] == "> line 5"
+
+
+@on_screen()
+async def test_scrolling_goes_over_rows_as_they_are_even_where_nothing_was_laid_out(
+    app: Host, pilot: Pilot[None]
+) -> None:
+    put(app, *(Add(NoticeItem(id=f"n{n}", text="\n".join(f"{n}.{row}" for row in range(9)))) for n in range(50)))
+    seen = [app.rows()[-1]]
+    for _ in range(40):
+        app.transcript.scroll_rows(-1)
+        seen.append(app.rows()[-1] if app.told == [] else app.rows()[-2])
+    expected = [f"{n}.{row}" for n in range(49, 43, -1) for row in range(8, -1, -1)]
+    assert [row.split()[-1] for row in app.rows()[:1]] == [expected[46]]
+
+
+@on_screen()
+async def test_dragging_the_scrollbar_moves_the_view(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(200))
+    app.transcript.post_message(module.ScrollTo(y=100.0))
+    await pilot.pause()
+    assert app.rows()[0] == "> line 100"
+    app.transcript.post_message(module.ScrollTo(y=1000.0))
+    await pilot.pause()
+    assert app.transcript.following
+
+
+@on_screen()
+async def test_a_short_conversation_stands_at_the_top_and_does_not_scroll(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(2))
+    app.transcript.scroll_rows(-3)
+    app.transcript.scroll_rows(3)
+    assert app.rows()[:3] == ["> line 0", "> line 1", ""]
+    assert app.transcript.following
+    assert app.told == []
+
+
+# ------------------------------------------------------------------------------------------------- frames, widths
+
+
+@on_screen()
+async def test_operations_lay_nothing_out_and_a_frame_lays_out_what_is_in_view(app: Host, pilot: Pilot[None]) -> None:
+    TextBlock.layouts = 0
+    app.transcript.apply(notices(500))
+    assert TextBlock.layouts == 0
+    app.transcript.frame()
+    assert TextBlock.layouts == 7
+    app.transcript.apply([Grow("n499", "x") for _ in range(100)])
+    app.transcript.frame()
+    assert TextBlock.layouts == 8
+    app.transcript.frame()
+    assert TextBlock.layouts == 8
+
+
+def test_the_first_change_after_a_pause_is_painted_at_once_and_those_after_it_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        app = Host()
+        async with app.run_test(size=(30, 8)) as pilot:
+            await pilot.pause(0.15)  # it beats for the last time, and has nothing to do
+            frames: list[str] = []
+            frame = app.transcript.frame
+            monkeypatch.setattr(app.transcript, "frame", lambda: (frames.append("frame"), frame()))
+            app.transcript.apply(notices(1))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert frames == ["frame"]
+            for number in range(20):
+                app.transcript.apply([Grow("n0", str(number))])
+                await asyncio.sleep(0)
+            assert len(frames) <= 2
+
+    asyncio.run(main())
+
+
+@on_screen()
+async def test_only_rows_that_look_different_are_painted_again(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(5))
+    regions: list[Region] = []
+    app.transcript.refresh = lambda *changed, **_: regions.extend(changed) or app.transcript  # type: ignore
+    put(app, Grow("n4", " x"))
+    assert [(region.y, region.height) for region in regions] == [(4, 1)]
+    regions.clear()
+    put(app, Grow("n1", "!"), Grow("n3", "!"))
+    assert [(region.y, region.height) for region in regions] == [(1, 1), (3, 1)]
+    regions.clear()
+    app.transcript.frame()
+    assert regions == []
+
+
+@on_screen()
+async def test_growing_does_not_lay_the_screen_out_again(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(3))
+    await pilot.pause()
+    layouts = []
+    reflow = app.screen._compositor.reflow
+    app.screen._compositor.reflow = lambda *args: layouts.append(1) or reflow(*args)  # type: ignore
+    for number in range(3, 30):
+        put(app, *notices(1, first=number))
+        await pilot.pause()
+    assert layouts == []
+    assert app.transcript.virtual_size == Size(29, 30)
+
+
+@on_screen()
+async def test_another_width_lays_out_the_view_at_once_and_the_rest_in_slices(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *(Add(NoticeItem(id=f"n{n}", text=f"line {n} with words to wrap")) for n in range(300)))
+    while app.transcript._conversation.unsure:
+        app.transcript._on_rest()
+    assert app.transcript.virtual_size.height == 300
+    await pilot.resize_terminal(16, 8)
+    TextBlock.layouts = 0
+    app.transcript.frame()
+    assert TextBlock.layouts <= 7
+    assert app.rows()[-1] == "  words to wrap"
+    while app.transcript._conversation.unsure:
+        app.transcript._on_rest()
+    assert app.transcript.virtual_size.height == 600
+    assert app.rows()[-1] == "  words to wrap"
+
+
+@on_screen()
+async def test_another_width_leaves_the_block_one_looks_at_at_the_top(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *(Add(NoticeItem(id=f"n{n}", text=f"line {n} with words to wrap")) for n in range(60)))
+    app.transcript.scroll_rows(-20)
+    top = app.rows()[0]
+    for width in (16, 80, 20, 30):
+        await pilot.resize_terminal(width, 8)
+        app.transcript.frame()
+        while app.transcript._conversation.unsure:
+            app.transcript._on_rest()
+        assert app.rows()[0].split()[:3] == top.split()[:3]
+
+
+@on_screen()
+async def test_another_height_keeps_the_end_in_view(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(40))
+    for height in (5, 20, 3, 12):
+        await pilot.resize_terminal(30, height)
+        assert app.rows()[-1] == "> line 39"
+        assert len(app.rows()) == height - 1
+
+
+@on_screen()
+async def test_lines_far_from_the_view_are_dropped_and_heights_are_kept(app: Host, pilot: Pilot[None]) -> None:
+    app.transcript._conversation.layouts.most_rows = 50
+    put(app, *notices(500))
+    while app.transcript._conversation.unsure:
+        app.transcript._on_rest()
+    for _ in range(100):
+        app.transcript.page_up()
+    assert app.rows()[0] == "> line 0"
+    assert app.transcript._conversation.layouts.rows_kept <= 50
+    assert sum(entry.lines is not None for entry in app.transcript._conversation.stack) <= 50
+    assert app.transcript.virtual_size.height == 500
+
+
+@on_screen()
+async def test_nothing_beats_when_nothing_happens(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(40))
+    await pilot.pause(0.2)
+    beat, rest = app.transcript._beat, app.transcript._rest
+    assert beat is not None
+    assert rest is not None
+    assert not beat._active.is_set()
+    assert not rest._active.is_set()
+
+
+@on_screen()
+async def test_clocks_tick_only_in_view(app: Host, pilot: Pilot[None]) -> None:
+    tools = [Add(ToolItem(id=f"t{n}", name="Bash", title=f"Bash {n}", status="running")) for n in range(20)]
+    put(app, *tools)
+    app.transcript.tick(7.0)
+    app.transcript.frame()
+    assert app.rows()[-1] == "Bash 19 7"
+    ticked = [block.ticked for block in app.transcript.blocks() if isinstance(block, TextBlock)]
+    assert ticked == [0.0] * 13 + [7.0] * 7
+
+
+# ------------------------------------------------------------------------------------------------------- folding
+
+
+def folded(id: str, rows: int = 12) -> Add:
+    return Add(OutputItem(id=id, text="\n".join(f"{id} row {row}" for row in range(rows))))
+
+
+@on_screen()
+async def test_a_click_opens_a_folded_block_in_its_place_and_another_folds_it(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(3), folded("o"), Add(AnswerItem(id="a", text="end")))
+    assert app.rows()[4] == "> o row 0 +11"
+    await pilot.click(Transcript, offset=(4, 4))
+    app.transcript.frame()
+    assert app.rows()[4:6] == ["> o row 0", "  o row 1"]
+    assert not app.transcript.following
+    await pilot.pause(0.6)  # or it is a double click
+    await pilot.click(Transcript, offset=(4, 4))
+    app.transcript.frame()
+    assert app.rows()[4] == "> o row 0 +11"
+    assert app.transcript.following
+
+
+@on_screen()
+async def test_details_open_and_fold_everything_and_the_view_stays(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(20), folded("o"), *notices(20, first=20))
+    app.transcript.scroll_rows(-6)
+    before = app.rows()[0]
+    assert app.transcript.toggle_details()
+    app.transcript.frame()
+    assert app.rows()[0] == before
+    put(app, folded("later"))
+    app.transcript.follow()
+    assert app.rows()[-1] == "  later row 11"
+    assert not app.transcript.toggle_details()
+    app.transcript.frame()
+    assert app.rows()[-1] == "> later row 0 +11"
+
+
+# -------------------------------------------------------------------------------------------------- the selection
+
+
+@on_screen()
+async def test_a_selection_copies_source_text_and_survives_what_streams_below(app: Host, pilot: Pilot[None]) -> None:
+    text = "one two three four five six seven"
+    put(app, Add(AnswerItem(id="a", text=text)), Add(AnswerItem(id="b", text="next")))
+    await drag(pilot, (6, 0), (4, 3))
+    assert app.screen.get_selected_text() == "two three four five six seven\n\nnex"
+    put(app, Grow("b", " and more"), *notices(1))
+    await pilot.pause()
+    assert app.screen.get_selected_text() == "two three four five six seven\n\nnex"
+    assert marked(app, 3, SELECTED) == "> nex"
+
+
+@on_screen()
+async def test_the_view_stands_still_while_something_is_selected(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(20))
+    await drag(pilot, (2, 1), (7, 2))
+    before = app.rows()
+    put(app, *notices(5, first=20))
+    await pilot.pause()
+    assert app.rows()[:-1] == before[:-1]
+    assert app.told == [(False, True)]
+    assert app.screen.get_selected_text() == "line 14\nline 1"
+    app.screen.clear_selection()
+    await pilot.pause()
+    await pilot.pause()
+    assert app.rows()[-1] == "> line 24"
+    assert app.told[-1] == (True, False)
+
+
+@on_screen()
+async def test_a_drag_and_the_click_that_ends_a_selection_fold_nothing(app: Host, pilot: Pilot[None]) -> None:
+    put(app, folded("o"), Add(AnswerItem(id="a", text="end")))
+    await drag(pilot, (3, 0), (8, 0))
+    assert app.screen.get_selected_text() == " row 0"
+    await pilot.click(Transcript, offset=(4, 0))
+    app.transcript.frame()
+    assert app.screen.get_selected_text() is None
+    assert app.rows()[0] == "> o row 0 +11"
+
+
+@on_screen()
+async def test_a_double_click_selects_a_word_and_a_triple_click_a_row(app: Host, pilot: Pilot[None]) -> None:
+    put(app, Add(AnswerItem(id="a", text="see src/app.py for it")))
+    await pilot.click(Transcript, offset=(9, 0), times=2)
+    await pilot.pause()
+    assert app.screen.get_selected_text() == "src/app.py"
+    await pilot.click(Transcript, offset=(9, 0), times=3)
+    await pilot.pause()
+    assert app.screen.get_selected_text() == "see src/app.py for it"
+
+
+@on_screen()
+async def test_a_selection_ends_with_the_width_it_was_made_at(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(3))
+    await drag(pilot, (2, 0), (7, 1))
+    await pilot.resize_terminal(20, 8)
+    app.transcript.frame()
+    assert app.screen.get_selected_text() is None
+
+
+@on_screen()
+async def test_the_prompt_keeps_the_focus_when_the_transcript_is_clicked(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(3))
+    app.query_one(Input).focus()
+    await pilot.click(Transcript, offset=(4, 0))
+    assert isinstance(app.focused, Input)
+
+
+# ----------------------------------------------------------------------------------------------------- the search
+
+
+def marked(app: Host, row: int, colour: str) -> str:
+    return "".join(text for text, style in app.styles_of(row) if style.bgcolor and style.bgcolor.name == colour)
+
+
+@on_screen()
+async def test_a_search_shows_the_nearest_match_above_and_steps_through_all(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(30))
+    assert app.transcript.find("LINE 1") == 0
+    assert app.transcript.find("line 1") == 11
+    await pilot.pause()
+    row = app.rows().index("> line 19")
+    assert marked(app, row, CURRENT) == "line 1"
+    assert marked(app, row - 1, MATCH) == "line 1"
+    assert app.found[-1] == (11, 11, True)
+    app.transcript.find_next()
+    await pilot.pause()
+    assert app.found[-1] == (11, 1, True)
+    assert "> line 1" in app.rows()
+    app.transcript.find_previous()
+    app.transcript.find_previous()
+    await pilot.pause()
+    assert app.found[-1] == (11, 10, True)
+    assert "> line 18" in app.rows()
+    app.transcript.clear_find()
+    app.transcript.frame()
+    await pilot.pause()
+    assert all(not marked(app, row, MATCH) for row in range(7))
+
+
+@on_screen()
+async def test_what_is_folded_away_is_found_and_opened(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(5), folded("o", rows=40), *notices(30, first=5))
+    assert app.transcript.find("o row 33") == 1
+    await pilot.pause()
+    app.transcript.frame()
+    assert "  o row 33" in app.rows()
+    app.transcript.find_next()
+    await pilot.pause()
+    assert app.found[-1] == (1, 1, True)
+
+
+@on_screen()
+async def test_a_long_conversation_is_searched_in_slices_and_matches_that_come_later_count(
+    app: Host, pilot: Pilot[None]
+) -> None:
+    put(app, *notices(30))
+    app.transcript._conversation.unsure = False
+    finder = app.transcript._finder
+    app.transcript.find("line 3")
+    finder.start(module.parse_query("line 3"))  # type: ignore[arg-type]
+    finder.search(0.0)
+    assert finder.searching
+    assert finder.count == 0
+    while finder.searching:
+        app.transcript._on_rest()
+    assert finder.count == 1
+    put(app, *notices(1, first=30))
+    while finder.searching:
+        app.transcript._on_rest()
+    assert finder.count == 2
+    put(app, Replace(NoticeItem(id="n30", text="nothing")), Remove("n3"))
+    while finder.searching:
+        app.transcript._on_rest()
+    assert finder.count == 0
+
+
+@on_screen()
+async def test_a_search_for_nothing_or_without_matches_leaves_the_view(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(30))
+    before = app.rows()
+    assert app.transcript.find("") == 0
+    assert app.transcript.find("not there") == 0
+    app.transcript.find_next()
+    await pilot.pause()
+    assert app.rows() == before
+    assert app.found[-1] == (0, 0, True)
