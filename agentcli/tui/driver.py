@@ -197,6 +197,7 @@ class AgentDriver(LinuxDriver):
         typed, self._unreplayed = self._unreplayed, b""
         if instant is not None:
             typed += instant.finish()
+            self.restore.reply_due = False
         self._enter_modes(alternate_screen=instant is None)
         self._start_input(typed)
 

@@ -98,6 +98,8 @@ def begin(fd_in: int, fd_out: int, look: dict[str, str]) -> Instant | None:
         return None
     if not usable or os.environ.get("TERM", "dumb") in ("dumb", ""):
         return None
+    if os.environ.get("NO_COLOR"):
+        look = {name: value if name.endswith("_text") else colourless(value) for name, value in look.items()}
     instant = Instant(fd_in, fd_out, look)
     instant.start()
     return instant
@@ -123,6 +125,7 @@ class Instant:
         self.restore.arm()
         make_raw(self._fd_in)
         ask = "" if os.environ.get("TERM") == "linux" else _ASK_FOR_BACKGROUND
+        self.restore.reply_due = bool(ask)
         self._write(_ENTER_ALT_SCREEN + ask + self._painter.whole(self._line, *self._size()))
         sys.setswitchinterval(SWITCH_SECONDS)
         if threading.current_thread() is threading.main_thread():
@@ -163,6 +166,8 @@ class Instant:
             except OSError:
                 return  # The terminal is gone; the app will find out as well.
             self._raw += typed
+            if self.restore.reply_due and b"\x1b]11;" in self._raw:
+                self.restore.reply_due = False
             leave = self._line.feed(typed)
             if leave is not None:
                 self.restore.restore_terminal()
@@ -393,6 +398,19 @@ def width(character: str) -> int:
     if unicodedata.category(character) in ("Mn", "Me", "Cf") or character == "\u200d":
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def colourless(numbers: str) -> str:
+    """Of the numbers of an SGR sequence those that are not colours."""
+    kept: list[str] = []
+    parts = iter(numbers.split(";"))
+    for number in parts:
+        if number in ("38", "48", "58"):
+            for _ in range({"2": 3, "5": 1}.get(next(parts, ""), 0)):
+                next(parts, None)
+        elif number.isdigit() and int(number) < 10:
+            kept.append(number)
+    return ";".join(kept)
 
 
 def clipped(text: str, columns: int) -> str:

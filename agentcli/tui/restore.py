@@ -19,6 +19,7 @@ from typing import Any
 
 WAIT_SECONDS = 0.2
 """For a terminal that does not take output right now; after that what it has not shown yet is thrown away."""
+REPLY_SECONDS = 0.1
 
 RESET = (
     "\x1b\\"  # ends a control string or a sequence that was cut off in the middle
@@ -44,6 +45,9 @@ class TerminalRestore:
         self._also = ""
         self.attributes: list[Any] | None = None
         """As the terminal had them before; None when it is none."""
+        self.reply_due = False
+        """The terminal was asked something and has not answered yet. Whoever comes after us must not get the answer:
+        a shell would take it for typing."""
         self.silence: Callable[[], object] | None = None
         """Called first: whoever else writes to the terminal stops."""
         with contextlib.suppress(termios.error, OSError):
@@ -81,12 +85,20 @@ class TerminalRestore:
             with contextlib.suppress(Exception):
                 self.silence()
         self._write(self.sequence.encode())
+        if self.reply_due:
+            self._swallow_reply()
         self.restore_attributes()
 
     def restore_attributes(self) -> None:
         if self.attributes is not None:
             with contextlib.suppress(termios.error, OSError, ValueError):
                 termios.tcsetattr(self._fd_in, termios.TCSANOW, self.attributes)
+
+    def _swallow_reply(self) -> None:
+        self.reply_due = False
+        with contextlib.suppress(OSError, ValueError):
+            if select.select([self._fd_in], [], [], REPLY_SECONDS)[0]:
+                os.read(self._fd_in, 4096)
 
     def _write(self, data: bytes) -> None:
         with contextlib.suppress(OSError, ValueError, termios.error):

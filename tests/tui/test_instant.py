@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.tui.instant import DEFAULT_LOOK, EchoedLine, Painter, begin, load_look, save_look
+from agentcli.tui.instant import DEFAULT_LOOK, EchoedLine, Painter, begin, colourless, load_look, save_look
 from tests.tui.pty_program import PtyProgram
 
 LOOK = DEFAULT_LOOK | {"placeholder_text": "Ask", "status_text": "model · ~/project", "label_text": "plan"}
@@ -144,7 +144,31 @@ def test_a_hostile_look_changes_nothing(tmp_path: Path, value: object) -> None:
     assert load_look(str(path)) == DEFAULT_LOOK
 
 
+@pytest.mark.parametrize(
+    ("numbers", "kept"),
+    [("1;38;2;7;4;9", "1"), ("48;5;7;2", "2"), ("90;7", "7"), ("", ""), ("38", ""), ("38;5", "")],
+)
+def test_without_colours_the_other_styles_stay(numbers: str, kept: str) -> None:
+    assert colourless(numbers) == kept
+
+
 # -------------------------------------------------------------------------------------------------- in a terminal
+
+
+def test_an_answer_that_comes_after_the_end_is_not_left_to_the_shell() -> None:
+    def answer(data: bytes) -> bytes:
+        return b"\x1b]11;rgb:0/0/0\x07" if b"\x1b[?1049l" in data else b""
+
+    body = "started.finish(); started.restore.restore_terminal(); print('GONE', flush=True)"
+    with PtyProgram(PROGRAM.format(body=body), answer=answer) as program:
+        program.end()
+        termios.tcflush(program.slave, termios.TCOFLUSH)
+        os.set_blocking(program.slave, False)
+        attributes = termios.tcgetattr(program.slave)
+        attributes[3] &= ~termios.ICANON
+        termios.tcsetattr(program.slave, termios.TCSANOW, attributes)
+        with pytest.raises(BlockingIOError):
+            os.read(program.slave, 100)
 
 
 def test_there_is_no_instant_prompt_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
