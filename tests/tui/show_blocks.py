@@ -73,6 +73,15 @@ MATCHES = [
     ),
 ]
 PYTEST = "\n".join(f"tests/test_parser.py::test_case_{number} PASSED" for number in range(60)) + "\n60 passed in 1.41s"
+PLAN = """\
+## Plan
+1. Read `parser.py`
+2. Fix the **slice**
+
+| file | change |
+|---|---|
+| parser.py | slice end |
+"""
 TRACEBACK = """\
 Traceback (most recent call last):
   File "app.py", line 3, in <module>
@@ -146,6 +155,16 @@ def items() -> list[Item]:
             summary="1 answer",
             display={"kind": "answers", "answers": [{"question": "Which database?", "answer": "SQLite"}]},
         ),
+        tool(
+            "36",
+            "Fetch https://example.org/guide",
+            name="WebFetch",
+            summary="200 OK, 12 KB",
+            display={"kind": "markdown", "title": "A guide", "text": PLAN * 3, "url": "https://example.org/guide"},
+        ),
+        tool(
+            "37", "Plan for approval", name="ExitPlanMode", summary="approved", display={"kind": "plan", "plan": PLAN}
+        ),
         NoticeItem(id="22", text="The model was told: src/parser.py was changed by somebody else since it was read."),
         NoticeItem(id="23", text="529 overloaded, attempt 3 of 10.", level="warning"),
         NoticeItem(id="24", text="The session file cannot be written: disk full.", level="error"),
@@ -175,13 +194,14 @@ def main() -> None:
     parser.add_argument("--expanded", action="store_true")
     parser.add_argument("--width", type=int, default=0)
     parser.add_argument("--screen", type=int, default=0)
-    parser.add_argument("--theme", default="")
+    parser.add_argument("--theme", default="dark")
+    parser.add_argument("--plain", action="store_true", help="without colours")
     options = parser.parse_args()
     palette = Palette()
     if options.theme:
-        from agentcli.tui.themes import load_theme
+        from agentcli.tui.themes import load_theme, theme_folders
 
-        palette = load_theme(options.theme).palette()
+        palette = load_theme(options.theme, theme_folders(None)).palette(colours=not options.plain)
     console = Console(force_terminal=True, color_system="truecolor", highlight=False, markup=False)
     width = options.width or console.width
     rows = []

@@ -204,7 +204,7 @@ def test_output_without_end_takes_no_more_memory_than_is_kept() -> None:
 def test_an_interrupted_call_keeps_what_it_had_written() -> None:
     block = make_block(tool("Bash make", status="running"))
     block.grow("half\n")
-    block.replace(tool("Bash make", status="interrupted"))
+    block.replace(tool("Bash make", status="interrupted", output="<tool_use_error>Interrupted.</tool_use_error>"))
     assert screen(block) == "■ Bash make · interrupted\n  │ half"
 
 
@@ -240,6 +240,23 @@ def test_reading_says_how_much_and_shows_it_when_opened() -> None:
 def test_why_a_call_failed_is_seen() -> None:
     item = tool("Read a.py", status="failed", summary="not found", output="a.py does not exist.\nLook with Glob.")
     assert shown(item) == "✗ Read a.py · not found\n  │ a.py does not exist.\n  │ Look with Glob."
+
+
+def test_a_reason_is_said_once_and_without_the_wrapping_for_the_model() -> None:
+    said = "The command is empty."
+    wrapped = f"<tool_use_error>{said}</tool_use_error>"
+    assert shown(tool("Bash x", status="failed", summary=said, output=wrapped)) == f"✗ Bash x · {said}"
+    longer = f"<tool_use_error>{said}\nWrite one.</tool_use_error>"
+    assert shown(tool("Bash x", status="failed", summary=said, output=longer)) == (
+        "✗ Bash x · failed\n  │ The command is empty.\n  │ Write one."
+    )
+    denied = tool("Bash x", status="denied", summary="denied", output="<tool_use_error>Use make.</tool_use_error>")
+    assert shown(denied) == "⊘ Bash x · denied\n  │ Use make."
+
+
+def test_a_command_that_went_to_the_background_does_not_look_done() -> None:
+    item = tool("Bash serve", {"kind": "text", "text": ""}, background=True, summary="in the background as bash_1")
+    assert shown(item) == "& Bash serve · in the background as bash_1"
 
 
 def test_matches_stand_under_their_file_and_fold() -> None:
@@ -378,6 +395,9 @@ def test_output_with_a_title_is_folded_under_it() -> None:
 def test_the_welcome_is_calm_at_every_width() -> None:
     item = WelcomeItem(id="w", version="1.2", lines=("claude · high · ~/demo", "/ commands · ? keys"))
     assert shown(item, 40) == ("╭───╮  agentcli 1.2\n│ ❯ │  claude · high · ~/demo\n╰───╯  / commands · ? keys")
+    assert shown(item, 36).split("\n")[1:] == ["│ ❯ │  claude · high · ~/demo", "╰───╯  / commands · ? keys"]
+    long = WelcomeItem(id="w", version="1", lines=("claude-sonnet · high · ~/work/demo/somewhere",))
+    assert shown(long, 40) == "╭───╮  agentcli 1\n│ ❯ │  claude-sonnet · high\n╰───╯  ~/work/demo/somewhere"
     assert shown(item, 30) == "agentcli 1.2\nclaude · high · ~/demo\n/ commands · ? keys"
     assert shown(WelcomeItem(id="w", version="1.2"), 40) == "╭───╮  agentcli 1.2\n│ ❯ │\n╰───╯"
 

@@ -68,7 +68,7 @@ def _string(values: Mapping[str, Any], key: str) -> str:
 
 def _number(values: Mapping[str, Any], key: str) -> int:
     value = values.get(key)
-    return value if isinstance(value, int) and 0 <= value < 10**9 else 0
+    return int(value) if isinstance(value, int) and 0 <= value < 10**9 else 0
 
 
 def _entries(values: Mapping[str, Any], key: str) -> list[Json]:
@@ -190,7 +190,10 @@ def markdown(value: str, view: View, rows: int) -> Rows:
     lines = beside(render_markdown(read, view.room, view.palette), view.before)
     if len(lines) <= rows + 1 and len(read) == len(value):
         return Rows(lines)
-    return Rows(lines[:rows], max(1, len(lines) - rows) + value.count("\n", len(read)))
+    kept = lines[:rows]
+    while len(kept) > 1 and not kept[-1].text.strip():
+        kept.pop()
+    return Rows(kept, max(1, len(lines) - len(kept)) + value.count("\n", len(read)))
 
 
 def _page(display: Json, view: View) -> Rows:

@@ -84,55 +84,42 @@ class BoundaryBlock(Block):
 
 
 class OutputBlock(Block):
-    """The answer to a command. Both of its ends are shown: of a listing one wants the first lines, of a shell line
-    the last."""
+    """The answer to a command. Of a long text both ends are shown: of a listing one wants the first lines, of a shell
+    line the last."""
 
     item: OutputItem
 
     def layout(self, width: int, palette: Palette) -> Sequence[Line]:
-        if self.item.title:
-            return self._titled(width, palette)
-        lines = self._all(width, palette) if self.item.kind != "text" else self._text(width, palette)
-        return lines or [decoration([*margin(width), ("(no output)", palette.faint)], width)]
+        item = self.item
+        before = gutter(width, palette.error) if item.failed else margin(width)
+        if item.title:
+            self.foldable = bool(item.text.strip())
+            sign = "  " if not self.foldable else "▾ " if self.expanded else "▸ "
+            title = wrap([(item.title, palette.muted)], width, [(sign, palette.faint)] if width >= 8 else [])
+            return [*title, *self._body(width, palette, before)] if self.expanded else title
+        body = self._body(width, palette, before)
+        return body or [decoration([*before, ("(no output)", palette.faint)], width)]
 
-    def _titled(self, width: int, palette: Palette) -> list[Line]:
-        self.foldable = bool(self.item.text.strip())
-        sign = ("▾ " if self.expanded else "▸ ") if self.foldable else "  "
-        lines = wrap([(self.item.title, palette.muted)], width, [(sign, palette.faint)] if width >= 8 else [])
-        return [*lines, *self._all(width, palette)] if self.expanded else lines
-
-    def _before(self, width: int, palette: Palette) -> list[Run]:
-        return gutter(width, palette.error) if self.item.failed else margin(width)
-
-    def _all(self, width: int, palette: Palette) -> list[Line]:
+    def _body(self, width: int, palette: Palette, before: Sequence[Run]) -> list[Line]:
+        if self.item.kind == "text":
+            return self._text(width, palette, before)
         from agentcli.tui.blocks import displays
 
-        before = self._before(width, palette)
-        view = displays.View(width, palette, expanded=self.expanded or self.item.kind != "diff", before=before)
+        view = displays.View(width, palette, self.expanded, before)
         if self.item.kind == "markdown":
-            return displays.markdown(self.item.text, view, MOST_ROWS).lines
-        if self.item.kind == "diff":
-            found = displays.diff_rows(self.item.text, view, "")
-            self.foldable = self.expanded or bool(found.hidden)
-            return joined(found, width, palette, before)
-        return joined(head(self.item.text, width, MOST_ROWS, palette.text, before), width, palette, before)
+            return joined(displays.markdown(self.item.text, view, MOST_ROWS), width, palette, before)
+        found = displays.diff_rows(self.item.text, view, "")
+        self.foldable = self.expanded or bool(found.hidden)
+        return joined(found, width, palette, before)
 
-    def _text(self, width: int, palette: Palette) -> list[Line]:
-        before = self._before(width, palette)
+    def _text(self, width: int, palette: Palette, before: Sequence[Run]) -> list[Line]:
         text = self.item.text.strip("\n")
-        first = head(text, width, _OUTPUT_FIRST + _OUTPUT_LAST, palette.text, before)
-        self.foldable = self.expanded or bool(first.hidden)
-        if not first.hidden:
-            return first.lines
-        if self.expanded:
-            return self._all(width, palette)
-        # Cut out of the middle: what was wrapped for the first part beyond its rows is the price of counting once.
-        return [*_middle(text, width, palette, before)]
-
-
-def _middle(text: str, width: int, palette: Palette, before: Sequence[Run]) -> list[Line]:
-    first = head(text, width, _OUTPUT_FIRST, palette.text, before)
-    last = tail(text, width, _OUTPUT_LAST, palette.text, before)
-    total = text.count("\n") + 1
-    hidden = max(1, first.hidden + last.hidden - total)
-    return [*joined(Rows(first.lines, hidden), width, palette, before), *last.lines]
+        rows = MOST_ROWS if self.expanded else _OUTPUT_FIRST + _OUTPUT_LAST
+        found = head(text, width, rows, palette.text, before)
+        self.foldable = self.expanded or bool(found.hidden)
+        if self.expanded or not found.hidden:
+            return joined(found, width, palette, before)
+        first = head(text, width, _OUTPUT_FIRST, palette.text, before)
+        last = tail(text, width, _OUTPUT_LAST, palette.text, before)
+        hidden = max(1, first.hidden + last.hidden - text.count("\n") - 1)
+        return [*joined(Rows(first.lines, hidden), width, palette, before), *last.lines]

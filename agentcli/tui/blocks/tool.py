@@ -38,6 +38,7 @@ _WORDS: dict[ToolStatus, str] = {
     "interrupted": "interrupted",
 }
 _AS_EXPECTED = "exit code 0"
+_WRAPPED = ("<tool_use_error>", "</tool_use_error>")
 
 
 class ToolBlock(Block):
@@ -112,7 +113,8 @@ class ToolBlock(Block):
     def _facts(self) -> list[str]:
         """How it went, as far as the sign does not say it."""
         item = self.item
-        facts = [] if item.summary in ("", _AS_EXPECTED) or item.title.endswith(item.summary) else [item.summary]
+        summary = "" if _told(item).startswith(item.summary) and item.status in ("failed", "denied") else item.summary
+        facts = [] if summary in ("", _AS_EXPECTED) or item.title.endswith(summary) else [summary]
         word = _WORDS.get(item.status, "")
         if item.status == "waiting" and not _asked(item):
             word = ""
@@ -133,23 +135,34 @@ class ToolBlock(Block):
 
     def _rows(self, width: int, palette: Palette, before: Sequence[Run]) -> Rows:
         item = self.item
-        if item.status in _OPEN or (self._live.text and not item.display and not item.output):
-            if self.expanded:
-                return self._live.all(width, palette.muted, before)
-            return self._live.tail(width, _LIVE_ROWS, palette.muted, before)
-        if not item.display and not item.output:
-            return Rows()
+        if item.status in _OPEN or (self._live.text and not item.display and item.status != "failed"):
+            return self._live_rows(width, palette, before)
+        text = _told(item)
+        if not item.display and not text:
+            return self._live_rows(width, palette, before)
         from agentcli.tui.blocks import displays
 
         failed = item.status in ("failed", "denied")
         view = displays.View(width, palette, self.expanded, before, item.name, failed)
         found = displays.shown(item.display, view) if item.display else Rows()
-        if found.lines or found.hidden or not item.output:
+        if found.lines or found.hidden:
             return found
         if failed:
-            rows = MOST_ROWS if self.expanded else _REASON_ROWS
-            return head(item.output, width, rows, palette.text, before)
-        return Rows() if item.display else displays.text(item.output, view)
+            return head(text, width, MOST_ROWS if self.expanded else _REASON_ROWS, palette.text, before)
+        return Rows() if item.display else displays.text(text, view)
+
+    def _live_rows(self, width: int, palette: Palette, before: Sequence[Run]) -> Rows:
+        if self.expanded:
+            return self._live.all(width, palette.muted, before)
+        return self._live.tail(width, _LIVE_ROWS, palette.muted, before)
+
+
+def _told(item: ToolItem) -> str:
+    """The result as people read it: not in the wrapping that the model gets, and not what the header says already."""
+    text = item.output.strip()
+    if text.startswith(_WRAPPED[0]):
+        text = text.removeprefix(_WRAPPED[0]).removesuffix(_WRAPPED[1]).strip()
+    return "" if item.status == "interrupted" or text == item.summary else text
 
 
 def _long_command(item: ToolItem) -> str:
@@ -166,7 +179,14 @@ def _asked(item: ToolItem) -> bool:
 
 
 def _sign(item: ToolItem) -> str:
-    return "?" if item.status == "waiting" and _asked(item) else _SIGNS.get(item.status, "·")
+    if item.status == "waiting" and _asked(item):
+        return "?"
+    return "&" if _goes_on(item) else _SIGNS.get(item.status, "·")
+
+
+def _goes_on(item: ToolItem) -> bool:
+    """Whether the call is over but its command runs on in the background."""
+    return item.background and item.status == "done" and item.name == "Bash"
 
 
 def _mark_style(item: ToolItem, palette: Palette) -> Style:
@@ -176,7 +196,7 @@ def _mark_style(item: ToolItem, palette: Palette) -> Style:
         case "waiting":
             return palette.warning if _asked(item) else palette.faint
         case "done":
-            return palette.success
+            return palette.running if _goes_on(item) else palette.success
         case "failed" | "denied":
             return palette.error
         case "interrupted":
