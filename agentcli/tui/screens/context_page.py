@@ -7,10 +7,9 @@ the window is kept free: from there on the conversation is compacted by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from rich.style import Style
-from textual.binding import Binding, BindingType
 
 from agentcli.core.frozen import frozen
 from agentcli.tui.palette import Palette
@@ -64,7 +63,6 @@ class ContextPage(ListSheet[ContextItem, None]):
     letters = True
     share = 0.9
     empty = "The context is empty: nothing has been sent yet."
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("s", "sort", show=False)]
 
     def __init__(
         self, items: Sequence[ContextItem], window: int, compact_at: int = 0, palette: Palette | None = None
@@ -90,10 +88,13 @@ class ContextPage(ListSheet[ContextItem, None]):
     def choose(self, row: Row[ContextItem]) -> None:
         """Nothing can be done with an item yet."""
 
-    def action_sort(self) -> None:
+    def letter(self, key: str) -> bool:
+        if key != "s":
+            return False
         self._by_size = not self._by_size
         self.set_rows(self._rows())
         self.listing.move_to(0)
+        return True
 
     def keys(self) -> list[tuple[str, str]]:
         if self.searching:

@@ -13,15 +13,16 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.geometry import Size
+from textual.geometry import Offset, Size
 from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.worker import WorkType
 
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.palette import Palette
+from agentcli.tui.screens.line_edit import LineEdit
 from agentcli.tui.screens.runs import Runs, cut, keys_row, painted, safe
 
 T = TypeVar("T")
@@ -47,16 +48,34 @@ class Lines(Widget, can_focus=False):
         return painted(self.rows[y] if y < len(self.rows) else (), self.size.width, self.rich_style)
 
 
+class SearchLine(Lines):
+    """The line to type in, after a sign; its text is in `line`."""
+
+    DEFAULT_CSS = "SearchLine { height: 1; }"
+
+    def __init__(self, sign: str, placeholder: str, longest: int = 200) -> None:
+        super().__init__(id="search")
+        self.line = LineEdit(longest)
+        self._sign = f" {sign} "
+        self._placeholder = placeholder
+
+    def repaint(self, palette: Palette, active: bool = True) -> None:
+        before = cell_len(self._sign)
+        runs, column = self.line.row(self.size.width - before - MARGIN, palette, self._placeholder, active)
+        self.show([[(self._sign, palette.accent), *runs]])
+        if active and self.region:
+            # Where the terminal shows what an input method composes.
+            self.app.cursor_position = self.region.offset + Offset(before + column, 0)
+
+
 class Sheet(ModalScreen[T]):
     """Returns None on Esc; nothing has changed then."""
 
-    AUTO_FOCUS = ""
+    AUTO_FOCUS: ClassVar[str | None] = ""  # nothing has the focus: all keys come here, one after the other
     DEFAULT_CSS = """
     Sheet { background: transparent; overflow: hidden; align: left bottom; }
     Sheet > #sheet { dock: bottom; width: 100%; height: auto; background: $background; overflow: hidden; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Back")]
-
     share: ClassVar[float] = 0.7
     """Of a large screen, the part that the sheet takes at most."""
 
@@ -125,7 +144,25 @@ class Sheet(ModalScreen[T]):
         self.lay_out(size.width, max(1, whole - 2))
         self.paint()
 
-    def action_leave(self) -> None:
+    def work(self, work: WorkType[None], group: str) -> None:
+        """Something beside the keys; new work of a group ends the old. Made when it begins: a coroutine that is never
+        started, because the sheet closes, would warn."""
+        self.run_worker(work, group=group, exclusive=True)
+
+    def on_key(self, event: events.Key) -> None:
+        if self.press(event.key, event.character if event.is_printable else None):
+            event.stop()
+            event.prevent_default()
+
+    def press(self, key: str, character: str | None) -> bool:
+        """Do what a key does here; false if it does nothing here."""
+        if key != "escape":
+            return False
+        self.leave()
+        return True
+
+    def leave(self) -> None:
+        """Esc: nothing is chosen, nothing has changed."""
         self.dismiss(None)
 
     def _rule(self, width: int) -> Runs:

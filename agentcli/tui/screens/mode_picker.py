@@ -10,9 +10,9 @@ from agentcli.tui.screens.rows import Row
 from agentcli.tui.screens.runs import Runs, wrapped
 
 _MEANS = {
-    PermissionMode.DEFAULT: "asks before it changes or runs anything that no rule allows",
-    PermissionMode.ACCEPT_EDITS: "edits files in the working directories without asking",
-    PermissionMode.PLAN: "reads only, and changes nothing until you approve a plan",
+    PermissionMode.DEFAULT: "asks before it changes or runs what no rule allows",
+    PermissionMode.ACCEPT_EDITS: "edits files in the project without asking",
+    PermissionMode.PLAN: "reads only, until you have approved a plan",
     PermissionMode.DONT_ASK: "refuses what it would have to ask about",
     PermissionMode.BYPASS: "⚠ dangerous: runs everything without asking",
 }

@@ -6,23 +6,21 @@ The text is wrapped at the width there is; only the rows on the screen are paint
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from typing import ClassVar, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeVar
 
-from textual import on
+from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.widgets import Input
 
 from agentcli.core.fuzzy import folded, is_case_sensitive
 from agentcli.tui.blocks.glyphs import EVEN, glyphs
 from agentcli.tui.palette import Palette
-from agentcli.tui.screens.frame import MARGIN, Lines, Sheet
+from agentcli.tui.screens.frame import MARGIN, SearchLine, Sheet
 from agentcli.tui.screens.runs import Runs, painted, safe_block
 
 T = TypeVar("T")
@@ -215,35 +213,33 @@ def sliced(runs: Runs, start: int, end: int) -> Runs:
     return found
 
 
+def _scroll(pager: Pager, rows: int) -> None:
+    pager.scroll_to(y=pager.scroll_offset.y + rows, animate=False)
+
+
+_SCROLLS: Mapping[str, Callable[[Pager], None]] = {
+    "up": lambda pager: _scroll(pager, -1),
+    "down": lambda pager: _scroll(pager, 1),
+    "pageup": lambda pager: _scroll(pager, 1 - max(2, pager.size.height)),
+    "pagedown": lambda pager: _scroll(pager, max(2, pager.size.height) - 1),
+    "home": lambda pager: _scroll(pager, -pager.row_count),
+    "end": lambda pager: _scroll(pager, pager.row_count),
+}
+_LETTERS = MappingProxyType(
+    {"k": "up", "j": "down", "b": "pageup", "space": "pagedown", "g": "home", "G": "end", "upper_g": "end"}
+)
+"""As in `less`."""
+
+
 class Page(Sheet[T]):
     """Something to read. Letters are keys; `/` begins a search, Esc ends it, Esc again closes the page."""
 
-    DEFAULT_CSS = """
-    Page #search { height: 1; padding: 0 1 0 0; }
-    Page #search Lines { width: 3; height: 1; }
-    Page Input, Page Input:focus { width: 1fr; height: 1; border: none; padding: 0; background: transparent;
-        background-tint: transparent; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "scroll_by(-1)", show=False, priority=True),
-        Binding("down", "scroll_by(1)", show=False, priority=True),
-        Binding("k", "scroll_by(-1)", show=False),
-        Binding("j", "scroll_by(1)", show=False),
-        Binding("pageup", "page(-1)", show=False, priority=True),
-        Binding("pagedown", "page(1)", show=False, priority=True),
-        Binding("space", "page(1)", show=False),
-        Binding("b", "page(-1)", show=False),
-        Binding("home", "edge(-1)", show=False, priority=True),
-        Binding("end", "edge(1)", show=False, priority=True),
-        Binding("g", "edge(-1)", show=False),
-        Binding("G", "edge(1)", show=False),
-        Binding("slash,ctrl+f", "search", show=False),
-        Binding("enter", "found(1)", show=False, priority=True),
-        Binding("n", "found(1)", show=False),
-        Binding("N", "found(-1)", show=False),
-        Binding("q", "leave", show=False),
-    ]
     share = 0.9
+
+    def __init__(self, title: str, palette: Palette | None = None) -> None:
+        super().__init__(title, palette)
+        self._typing = False
+        """In the line for searching; it stays there while `n` and `N` go through what was found."""
 
     def lines(self, width: int) -> Sequence[Runs]:
         """Everything on the page, made for this width; what is longer is wrapped. Must be safe text."""
@@ -251,21 +247,22 @@ class Page(Sheet[T]):
 
     def parts(self) -> ComposeResult:
         yield Pager(self.palette, id="pager")
-        with Horizontal(id="search"):
-            yield Lines(id="sign")
-            yield Input(placeholder="search", compact=True, max_length=200)
+        yield SearchLine("/", "search")
 
     @property
     def pager(self) -> Pager:
         return self.query_one(Pager)
 
     @property
+    def search_line(self) -> SearchLine:
+        return self.query_one(SearchLine)
+
+    @property
     def searching(self) -> bool:
-        return bool(self.query_one("#search").display)
+        return bool(self.search_line.display)
 
     def on_mount(self) -> None:  # Textual calls that of `Sheet` after this one
-        self.query_one(Input).cursor_blink = False
-        self.query_one("#search").display = False
+        self.search_line.display = False
 
     def lay_out(self, width: int, room: int) -> None:
         search = 1 if self.searching else 0
@@ -276,7 +273,7 @@ class Page(Sheet[T]):
     def paint(self) -> None:
         super().paint()
         self.pager.palette = self.palette
-        self.query_one("#sign", Lines).show([[(" / ", self.palette.accent)]])
+        self.search_line.repaint(self.palette, active=self._typing)
         self.pager.refresh()
 
     def set_palette(self, palette: Palette) -> None:
@@ -289,46 +286,64 @@ class Page(Sheet[T]):
         return [("↑↓ PgUp PgDn", "scroll"), ("/", "search"), ("Esc", "close")]
 
     def aside(self) -> str:
-        if not self.searching or not self.query_one(Input).value:
+        if not self.searching or not self.search_line.line.text:
             return ""
         pager = self.pager
         return f"{pager.match + 1:,} of {len(pager.matches):,}" if pager.matches else "not found"
 
     # ------------------------------------------------------------------------------------------------------------ keys
 
-    def action_scroll_by(self, rows: int) -> None:
-        self.pager.scroll_to(y=self.pager.scroll_offset.y + rows, animate=False)
-
-    def action_page(self, pages: int) -> None:
-        self.action_scroll_by(pages * max(1, self.pager.size.height - 1))
-
-    def action_edge(self, direction: int) -> None:
-        self.action_scroll_by(direction * self.pager.row_count)
-
-    def action_search(self) -> None:
-        self.query_one("#search").display = True
-        self.query_one(Input).focus()
-        self.settle()
-
-    def action_found(self, steps: int) -> None:
-        if self.searching:
-            self.set_focus(None)  # from here on `n` and `N` go on
-            self.pager.step(steps if self.pager.matches else 0)
+    def press(self, key: str, character: str | None) -> bool:
+        if key == "escape":
+            self._end_search() if self.searching else self.leave()
+        elif self._typing and key == "enter":
+            self._typing = False  # from here on `n` and `N` go on
             self.paint()
+        elif self._typing and key not in _SCROLLS:
+            return self._edit(key, character)
+        else:
+            return self._read_on(key)
+        return True
 
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
+    def _read_on(self, key: str) -> bool:
+        """Keys while nothing is typed."""
+        steps = {"n": 1, "enter": 1, "N": -1, "upper_n": -1}.get(key, 0)
+        key = _LETTERS.get(key, key)
+        if key in _SCROLLS:
+            _SCROLLS[key](self.pager)
+        elif key in ("slash", "ctrl+f"):
+            self.search_line.display = self._typing = True
+            self.settle()
+        elif key == "q":
+            self.leave()
+        elif steps and self.pager.matches:
+            self.pager.step(steps)
+            self.paint()
+        else:
+            return False
+        return True
+
+    def _edit(self, key: str, character: str | None) -> bool:
+        if not self.search_line.line.press(key, character):
+            return False
+        self._find()
+        return True
+
+    def on_paste(self, event: events.Paste) -> None:
         event.stop()
-        self.pager.find(event.value)
+        if self._typing:
+            self.search_line.line.insert(event.text[:400])
+            self._find()
+
+    def _find(self) -> None:
+        self.pager.find(self.search_line.line.text)
         self.paint()
 
-    def action_leave(self) -> None:
-        if not self.searching:
-            self.dismiss(None)
-            return
-        self.set_focus(None)
-        self.query_one(Input).value = ""
-        self.query_one("#search").display = False
+    def _end_search(self) -> None:
+        self._typing = False
+        self.search_line.line.clear()
+        self.search_line.display = False
+        self.pager.find("")
         self.settle()
 
 

@@ -7,20 +7,19 @@ stands for is shown beside the list; on a narrow one the text that the list had 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Generic, TypeVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.widgets import Input
 
 from agentcli.tui.palette import Palette
-from agentcli.tui.screens.frame import MARGIN, Lines, Sheet
+from agentcli.tui.screens.frame import MARGIN, Lines, SearchLine, Sheet
 from agentcli.tui.screens.row_list import RowList
 from agentcli.tui.screens.rows import Found, Row, Search, entries_of, find
-from agentcli.tui.screens.runs import Runs, safe, safe_block, wrapped
+from agentcli.tui.screens.runs import Runs, first_rows, safe, safe_block, wrapped
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,6 +32,18 @@ _PREVIEW_PAUSE = 0.05
 """Of a preview that is read in a thread: who holds a key down does not want those in between."""
 
 
+_MOVES: Mapping[str, Callable[[RowList[Any]], None]] = {
+    "up": lambda rows: rows.move(-1),
+    "ctrl+p": lambda rows: rows.move(-1),
+    "down": lambda rows: rows.move(1),
+    "ctrl+n": lambda rows: rows.move(1),
+    "pageup": lambda rows: rows.move_page(-1),
+    "pagedown": lambda rows: rows.move_page(1),
+    "home": lambda rows: rows.move_to(0),
+    "end": lambda rows: rows.move_to(rows.row_count - 1),
+}
+
+
 class ListSheet(Sheet[R], Generic[T, R]):
     """A sheet with a list of values of one type (T) that closes with a result of maybe another (R).
 
@@ -40,23 +51,9 @@ class ListSheet(Sheet[R], Generic[T, R]):
     """
 
     DEFAULT_CSS = """
-    ListSheet #search { height: 1; padding: 0 1 0 0; }
-    ListSheet #search Lines { width: 3; height: 1; }
-    ListSheet Input, ListSheet Input:focus { width: 1fr; height: 1; border: none; padding: 0; background: transparent;
-        background-tint: transparent; }
     ListSheet #preview { width: 1fr; height: 1fr; border-left: solid $foreground 20%; padding: 0 1; }
     ListSheet #about, ListSheet #head { padding: 0 1; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,ctrl+p", "move(-1)", show=False, priority=True),
-        Binding("down,ctrl+n", "move(1)", show=False, priority=True),
-        Binding("pageup", "page(-1)", show=False, priority=True),
-        Binding("pagedown", "page(1)", show=False, priority=True),
-        Binding("home", "move(-1000000000)", show=False, priority=True),
-        Binding("end", "move(1000000000)", show=False, priority=True),
-        Binding("enter", "choose", show=False, priority=True),
-        Binding("slash", "search", show=False),
-    ]
 
     letters: ClassVar[bool] = False
     """Whether letters are keys of the page; searching then begins with `/` and ends with Esc."""
@@ -90,6 +87,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._found_count = len(self._entries)
         self._said = ""
         """Why the last Enter did nothing."""
+        self._about_shown = 0
         self._about_height = (0, 0)
         """Width, and the most rows that were needed at that width: the sheet does not jump while the cursor moves."""
 
@@ -127,11 +125,9 @@ class ListSheet(Sheet[R], Generic[T, R]):
 
     def parts(self) -> ComposeResult:
         yield Lines(id="head")
-        with Horizontal(id="search"):
-            yield Lines(id="sign")
-            yield Input(placeholder=self.placeholder, compact=True, max_length=self.longest)
+        yield SearchLine("⌕", self.placeholder, self.longest)
         with Horizontal(id="body"):
-            yield RowList[T](self.palette, id="rows")
+            yield RowList[T](self.palette, self._cursor_moved, id="rows")
             yield Lines(id="preview")
         yield Lines(id="about")
 
@@ -140,20 +136,24 @@ class ListSheet(Sheet[R], Generic[T, R]):
         return self.query_one(RowList)
 
     @property
+    def search_line(self) -> SearchLine:
+        return self.query_one(SearchLine)
+
+    @property
+    def query_text(self) -> str:
+        return self.search_line.line.text
+
+    @property
     def searching(self) -> bool:
-        return not self.letters or self.query_one("#search").display
+        return not self.letters or self.search_line.display
 
     @property
     def row(self) -> Row[T] | None:
         return self.listing.row
 
     def on_mount(self) -> None:  # Textual calls that of `Sheet` after this one
-        box = self.query_one(Input)
-        box.cursor_blink = False
-        self.query_one("#search").display = not self.letters
+        self.search_line.display = not self.letters
         self.query_one("#preview").display = False  # until it is known that there is room
-        if not self.letters:
-            box.focus()
         self.listing.measure(self._entries)
         values = [entry.row.value for entry in self._entries]
         start = values.index(self._start) if self._start is not None and self._start in values else 0
@@ -183,6 +183,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         head.styles.height = len(rows)
         head.display = bool(rows)
         below = min(self._about_rows(width), max(0, (room - search - len(rows)) // 2))
+        self._about_shown = below
         about.styles.height = below
         about.display = bool(below)
         wanted = max(1, len(self._entries) + len({entry.row.group for entry in self._entries if entry.row.group}))
@@ -213,10 +214,10 @@ class ListSheet(Sheet[R], Generic[T, R]):
         super().paint()
         palette, rows = self.palette, self.listing
         rows.palette = palette
-        rows.empty = self.empty if not self._entries else f"Nothing fits “{self.query_one(Input).value[:40]}”."
+        rows.empty = self.empty if not self._entries else f"Nothing fits “{self.query_text[:40]}”."
         rows.refresh()
-        self.query_one("#sign", Lines).show([[(" ⌕ ", palette.accent)]])
-        self.query_one("#about", Lines).show(self._about(self.size.width))
+        self.search_line.repaint(palette)
+        self.query_one("#about", Lines).show(first_rows(self._about(self.size.width), self._about_shown))
 
     def aside(self) -> str:
         total = len(self._entries)
@@ -245,7 +246,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         if self._preview is None or row is None or not pane.display:
             pane.show([])
         elif self.preview_in_thread:
-            self.run_worker(self._read_preview(row), group="preview", exclusive=True)
+            self.work(partial(self._read_preview, row), "preview")
         else:
             self._fill_preview(self._preview(row))
 
@@ -267,19 +268,14 @@ class ListSheet(Sheet[R], Generic[T, R]):
 
     # ----------------------------------------------------------------------------------------------------------- search
 
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        event.stop()
-        self._filter()
-
     def _filter(self, keep: T | None = None) -> None:
         """Show what fits; the cursor goes to the best, or stays at the value to keep."""
-        query = self.query_one(Input).value
+        query = self.query_text
         self._search = None
         self.workers.cancel_group(self, "search")
         if query.strip() and len(self._entries) > Search.SLICE:
             self._search = Search(self._entries, query)
-            self.run_worker(self._search_on(self._search), group="search", exclusive=True)
+            self.work(partial(self._search_on, self._search), "search")
         else:
             self._show_found(find(self._entries, query), keep)
 
@@ -297,7 +293,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
             self._show_found(search.finish(), None)
 
     def _show_found(self, found: list[Found[T]], keep: T | None) -> None:
-        query = self.query_one(Input).value.strip()
+        query = self.query_text.strip()
         other = self.unlisted(query) if query else None
         if other is not None:
             typed = Found(entries_of([other])[0])
@@ -307,46 +303,64 @@ class ListSheet(Sheet[R], Generic[T, R]):
         values = [each.entry.row.value for each in found] if keep is not None else []
         self._show(found, values.index(keep) if keep in values else 0, grouped=not query)
 
-    def action_search(self) -> None:
-        if self.letters and not self.searching:
-            self.query_one("#search").display = True
-            self.query_one(Input).focus()
-            self.settle()
-
-    def action_leave(self) -> None:
-        if self.letters and self.searching:
-            self.set_focus(None)
-            self.query_one(Input).value = ""
-            self.query_one("#search").display = False
-            self.settle()
-        else:
-            self.leave()
-
-    def leave(self) -> None:
-        """Esc: nothing is chosen."""
-        self.dismiss(None)
-
     # ------------------------------------------------------------------------------------------------------------- keys
 
-    def action_move(self, steps: int) -> None:
-        self._finish_search()
-        if abs(steps) > len(self._entries) + 1:
-            self.listing.move_to(0 if steps < 0 else len(self._entries))
+    def press(self, key: str, character: str | None) -> bool:
+        if key == "escape":
+            self._end_search() if self.letters and self.searching else self.leave()
+        elif key in _MOVES:
+            self._finish_search()
+            _MOVES[key](self.listing)
+        elif key == "enter":
+            self.enter()
+        elif not self.searching:
+            return self._begin_search() if character == "/" else self.letter(key)
         else:
-            self.listing.move(steps)
+            return self._edit(key, character)
+        return True
 
-    def action_page(self, pages: int) -> None:
-        self._finish_search()
-        self.listing.move_page(pages)
+    def letter(self, key: str) -> bool:
+        """A key of the page itself, where letters are keys."""
+        return False
 
-    @on(RowList.Moved)
-    def _cursor_moved(self, event: RowList.Moved) -> None:
+    def on_paste(self, event: events.Paste) -> None:
         event.stop()
+        if self.searching:
+            self.search_line.line.insert(event.text[: 2 * self.longest])
+            self._filter()
+
+    def _edit(self, key: str, character: str | None) -> bool:
+        line = self.search_line.line
+        before = line.text
+        if not line.press(key, character):
+            return False
+        if line.text != before:
+            self._filter()
+        self.search_line.repaint(self.palette)
+        return True
+
+    def _begin_search(self) -> bool:
+        self.search_line.display = True
+        self.settle()
+        return True
+
+    def _end_search(self) -> None:
+        self.search_line.line.clear()
+        self.search_line.display = False
+        self._filter()
+        self.settle()
+
+    def _cursor_moved(self) -> None:
         self._said = ""
         self._after_move()
 
     @on(RowList.Chosen)
-    def action_choose(self) -> None:
+    def _clicked(self, event: RowList.Chosen) -> None:
+        event.stop()
+        self.enter()
+
+    def enter(self) -> None:
+        """Choose the row under the cursor, if it can be chosen."""
         self._finish_search()
         row = self.row
         if row is None:

@@ -5,7 +5,7 @@ Owns the cursor and the columns. Takes no focus: the screen around it has the ke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from rich.cells import cell_len
@@ -34,14 +34,14 @@ class RowList(ScrollView, Generic[T], can_focus=False):
     RowList { width: 1fr; height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
     """
 
-    class Moved(Message):
-        """The cursor stands on another row now."""
-
     class Chosen(Message):
         """A click on the row that the cursor was on already."""
 
-    def __init__(self, palette: Palette, id: str) -> None:
+    def __init__(self, palette: Palette, moved: Callable[[], None], id: str) -> None:
+        """`moved` is called whenever the cursor stands on another row: at once, not by a message, because the next
+        key may be there already and mean that row."""
         super().__init__(id=id)
+        self._moved = moved
         self.palette = palette
         self.empty = ""
         """What is said when there is no row."""
@@ -61,6 +61,8 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         self._mark_width = max((cell_len(entry.row.mark) for entry in entries), default=0)
         self._label_width = max((cell_len(entry.label) for entry in entries), default=0)
         self._detail_width = max((cell_len(entry.detail) for entry in entries if not entry.row.disabled), default=0)
+        if not self._detail_width:  # reasons take what room there is, but they need some
+            self._detail_width = min(20, max((cell_len(entry.detail) for entry in entries), default=0))
 
     def show(self, found: Sequence[Found[T]], cursor: int, grouped: bool) -> None:
         self._found = list(found)
@@ -80,6 +82,10 @@ class RowList(ScrollView, Generic[T], can_focus=False):
     @property
     def line_count(self) -> int:
         return len(self._lines)
+
+    @property
+    def row_count(self) -> int:
+        return len(self._found)
 
     @property
     def cursor(self) -> int:
@@ -120,7 +126,11 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         label, detail = self.columns(width)
         if cell_len(entry.label) > label:
             return f"{entry.label}  {' '.join(entry.detail.split())}"
-        return " ".join(entry.detail.split()) if cell_len(entry.detail) > detail else ""
+        cut_away = cell_len(entry.detail) > max(detail, width - self._before_detail(label) - 1)
+        return " ".join(entry.detail.split()) if cut_away else ""
+
+    def _before_detail(self, label: int) -> int:
+        return _BEFORE + (self._mark_width + 1 if self._mark_width else 0) + label + len(_GAP)
 
     # ------------------------------------------------------------------------------------------------------- keys
 
@@ -142,7 +152,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         self._cursor = place
         self._reveal()
         self.refresh()
-        self.post_message(self.Moved())
+        self._moved()
 
     def move_page(self, pages: int) -> None:
         self.move_to(self._cursor + pages * max(1, self.size.height - 1))
@@ -200,7 +210,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         runs += marked(padded(entry.label, label_width), found.label_places, style, _FOUND + _hue(palette))
         if entry.detail and detail_width > 0:
             # A reason may be longer than the details beside it: it gets the rest of the row.
-            room = max(detail_width, width - sum(cell_len(text) for text, _style in runs) - len(_GAP) - 1)
+            room = max(detail_width, width - self._before_detail(label_width) - 1)
             text = cut(entry.detail, room)
             runs.append((_GAP, palette.muted))
             runs += marked(text, found.detail_places, palette.muted, _FOUND + _hue(palette))

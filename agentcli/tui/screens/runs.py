@@ -107,12 +107,16 @@ def wrapped(runs: Sequence[Run], width: int, most: int, indent: str = "") -> lis
     room = max(1, width)
     lines = wrap(runs, room, first=[(indent, Style.null())] if indent else ())
     rows: list[Runs] = [[(part.text, part.style or Style.null()) for part in line.strip] for line in lines]
-    if len(rows) > most:
-        rows = rows[:most]
-        last = rows[-1]
-        style = last[-1][1] if last else Style.null()
-        rows[-1] = [*cut_runs(last, room - 1), ("…", style)]
-    return rows
+    return first_rows(rows, most, room)
+
+
+def first_rows(rows: list[Runs], most: int, width: int = 10**6) -> list[Runs]:
+    """At most `most` rows; if that leaves some away, the last one says so with an ellipsis."""
+    if len(rows) <= most or most <= 0:
+        return rows[: max(0, most)]
+    last = rows[most - 1]
+    style = last[-1][1] if last else Style.null()
+    return [*rows[: most - 1], [*cut_runs(last, width - 1), ("…", style)]]
 
 
 def joined(parts: Iterable[Runs], separator: Run) -> Runs:
@@ -143,7 +147,7 @@ def tokens(number: int) -> str:
     for size, sign in ((1_000_000, "M"), (1000, "k")):
         if number >= size * 0.9995:
             share = number / size
-            return f"{share:.0f}{sign}" if share >= 99.95 or share == int(share) else f"{share:.1f}{sign}"
+            return (f"{share:.0f}" if share >= 99.95 else f"{share:.1f}".removesuffix(".0")) + sign
     return str(number)
 
 

@@ -41,7 +41,7 @@ class SessionPicker(Picker["SessionInfo"]):
         self.empty = "Loading…"
 
     def on_mount(self) -> None:
-        self.run_worker(self._read(), group="load")
+        self.work(self._read, "load")
 
     async def _read(self) -> None:
         self.empty = "There are no sessions here yet."
@@ -66,8 +66,8 @@ def session_rows(sessions: Sequence[SessionInfo], now: float) -> list[Row[Sessio
     several = len({session.cwd for session in sessions}) > 1
     rows = []
     for session in sessions:
-        count = "?" if session.message_count is None else f"{session.message_count:,}"
-        detail = f"{ago(now - session.modified):>10}  {count:>5} messages"
+        count = "–" if session.message_count is None else f"{session.message_count:,}"
+        detail = f"{ago(now - session.modified):>9}  {count:>4} msgs"
         if several:
             detail += f"  {_short(session.cwd)}"
         rows.append(Row(session, " ".join(safe(session.label).split()) or "(no prompt)", detail))
@@ -75,6 +75,5 @@ def session_rows(sessions: Sequence[SessionInfo], now: float) -> list[Row[Sessio
 
 
 def _short(folder: str) -> str:
-    """The last two parts say which project it is."""
-    parts = [part for part in safe(folder).split("/") if part]
-    return "/".join(parts[-2:]) or "/"
+    """The last part says which project it is."""
+    return safe(folder).rstrip("/").rpartition("/")[2] or "/"

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
-
-from textual.binding import Binding, BindingType
+from typing import Any, Literal
 
 from agentcli.config.schema import BY_NAME, Key
 from agentcli.config.settings import Row as Setting
@@ -106,7 +104,6 @@ class ValuePicker(ListSheet[Any, Change]):
     verb = "save"
     unlisted_first = True
     longest = 4000
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "turn", show=False, priority=True)]
 
     def __init__(self, key: Key, setting: Setting, files: Mapping[Scope, str], palette: Palette | None = None) -> None:
         self._key = key
@@ -139,10 +136,13 @@ class ValuePicker(ListSheet[Any, Change]):
             *wrapped([(where, palette.text)], width, 2),
         ]
 
-    def action_turn(self) -> None:
+    def press(self, key: str, character: str | None) -> bool:
+        if key not in ("tab", "shift+tab"):
+            return super().press(key, character)
         scopes = list(self._files)
         self._scope = scopes[(scopes.index(self._scope) + 1) % len(scopes)]
         self.settle()
+        return True
 
     def choose(self, row: Row[Any]) -> None:
         self.dismiss(Change(self._key.name, row.value, self._scope))

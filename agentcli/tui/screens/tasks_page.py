@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
-
-from textual.binding import Binding, BindingType
+from typing import TYPE_CHECKING, Literal
 
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.page import TextPage
@@ -30,7 +28,6 @@ class TasksPage(ListSheet[str, tuple[Literal["stop"], str]]):
     preview_end = True
     verb = "show output"
     empty = "There are no commands in the background."
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("k", "stop", show=False)]
 
     def __init__(
         self, tasks: Sequence[BackgroundTask], output: Output | None = None, palette: Palette | None = None
@@ -50,18 +47,19 @@ class TasksPage(ListSheet[str, tuple[Literal["stop"], str]]):
             title = f"{row.value}: {row.label}"
             self.app.push_screen(TextPage(title, self._output(row.value) or ["(no output yet)"], self.palette))
 
-    def action_stop(self) -> None:
+    def letter(self, key: str) -> bool:
         row = self.row
-        if row is None:
-            return
+        if key != "k" or row is None:
+            return False
         if self._tasks[row.value].status == "running":
             self.dismiss(("stop", row.value))
         else:
             self.say(f"{row.value} has ended already.")
+        return True
 
     def keys(self) -> list[tuple[str, str]]:
         running = self.row is not None and self._tasks[self.row.value].status == "running"
-        stop = [("k", "stop")] if running and not self.query_one("#search").display else []
+        stop = [("k", "stop")] if running and not self.searching else []
         return [*super().keys()[:-2], *stop, *super().keys()[-2:]]
 
 

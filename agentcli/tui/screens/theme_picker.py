@@ -55,7 +55,6 @@ class ThemePicker(Picker[str]):
             [("text", palette.text), (" ", palette.text), ("muted", palette.muted)],
             [("heading", palette.heading)],
             [("code", palette.code)],
-            [("link", palette.link)],
             [("✓ done", palette.success)],
             [("! careful", palette.warning)],
             [("✗ failed", palette.error)],

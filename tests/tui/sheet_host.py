@@ -1,0 +1,97 @@
+"""A tiny app that shows one sheet, for the tests of pickers and pages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.keys import REPLACED_KEYS, _character_to_key
+from textual.pilot import Pilot
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+UNANSWERED = object()
+
+
+class Host(App[None]):
+    ENABLE_COMMAND_PALETTE = False
+    CSS = "Screen { overflow: hidden; } Static { text-wrap: nowrap; }"
+
+    def __init__(self, sheet: ModalScreen[Any]) -> None:
+        super().__init__()
+        self.sheet = sheet
+        self.result: Any = UNANSWERED
+
+    def compose(self) -> ComposeResult:
+        yield Static("\n".join(f"above {number}" for number in range(60)), markup=False)
+
+    def on_mount(self) -> None:
+        self.push_screen(self.sheet, self._answered)
+
+    def _answered(self, result: Any) -> None:
+        self.result = result
+
+    def lines(self) -> list[str]:
+        """The rows of the screen."""
+        return [strip.text.rstrip() for strip in self.screen._compositor.render_strips()]
+
+    @property
+    def shown(self) -> str:
+        """The sheet alone, from its rule on."""
+        lines = self.lines()
+        start = next((number for number, line in enumerate(lines) if line.startswith("───")), 0)
+        return "\n".join(lines[start:])
+
+
+async def press(host: Host, pilot: Pilot[None], *keys: str) -> None:
+    """All at once, as a fast typist or a slow line would: nothing may come out of order."""
+    for name in keys:
+        key = REPLACED_KEYS.get(name, name) if len(name) > 1 else _character_to_key(name)
+        character = name if len(name) == 1 else _printed(key)
+        assert host._driver is not None
+        host._driver.send_message(events.Key(key, character))
+    await pilot.pause()
+
+
+def _printed(key: str) -> str | None:
+    return {"space": " ", "slash": "/"}.get(key)
+
+
+Play = Callable[[Host, Pilot[None]], Awaitable[None]]
+
+
+def play(sheet: ModalScreen[Any], steps: Play, size: tuple[int, int] = (80, 24)) -> Host:
+    """Open a sheet and do something with it."""
+    host = Host(sheet)
+
+    async def run() -> None:
+        async with host.run_test(size=size) as pilot:
+            await pilot.pause()
+            await steps(host, pilot)
+
+    asyncio.run(run())
+    return host
+
+
+def look(sheet: ModalScreen[Any], *keys: str, size: tuple[int, int] = (80, 24)) -> str:
+    """The sheet after these keys, as text."""
+    seen: list[str] = []
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        await press(host, pilot, *keys)
+        seen.append(host.shown)
+
+    play(sheet, steps, size)
+    return seen[0]
+
+
+def answer(sheet: ModalScreen[Any], *keys: str, size: tuple[int, int] = (80, 24)) -> Any:
+    """What the sheet closes with after these keys; `UNANSWERED` if it is still open."""
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        await press(host, pilot, *keys)
+
+    return play(sheet, steps, size).result
