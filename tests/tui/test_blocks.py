@@ -334,6 +334,17 @@ def test_commands_pages_and_searches_have_their_own_look() -> None:
     assert shown(tool("Search it", search)) == "✓ Search it\n  │ Textual  https://a.b\n  │ https://c.d"
 
 
+def test_what_is_folded_can_be_searched() -> None:
+    found = [{"path": "a.py", "line": 1, "text": "needle"}]
+    assert make_block(tool("Grep x", {"kind": "matches", "rows": found})).source == "Grep x\na.py\nneedle"
+    both = {"kind": "matches", "rows": found, "text": "a.py:1:needle"}
+    assert make_block(tool("Grep x", both)).source == "Grep x\na.py:1:needle"
+    todos = {"kind": "todos", "todos": [{"content": "Fix", "status": "pending"}]}
+    assert make_block(tool("Tasks", todos)).source == "Tasks\nFix"
+    search = {"kind": "search", "text": "said", "results": [{"title": "A", "url": "https://a.b"}]}
+    assert make_block(tool("Search", search)).source == "Search\nsaid\nA\nhttps://a.b"
+
+
 def test_pictures_and_modes_need_no_more_than_their_summary() -> None:
     image = {"kind": "image", "path": "a.png", "width": 8, "height": 9}
     assert shown(tool("Read a.png", image, summary="picture, 8×9")) == "✓ Read a.png · picture, 8×9"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 from rich.style import Style
 
+from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_text
 from agentcli.tui import wording
 from agentcli.tui.blocks.base import Block, Line
@@ -38,6 +39,8 @@ _WORDS: dict[ToolStatus, str] = {
     "interrupted": "interrupted",
 }
 _AS_EXPECTED = "exit code 0"
+_SAID = ("path", "text", "title", "url", "content", "question", "answer")
+_MOST_SEARCHED = 1_000
 _WRAPPED = ("<tool_use_error>", "</tool_use_error>")
 
 
@@ -75,10 +78,8 @@ class ToolBlock(Block):
     @property
     def source(self) -> str:
         item = self.item
-        display = item.display
-        text = next((value for key in ("diff", "text", "plan") if isinstance(value := display.get(key), str)), "")
-        parts = [item.title, item.summary, _long_command(item), text or item.output or self._live.text]
-        return "\n".join(part for part in parts if part)
+        text = "\n".join(_texts(item.display)) or item.output or self._live.text
+        return "\n".join(part for part in (item.title, item.summary, _long_command(item), text) if part)
 
     def layout(self, width: int, palette: Palette) -> Sequence[Line]:
         header, cut = self._header(width, palette)
@@ -155,6 +156,19 @@ class ToolBlock(Block):
         if self.expanded:
             return self._live.all(width, palette.muted, before)
         return self._live.tail(width, _LIVE_ROWS, palette.muted, before)
+
+
+def _texts(display: Json) -> Iterator[str]:
+    """What a display says in words, for search and copying; of one that says it twice, the whole text."""
+    whole = next((value for key in ("diff", "text", "plan") if isinstance(value := display.get(key), str)), "")
+    if whole:
+        yield whole
+        if display.get("kind") == "matches":
+            return
+    for found in display.values():
+        for entry in found[:_MOST_SEARCHED] if isinstance(found, list) else ():
+            if isinstance(entry, dict):
+                yield from (value for key, value in entry.items() if isinstance(value, str) and key in _SAID)
 
 
 def _told(item: ToolItem) -> str:
