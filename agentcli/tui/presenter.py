@@ -373,6 +373,11 @@ class Presenter:
         elif not aborted and (ended := wording.ended(event)) is not None:
             text, level, errors = ended
             operations.append(Add(EndItem(id=self._new("end"), text=text, level=level, errors=errors)))
+        return operations + self.settled(now)
+
+    def settled(self, now: float) -> list[Operation]:
+        """The submission is over, however: also one that was cut off and had no Result."""
+        operations = self._close(now, "interrupted")
         self._of_reply.clear()
         self._retry, self._halted = None, False
         self.activity = Activity()

@@ -48,10 +48,12 @@ def replayed(messages: Iterable[Message], title_of: Titles, presenter: Presenter
 def _of_reply(message_id: str, index: int, block: Block, title_of: Titles) -> list[Item]:
     id = f"{message_id}:{index}"
     match block:
-        case TextBlock() if block.text.strip():
-            return [AnswerItem(id=id, text=plain_text(block.text).strip("\n"), done=True)]
-        case ThinkingBlock() if block.thinking.strip():
-            return [ThinkingItem(id=id, text=plain_text(block.thinking).strip("\n"), seconds=0.0)]
+        case TextBlock():
+            text = plain_text(block.text).strip("\n")
+            return [AnswerItem(id=id, text=text, done=True)] if text.strip() else []
+        case ThinkingBlock():
+            text = plain_text(block.thinking).strip("\n")
+            return [ThinkingItem(id=id, text=text, seconds=0.0)] if text.strip() else []
         case ToolUseBlock():
             title = plain_line(title_of(block.name, block.input), 2_000)
             name = plain_line(block.name)

@@ -260,7 +260,8 @@ class Session:
 
             line = parse(draft.text)
             if line is None:
-                work = engine.submit(await asyncio.to_thread(draft.content))
+                pictures = draft.images > 0
+                work = engine.submit(await asyncio.to_thread(draft.content) if pictures else draft.expanded())
             else:
                 # Argument text that was pasted is meant as it was pasted.
                 line = parse(draft.expanded()) or line
@@ -315,7 +316,7 @@ class Session:
             self._guard.cancel()
             self._guard = None
         self._drop_questions()
-        self.presenter.activity = Activity()
+        self._view.apply(self.presenter.settled(self._now()))
         self._view.show_activity(self.presenter.activity)
         self._go_on()
         if not self.busy:

@@ -1,0 +1,112 @@
+"""What a transcript would show, without one: applies operations to a list of items, strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+from agentcli.core import events as ev
+from agentcli.tui.model import (
+    Activity,
+    Add,
+    AnswerItem,
+    Clear,
+    EndItem,
+    Facts,
+    Grow,
+    Item,
+    Operation,
+    Remove,
+    Replace,
+    ThinkingItem,
+    ToolItem,
+)
+from agentcli.tui.prompt.draft import Draft
+
+Kind = TypeVar("Kind", bound=Item)
+
+
+class Shown:
+    """Implements `tui.session.View`, and fails where a transcript would be shown nonsense."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.activities: list[str] = []
+        self.facts = Facts()
+        self.queued: list[str] = []
+        self.asked: list[ev.PermissionRequested] = []
+        self.withdrawn: list[str] = []
+        self.given_back: list[Draft] = []
+        self.results: list[ev.Result] = []
+
+    def of(self, kind: type[Kind]) -> list[Kind]:
+        return [item for item in self.items if isinstance(item, kind)]
+
+    def texts(self) -> list[str]:
+        """Every item as its kind and its words, the way a person would tell them."""
+        return [f"{type(item).__name__.removesuffix('Item').lower()}: {_words(item)}" for item in self.items]
+
+    # ------------------------------------------------------------------------------------------------------ View
+
+    def apply(self, operations: Iterable[Operation]) -> None:
+        for operation in operations:
+            self._apply(operation)
+
+    def _apply(self, operation: Operation) -> None:
+        ids = [item.id for item in self.items]
+        assert len(ids) == len(set(ids)), "an id is there twice"
+        match operation:
+            case Add(item):
+                assert item.id not in ids, f"{item.id} is there already"
+                self.items.append(item)
+            case Grow(id, text):
+                place = ids.index(id)
+                grown = self.items[place]
+                if isinstance(grown, ToolItem):
+                    self.items[place] = replace(grown, output=grown.output + text)
+                else:
+                    assert isinstance(grown, AnswerItem | ThinkingItem)
+                    self.items[place] = replace(grown, text=grown.text + text)
+            case Replace(item):
+                place = ids.index(item.id)
+                before = self.items[place]
+                assert type(before) is type(item)
+                if isinstance(item, ThinkingItem) and isinstance(before, ThinkingItem) and not item.text:
+                    item = replace(item, text=before.text)
+                self.items[place] = item
+            case Remove(id):
+                del self.items[ids.index(id)]
+            case Clear():
+                self.items.clear()
+
+    def show_activity(self, activity: Activity) -> None:
+        if not self.activities or self.activities[-1] != activity.phase:
+            self.activities.append(activity.phase)
+
+    def show_facts(self, facts: Facts) -> None:
+        self.facts = facts
+
+    def show_queued(self, texts: list[str]) -> None:
+        self.queued = texts
+
+    def ask(self, event: ev.PermissionRequested, waiting: int) -> None:
+        self.asked.append(event)
+
+    def withdraw(self, request_id: str) -> None:
+        self.withdrawn.append(request_id)
+
+    def give_back(self, drafts: list[Draft]) -> None:
+        self.given_back += drafts
+
+    def finished(self, result: ev.Result) -> None:
+        self.results.append(result)
+
+
+def _words(item: Item) -> str:
+    match item:
+        case ToolItem():
+            return f"{item.title} [{item.status}]"
+        case EndItem():
+            return item.text.split(".")[0]
+    return str(getattr(item, "text", ""))

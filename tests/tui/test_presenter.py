@@ -1,0 +1,216 @@
+"""Events become items: hostile text, taken-back replies, retries, whole random conversations and their replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.core import events as ev
+from agentcli.core.messages import (
+    Message,
+    Origin,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+)
+from agentcli.core.usage import Usage
+from agentcli.tui.model import (
+    AnswerItem,
+    BoundaryItem,
+    EndItem,
+    NoticeItem,
+    OutputItem,
+    PromptItem,
+    ThinkingItem,
+    ToolItem,
+)
+from agentcli.tui.presenter import Presenter
+from agentcli.tui.replay import replayed
+from tests.support.fakes import FakeTool, bench, collect
+from tests.support.scripts import call, fault, reply, say, think
+from tests.support.shown import Shown
+from tests.support.virtual import run_virtual
+
+HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\x9b31md\x00e\x1b"
+
+
+def presented(*events: ev.Event) -> Shown:
+    shown, presenter = Shown(), Presenter()
+    for number, event in enumerate(events):
+        shown.apply(presenter.show(event, float(number)))
+    return shown
+
+
+def text(piece: str, message: str = "m", index: int = 0) -> ev.TextStreamed:
+    return ev.TextStreamed(message_id=message, index=index, text=piece)
+
+
+def finished(block: Any, message: str = "m", index: int = 0) -> ev.BlockFinished:
+    return ev.BlockFinished(message_id=message, api_id="a", model="x", index=index, block=block)
+
+
+def result(**changes: Any) -> ev.Result:
+    values: dict[str, Any] = {
+        "subtype": "success",
+        "is_error": False,
+        "terminal": "completed",
+        "text": "",
+        "errors": [],
+        "turns": 1,
+        "duration_ms": 1500,
+        "api_duration_ms": 0,
+        "usage": Usage(),
+        "total_cost_usd": 0.0,
+        "fully_priced": True,
+        "model_usage": {},
+        "permission_denials": [],
+        "session_id": "s",
+        "uuid": "u",
+    }
+    return ev.Result(**{**values, **changes})
+
+
+def test_text_that_comes_in_pieces_is_one_answer_without_control_sequences() -> None:
+    pieces = [HOSTILE[i : i + 3] for i in range(0, len(HOSTILE), 3)]
+    shown = presented(*(text(piece) for piece in pieces))
+    (answer,) = shown.of(AnswerItem)
+    assert answer.text == "abcde"
+
+
+def test_every_field_that_people_see_is_free_of_control_sequences() -> None:
+    use = ToolUseBlock("t", HOSTILE, {"x": HOSTILE})
+    outcome = ToolResultBlock("t", (TextBlock(HOSTILE),), is_error=True)
+    shown = presented(
+        ev.BlockStarted(message_id="m", index=0, kind="tool_use", name=HOSTILE),
+        finished(use),
+        ev.ToolStarted(tool_use_id="t", name=HOSTILE, input={}, title=HOSTILE),
+        ev.ToolProgressed(tool_use_id="t", text=HOSTILE),
+        ev.ToolFinished(tool_use_id="t", name=HOSTILE, result=outcome, summary=HOSTILE),
+        ev.NoticeRaised(text=HOSTILE, level="warning"),
+        ev.NoticeRaised(text=HOSTILE, code="command"),
+        ev.RetryScheduled(attempt=1, max_attempts=10, wait_seconds=1, kind="overloaded", text=HOSTILE),
+        ev.ModelFellBack(from_model=HOSTILE, to_model="b", reason=HOSTILE),
+        ev.BackgroundChanged(task_id="b", status="failed", command=HOSTILE, summary=HOSTILE),
+        ev.MessageAppended(message=Message("user", (TextBlock(HOSTILE),), "p", Origin.PROMPT)),
+        ev.MessageAppended(message=Message("user", (TextBlock(HOSTILE),), "q", Origin.ATTACHMENT)),
+        result(is_error=True, errors=[HOSTILE], terminal="model_error"),
+    )
+    assert len(shown.items) == 9
+    for item in shown.items:
+        words = " ".join(
+            str(getattr(item, name, "")) for name in ("text", "title", "name", "summary", "output", "errors")
+        )
+        assert not any(
+            (ord(character) < 32 and character not in "\n\t") or 0x7F <= ord(character) < 0xA0 for character in words
+        )
+    assert "[failed]" in shown.texts()[0]
+
+
+def test_a_reply_that_is_taken_back_leaves_nothing() -> None:
+    shown = presented(
+        ev.ThinkingStreamed(message_id="m", index=0, text="hm"),
+        text("half", index=1),
+        ev.BlockStarted(message_id="m", index=2, kind="tool_use", name="Bash"),
+        ev.ReplyTombstoned(message_id="m", reason="broke off"),
+        text("whole", message="n"),
+    )
+    assert shown.texts() == ["answer: whole"]
+
+
+def test_retries_are_one_notice_that_counts_up() -> None:
+    retry = {"max_attempts": 10, "wait_seconds": 4, "kind": "overloaded", "text": "Overloaded", "status": 529}
+    shown = presented(ev.RetryScheduled(attempt=1, **retry), ev.RetryScheduled(attempt=2, **retry))
+    assert [item.text for item in shown.of(NoticeItem)] == ["529 Overloaded, attempt 2 of 10."]
+
+
+def test_thinking_folds_with_the_seconds_it_took_and_blank_text_is_not_shown() -> None:
+    shown = presented(
+        ev.ThinkingStreamed(message_id="m", index=0, text="hm"),
+        finished(ThinkingBlock("hm"), index=0),
+        text("\n\n", index=1),
+        finished(TextBlock("\n\n"), index=1),
+        finished(UnknownBlock({"type": "redacted_thinking"}), index=2),
+    )
+    assert [(item.text, item.seconds) for item in shown.of(ThinkingItem)] == [("hm", 1.0), ("", 4.0)]
+    assert len(shown.items) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "1.5 s"),
+        ({"turns": 3, "duration_ms": 75_000}, "75 s · 3 turns"),
+        ({"turns": 0}, None),
+        ({"is_error": True, "terminal": "model_error", "errors": ["No such model"]}, "No such model"),
+        (
+            {"is_error": True, "terminal": "max_turns", "errors": ["x"]},
+            "Stopped at the limit of turns. Send a prompt to go on.",
+        ),
+        ({"is_error": True, "terminal": "command_failed", "errors": ["x"]}, None),
+        (
+            {"is_error": True, "terminal": "aborted_streaming"},
+            "Interrupted. What came so far is kept; say what to do instead.",
+        ),
+    ],
+)
+def test_the_last_line_says_how_it_ended(changes: dict[str, Any], expected: str | None) -> None:
+    assert [item.text for item in presented(result(**changes)).of(EndItem)] == ([] if expected is None else [expected])
+
+
+def test_what_a_command_says_is_output_and_its_summary_can_be_opened() -> None:
+    summary = Message("user", (TextBlock("All of it"),), "s", Origin.SUMMARY)
+    shown = presented(
+        ev.NoticeRaised(text="bad", level="error", code="command"),
+        ev.ContextCompacted(trigger="manual", tokens_before=84_000, tokens_after=6_000),
+        ev.MessageAppended(message=summary),
+    )
+    assert [item.failed for item in shown.of(OutputItem)] == [True, False]
+    assert shown.of(OutputItem)[1].title
+    assert shown.of(BoundaryItem)[0].text == "compacted: 84k → 6k tokens"
+
+
+def conversation(replies: Sequence[Any], prompts: int) -> tuple[Shown, Shown]:
+    """What was shown live, and what a new process shows of the same log."""
+    live, again = Shown(), Shown()
+
+    async def run() -> None:
+        looking = FakeTool("Look", steps=1)
+        b = bench(*replies, "Enough.", tools=[looking])
+        async with b.engine as engine:
+            presenter = Presenter()
+            for number in range(prompts):
+                for event in await collect(engine.submit(f"prompt {number}")):
+                    live.apply(presenter.show(event, 0.0))
+            again.apply(replayed(engine.messages, engine.title_of, Presenter()))
+
+    run_virtual(run)
+    return live, again
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.text(min_size=1, max_size=20).map(say),
+        st.text(min_size=1, max_size=20).map(think),
+        st.just(call("Look", what="x")),
+        st.just(call("Nothing")),
+    ),
+    min_size=1,
+    max_size=4,
+)
+REPLIES = st.lists(st.one_of(STEPS.map(lambda steps: reply(*steps)), st.just(reply("half", fault("drop")))), max_size=5)
+
+
+@given(REPLIES)
+def test_any_conversation_is_shown_without_a_contradiction_and_the_same_again_when_resumed(replies: list[Any]) -> None:
+    live, again = conversation(replies, 2)
+    assert not [item for item in live.of(ToolItem) if item.status in ("writing", "waiting", "running")]
+    kinds = (PromptItem, AnswerItem, ToolItem)
+    told = [(type(item), getattr(item, "text", "")) for item in live.items if isinstance(item, kinds)]
+    retold = [(type(item), getattr(item, "text", "")) for item in again.items if isinstance(item, kinds)]
+    assert told == retold

@@ -1,0 +1,248 @@
+"""The session drives a real engine on a scripted model: what is shown, queued, steered, interrupted and answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Self
+
+from agentcli.agent.questions import Audience
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.tui.model import AnswerItem, EndItem, PromptItem, ToolItem
+from agentcli.tui.prompt.draft import Draft
+from agentcli.tui.session import Session
+from tests.support.fakes import Bench, FakeTool, bench
+from tests.support.scripts import call, fails, pause, reply, say, think
+from tests.support.shown import Shown
+from tests.support.virtual import run_virtual
+
+
+def played(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    def run() -> None:
+        run_virtual(test)
+
+    run.__name__ = test.__name__
+    return run
+
+
+class Desk:
+    """A session at work, with what it shows."""
+
+    def __init__(self, *replies: Any, **rest: Any) -> None:
+        self.bench: Bench = bench(*replies, **rest)
+        self.shown = Shown()
+        self.session = Session(self.shown, now=lambda: asyncio.get_running_loop().time())
+
+    async def __aenter__(self) -> Self:
+        self.session.open(self.bench.engine)
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.session.close()
+
+    def send(self, text: str, at_once: bool = False) -> None:
+        self.session.send(Draft(text), at_once)
+
+    async def idle(self) -> None:
+        await self.until(lambda: not self.session.busy)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        for _step in range(10_000):
+            if holds():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"never: {self.shown.texts()}")
+
+
+@played
+async def test_a_prompt_is_shown_at_once_and_everything_that_comes_of_it() -> None:
+    look = FakeTool("Look", steps=2)
+    async with Desk(reply(think("hm"), "I look.", call("Look", what="here")), "Done.", tools=[look]) as desk:
+        desk.send("go")
+        assert desk.shown.texts() == ["prompt: go"], "before the engine has said anything"
+        await desk.idle()
+        assert desk.shown.texts() == [
+            "prompt: go",
+            "thinking: hm",
+            "answer: I look.",
+            "tool: Look here [done]",
+            "answer: Done.",
+            "end: 0",
+        ]
+        assert desk.shown.activities[-1] == ""
+        assert desk.shown.facts.model == "claude-sonnet-5-5"
+
+
+@played
+async def test_esc_says_so_in_the_same_moment_and_the_next_prompt_is_taken_at_once() -> None:
+    async with Desk(reply(say("Hello, this goes on", chunk=2), pause(60), "and on"), "Second.") as desk:
+        desk.send("go")
+        await desk.until(lambda: bool(desk.shown.of(AnswerItem)))
+        assert desk.session.interrupt()
+        assert desk.shown.of(EndItem)[-1].text.startswith("Interrupted"), "in the very call"
+        desk.send("again")
+        assert desk.shown.of(PromptItem)[-1].text == "again"
+        await desk.idle()
+        assert [item.text for item in desk.shown.of(AnswerItem)][-1] == "Second."
+        assert len([item for item in desk.shown.of(EndItem) if item.text.startswith("Interrupted")]) == 1
+        assert "[Request interrupted by user]" in str(desk.bench.requests[-1])
+        assert not desk.session.interrupt(), "nothing runs any more"
+
+
+@played
+async def test_a_tool_that_does_not_hear_the_abort_is_cut_off_and_work_goes_on() -> None:
+    deaf = FakeTool("Deaf", safe=False, seconds=600, ignores_abort=True)
+    async with Desk(reply(call("Deaf")), "Second.", tools=[deaf]) as desk:
+        desk.send("go")
+        await desk.until(lambda: bool(deaf.runs))
+        desk.session.interrupt()
+        assert [item.status for item in desk.shown.of(ToolItem)] == ["interrupted"]
+        desk.send("again")
+        await desk.idle()
+        assert desk.shown.of(AnswerItem)[-1].text == "Second."
+
+
+@played
+async def test_what_is_sent_meanwhile_waits_and_joins_after_the_tools() -> None:
+    slow = FakeTool("Slow", safe=False, seconds=5)
+    async with Desk(reply(call("Slow")), "Both done.", tools=[slow]) as desk:
+        desk.send("first")
+        await desk.until(lambda: bool(slow.runs))
+        desk.send("second")
+        assert desk.shown.queued == ["second"]
+        await desk.idle()
+        assert desk.shown.queued == []
+        assert [item.text for item in desk.shown.of(PromptItem)] == ["first", "second"]
+        assert len(desk.bench.requests) == 2, "it joined the running submission"
+
+
+@played
+async def test_what_nobody_took_in_is_a_submission_of_its_own() -> None:
+    async with Desk(reply(pause(5), "First."), "Second.", "Third.") as desk:
+        desk.send("first")
+        await asyncio.sleep(1)
+        desk.send("second")
+        desk.send("third")
+        await desk.until(lambda: len(desk.shown.of(AnswerItem)) == 3)
+        await desk.idle()
+        assert [item.text for item in desk.shown.of(PromptItem)] == ["first", "second", "third"]
+        assert desk.shown.queued == []
+
+
+@played
+async def test_a_queued_prompt_can_be_taken_back_and_esc_gives_all_of_them_back() -> None:
+    async with Desk(reply(pause(60), "First.")) as desk:
+        desk.send("first")
+        await asyncio.sleep(1)
+        for text in ("second", "third", "/undo"):
+            desk.send(text)
+        taken = desk.session.take_back()
+        assert taken is not None
+        assert taken.text == "/undo"
+        desk.session.interrupt()
+        assert [draft.text for draft in desk.shown.given_back] == ["second", "third"]
+        assert desk.session.take_back() is None
+        await desk.idle()
+        assert len(desk.bench.requests) == 1
+
+
+@played
+async def test_steering_stops_what_runs_without_an_interruption_message() -> None:
+    async with Desk(reply(say("Going on and on", chunk=3), pause(60)), "Steered.") as desk:
+        desk.send("first")
+        await desk.until(lambda: bool(desk.shown.of(AnswerItem)))
+        desk.send("no, this way", at_once=True)
+        await desk.idle()
+        assert desk.shown.of(AnswerItem)[-1].text == "Steered."
+        assert not [item for item in desk.shown.of(EndItem) if item.text.startswith("Interrupted")]
+        assert "interrupted by user" not in str(desk.bench.requests[-1])
+
+
+@played
+async def test_an_empty_enter_steers_with_what_is_queued() -> None:
+    async with Desk(reply(pause(60)), "Steered.") as desk:
+        desk.send("first")
+        await asyncio.sleep(1)
+        desk.send("second")
+        desk.session.steer()
+        await desk.idle()
+        assert [item.text for item in desk.shown.of(PromptItem)] == ["first", "second"]
+        assert desk.shown.of(AnswerItem)[-1].text == "Steered."
+
+
+@played
+async def test_questions_come_one_at_a_time_and_closing_one_stops_the_work() -> None:
+    change = FakeTool("Change", safe=False, need="write")
+    rest = {"tools": [change], "mode": PermissionMode.DEFAULT, "audience": Audience.SOMEBODY}
+    async with Desk(reply(call("Change", what="a"), call("Change", what="b")), "Done.", **rest) as desk:
+        desk.send("go")
+        await desk.until(lambda: len(desk.shown.asked) == 1)
+        desk.session.answer(desk.shown.asked[0].request_id, Answer("allow"))
+        await desk.until(lambda: len(desk.shown.asked) == 2)
+        assert change.runs == [{"what": "a"}]
+        desk.session.answer(desk.shown.asked[1].request_id, None)
+        assert desk.shown.of(EndItem)[-1].text.startswith("Interrupted")
+        await desk.idle()
+        assert change.runs == [{"what": "a"}]
+
+
+@played
+async def test_esc_takes_an_open_question_away() -> None:
+    change = FakeTool("Change", safe=False, need="write")
+    rest = {"tools": [change], "mode": PermissionMode.DEFAULT, "audience": Audience.SOMEBODY}
+    async with Desk(reply(call("Change")), **rest) as desk:
+        desk.send("go")
+        await desk.until(lambda: bool(desk.shown.asked))
+        desk.session.interrupt()
+        assert desk.shown.withdrawn == [desk.shown.asked[0].request_id]
+        await desk.idle()
+
+
+@played
+async def test_esc_ends_the_wait_before_a_retry() -> None:
+    async with Desk(fails(529, headers={"retry-after": "50"}), "Never.") as desk:
+        desk.send("go")
+        await desk.until(lambda: "retrying" in desk.shown.activities)
+        assert any("attempt 1 of" in text for text in desk.shown.texts())
+        desk.session.interrupt()
+        await desk.idle()
+        assert asyncio.get_running_loop().time() < 10
+
+
+@played
+async def test_commands_that_only_look_run_beside_the_work_and_others_wait_for_it() -> None:
+    async with Desk(reply(pause(5), "Done."), "Summary of it all.") as desk:
+        desk.send("go")
+        await asyncio.sleep(1)
+        desk.send("/status")
+        await desk.until(lambda: any("session" in text for text in desk.shown.texts()))
+        assert desk.session.busy
+        desk.send("/diff")
+        assert desk.shown.queued == ["/diff"]
+        await desk.until(lambda: not desk.shown.queued)
+        await desk.idle()
+
+
+@played
+async def test_what_is_sent_before_there_is_an_engine_begins_when_it_is_there() -> None:
+    shown = Shown()
+    session = Session(shown, now=lambda: asyncio.get_running_loop().time())
+    session.send(Draft("early"))
+    assert shown.texts() == ["prompt: early"]
+    session.open(bench("Here.").engine)
+    while session.busy:
+        await asyncio.sleep(0.01)
+    assert shown.of(AnswerItem)[-1].text == "Here."
+    await session.close()
+
+
+@played
+async def test_another_engine_takes_the_place_of_the_first() -> None:
+    async with Desk("One.") as desk:
+        desk.send("go")
+        await desk.idle()
+        await desk.session.replace(bench("Two.").engine)
+        assert desk.shown.items == []
+        desk.send("go")
+        await desk.idle()
+        assert desk.shown.of(AnswerItem)[-1].text == "Two."
