@@ -7,6 +7,7 @@ all installed packages for others.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -32,6 +33,7 @@ _MOST_LEXED_TWICE = 12_000
 """A block that has just ended is lexed again as a whole, for some patterns reach over lines; not when it is long."""
 _ENDLESS = (("/*", "*/"), ("<!--", "-->"))
 """Comments that most lexers match as a whole: until the end has come they are held back, not lexed as code."""
+_NAME = re.compile(r"[\s{.]*([A-Za-z0-9][A-Za-z0-9+#_.-]{0,23})")
 _PLAIN_NAMES = frozenset(("", "text", "txt", "plain", "plaintext", "output", "none", "raw"))
 _ALSO_CALLED = {
     "jsonc": "json",
@@ -82,10 +84,9 @@ Tokens = Iterator[tuple[Any, str]]
 
 
 def language_name(info: str) -> str:
-    """The language that the info string of a fence names, as it is shown: one word, or ""."""
-    words = info.strip().split(None, 1)
-    name = words[0].strip("{}.").split(",")[0] if words else ""
-    return name.split(":")[0].lower()[:24]
+    """The language that the info string of a fence names, as it is shown: one plain word, or ""."""
+    found = _NAME.match(info)
+    return found[1].lower() if found else ""
 
 
 def highlight(code: str, language: str, palette: Palette, base: Style | None = None) -> list[list[Run]]:

@@ -162,12 +162,13 @@ class Page:
         self.palette = palette
         self.code = code
         self.lines: list[Line] = []
+        self._blank = Line(Strip([], 0))
 
     def gap(self, margin: Margin) -> None:
         if any(text.strip() for text, _style in margin.rest):
             self.lines += [Line(line.strip, "", 0) for line in wrap((), self.width, margin.rest, margin.rest)]
         else:
-            self.lines.append(Line(Strip([], 0)))
+            self.lines.append(self._blank)
 
     def write(self, document: Document, piece: Piece, margin: Margin) -> None:
         tokens = document.tokens

@@ -24,7 +24,7 @@ def presentable(text: str) -> str:
     """The text as it is parsed for showing while more of it is to come."""
     start = text.rfind("\n") + 1
     line = text[start:]
-    if len(_FENCE.findall(text)) % 2:
+    if len(_FENCE.findall(text, 0, start)) % 2:
         # Inside of code; what may become the fence's end is not shown as code.
         return text[:start] if line and not line.strip(" `~>") else text
     if not line:

@@ -37,11 +37,11 @@ def wrap(runs: Sequence[Run], width: int, first: Sequence[Run] = (), rest: Seque
     runs = [(clean(text), style) for text, style in runs if text]
     text = runs[0][0] if len(runs) == 1 else "".join([part for part, _style in runs])
     head = _Margin(first, width)
-    body = _Margin(first if rest is None else rest, width, blank=rest is None)
     even = EVEN(text) is None
     if even and len(text) <= width - head.cells and "\n" not in text:  # What most lines of code and output are.
         cells = head.cells + len(text)
         return [Line(Strip([*head.segments, *(Segment(*run) for run in runs)], cells), text, head.cells)]
+    body = _Margin(first if rest is None else rest, width, blank=rest is None)
     painter = _Painter(runs, text)
     lines: list[Line] = []
     start = 0
