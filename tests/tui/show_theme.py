@@ -133,6 +133,7 @@ class Dialog(ModalScreen[None]):
 
 class Viewer(App[None]):
     CSS_PATH = STYLE
+    CSS = "TextArea { border: none; padding: 0; background: transparent; } OptionList { border: none; padding: 0; }"
     BINDINGS: ClassVar = [("ctrl+n", "next", "next"), ("ctrl+t", "dialog", "dialog"), ("ctrl+q", "quit", "quit")]
 
     def __init__(self, name: str, colours: bool = True, background: Rgb | None = None) -> None:
