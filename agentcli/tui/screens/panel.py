@@ -48,6 +48,8 @@ class Panel(ModalScreen[T], Generic[T]):
     AUTO_FOCUS: ClassVar[str | None] = ""
     FIRST: ClassVar[int] = 0
     """The choice that is marked when the dialog comes."""
+    BODY_VARIES: ClassVar[bool] = False
+    """The body says more when there is little room for the choices."""
     DEFAULT_CSS = """
     Panel { overflow: hidden; }
     Panel > #sheet { width: 100%; height: auto; max-height: 100%; background: $background; overflow: hidden; }
@@ -79,6 +81,7 @@ class Panel(ModalScreen[T], Generic[T]):
         self._laid_out: dict[tuple[int, bool], tuple[int, list[Line]]] = {}
         """By width and compactness, with the version it was made for."""
         self._first_choice = 0
+        self._says_more = False
 
     # ------------------------------------------------------------------------------------- what a dialog says
 
@@ -134,6 +137,12 @@ class Panel(ModalScreen[T], Generic[T]):
         """A key of this dialog's own; True when it was one."""
         return False
 
+    def overtaken(self, event: events.Key) -> bool:
+        """A key that was pressed before the widget in which one types had the focus; its own ones do not come here."""
+        if event.character and event.is_printable:
+            self.query_one(Input).insert_text_at_cursor(event.character)
+        return event.is_printable
+
     def turned(self, name: str, step: int) -> None:
         """Tab or an arrow on a choice that has something to turn."""
 
@@ -173,7 +182,8 @@ class Panel(ModalScreen[T], Generic[T]):
         entry.placeholder = placeholder
         entry.cursor_position = len(text)
         entry.display = True
-        entry.focus()
+        # At once and not by `focus`, which does it later: the next key may be on its way already.
+        self.set_focus(entry)
         self._arrange()
 
     def stop_asking(self) -> None:
@@ -230,15 +240,14 @@ class Panel(ModalScreen[T], Generic[T]):
                 break
         keys = room >= min(len(lines), _SMALL) or bool(self.asking)
         room += not keys
-        least = min(len(lines), 2)
+        least = min(len(lines), 1)
         if room < least:
             foot = self._fitting(foot, max(1, len(foot) - least + room))
             room = max(0, height - fixed - len(foot) - keys)
-        overflows = len(lines) > room
-        if overflows and room > 1:
-            room -= 1
+        self._says_more = len(lines) > room > 1
+        room -= self._says_more
         self.scrolled.show(lines, min(len(lines), max(0, room)))
-        if overflows and self.scrolled.shown:
+        if self._says_more:
             foot = [self._more(), *foot]
         elif len(lines) < room:
             foot = [Strip([]), *foot]
@@ -246,7 +255,7 @@ class Panel(ModalScreen[T], Generic[T]):
         self.query_one("#keys", Rows).show([self._keys(width)] if keys else [])
 
     def _lines(self, width: int) -> list[Line]:
-        key = (width, self.compact)
+        key = (width, self.compact and self.BODY_VARIES)
         version, lines = self._laid_out.get(key, (-1, []))
         if version == self._version:
             return lines
@@ -285,19 +294,19 @@ class Panel(ModalScreen[T], Generic[T]):
 
     def on_scrolled_lines_scrolled(self) -> None:
         rows = self.query_one("#foot", Rows)
-        if self.scrolled.overflows and self.scrolled.shown and rows.strips:
+        if self._says_more and rows.strips:
             rows.show([self._more(), *rows.strips[1:]])
 
     def _foot(self, width: int) -> list[Strip]:
         if self.asking:
             text = f"{self.asking}  {self.scrolled.found}" if self._finding else self.asking
-            lines = wrap([(text, self.palette.strong)], width - _MARGIN, [(" " * _MARGIN, Style.null())])
+            lines = wrap([(text, self.palette.strong)], max(1, width - _MARGIN), [(" " * _MARGIN, Style.null())])
             return [line.strip for line in lines]
         return [strip for number in range(len(self.choices())) for strip in self._choice(number, width)]
 
     def _choice(self, number: int, width: int) -> list[Strip]:
         choice, current = self.choices()[number], number == self.index
-        rows = choice_rows(choice, number, width - _MARGIN, self.palette, current=current, compact=self.compact)
+        rows = choice_rows(choice, number, max(1, width - _MARGIN), self.palette, current=current, compact=self.compact)
         return [row.extend_cell_length(width) for row in rows]
 
     def _fitting(self, foot: list[Strip], rows: int) -> list[Strip]:
@@ -336,7 +345,7 @@ class Panel(ModalScreen[T], Generic[T]):
         if self.asking and key in ("pageup", "pagedown"):
             return self._scrolls(key)
         if self.typing:
-            return self.pressed(event)
+            return self.pressed(event) or self.overtaken(event)
         if (event.is_printable or key in _TYPING_KEYS) and self.guard.holds():
             self._hold_back(event)
             return True
@@ -357,7 +366,7 @@ class Panel(ModalScreen[T], Generic[T]):
         stack = self.app.screen_stack
         below = stack[stack.index(self) - 1].focused
         if below is not None:
-            below.post_message(event)
+            below._forward_event(event)
 
     def _scrolls(self, key: str) -> bool:
         body = self.scrolled

@@ -75,7 +75,7 @@ class PermissionDialog(Panel[Answer | None]):
         lines += paragraph(self.event.reason, width, palette.text, mark=[("Asked because: ", palette.muted)])
         for detail in self.event.details:
             lines += paragraph(detail, width, palette.muted, mark=[("  · ", palette.faint)])
-        first = len(lines)
+        first = len(lines) + 1
         if self.event.suggestions:
             where = _PLACES[self._place][2]
             lines += [BLANK, *wrap([(f"“Always” would save, {where}:", palette.muted)], width)]

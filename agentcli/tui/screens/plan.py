@@ -143,7 +143,15 @@ class PlanDialog(Panel[Answer | None]):
         editor = self.query_one(TextArea)
         editor.load_text(self.plan)
         self.update()
-        editor.focus()
+        self.set_focus(editor)
+
+    def overtaken(self, event: events.Key) -> bool:
+        if not self.editing:
+            return super().overtaken(event)
+        text = "\n" if event.key == "enter" else event.character if event.is_printable else ""
+        if text:
+            self.query_one(TextArea).insert(text)
+        return bool(text)
 
     async def _outside(self) -> None:
         from agentcli.tui.prompt.external import Written, edit_outside

@@ -39,6 +39,8 @@ class _Question:
 class QuestionsDialog(Panel[Answer | None]):
     """One question with one answer is answered by choosing; otherwise the last page shows all answers first."""
 
+    BODY_VARIES = True
+
     def __init__(
         self,
         event: PermissionRequested,

@@ -1,0 +1,111 @@
+"""A tiny app to try one dialog in: over a transcript and a box that has the focus, with a clock that stands still."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+from textual.screen import ModalScreen
+from textual.widgets import Static, TextArea
+
+from agentcli.core.events import PermissionRequested
+from agentcli.core.messages import Json
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Host(App[None]):
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, dialog: ModalScreen[Any]) -> None:
+        super().__init__()
+        self.dialog = dialog
+        self.answers: list[Any] = []
+
+    def compose(self) -> ComposeResult:
+        yield Static("\n".join(f"said {number}" for number in range(100)), markup=False)
+        yield TextArea(id="prompt")
+
+    def on_mount(self) -> None:
+        self.query_one(TextArea).focus()
+        self.push_screen(self.dialog, self.answers.append)
+
+    @property
+    def prompt(self) -> str:
+        return self.screen_stack[0].query_one(TextArea).text
+
+    @property
+    def answer(self) -> Any:
+        assert len(self.answers) == 1
+        return self.answers[0]
+
+
+Play = Callable[[Pilot[None], Host], Awaitable[None]]
+
+
+def play(dialog: ModalScreen[Any], script: Play | str = "", size: tuple[int, int] = (80, 24)) -> Host:
+    """Run the app with the dialog open; a string is keys to press, one after the other."""
+    host = Host(dialog)
+
+    async def run() -> None:
+        async with host.run_test(size=size) as pilot:
+            await settled(pilot)
+            if isinstance(script, str):
+                await press(pilot, script)
+            else:
+                await script(pilot, host)
+
+    asyncio.run(run())
+    return host
+
+
+async def press(pilot: Pilot[None], keys: str) -> None:
+    """All keys (names, with blanks between them) at once, as fast fingers and slow terminals send them."""
+    for key in keys.split():
+        character = {"space": " ", "enter": "\r"}.get(key, key if len(key) == 1 else None)
+        pilot.app.post_message(events.Key(key, character))
+    await settled(pilot)
+
+
+async def settled(pilot: Pilot[None]) -> None:
+    """Until nothing is on its way any more: no time passes, however busy the machine is."""
+    app = pilot.app
+    for _round in range(3):
+        while not (app._message_queue.empty() and app.screen._message_queue.empty()):
+            await asyncio.sleep(0)
+        await app.workers.wait_for_complete()
+        await pilot.pause(0)
+
+
+def shown(host: Host) -> list[str]:
+    """The rows of the dialog on top, as they are painted: from its rule down. Blanks at the end are cut."""
+    rows = [strip.text.rstrip() for strip in host.screen._compositor.render_strips()]
+    start = next((place for place, row in enumerate(rows) if row.startswith("───")), 0)
+    return rows[start:]
+
+
+def look(dialog: ModalScreen[Any], size: tuple[int, int] = (80, 24), keys: str = "") -> str:
+    """What the dialog looks like after these keys."""
+    seen: list[str] = []
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, keys)
+        seen.extend(shown(host))
+
+    play(dialog, script, size)
+    return "\n".join(seen)
+
+
+def asked(name: str, input: Json, **more: Any) -> PermissionRequested:
+    facts: dict[str, Any] = {"title": name, "reason": "No rule allows it", **more}
+    return PermissionRequested(request_id="r1", tool_use_id="t1", name=name, input=input, **facts)

@@ -1,0 +1,407 @@
+"""The permission dialog: shows everything, answers by keyboard, and never by accident."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from agentcli.core.events import PermissionRequested
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.hunks import HunkReview
+from agentcli.tui.screens.permission import PermissionDialog
+from tests.tui.dialog_host import Clock, Host, asked, look, play, press, settled, shown
+
+COMMAND = asked(
+    "Bash",
+    {"command": "npm run build && rm -rf dist"},
+    reason="Two parts need a rule",
+    details=["npm run build: no rule allows it", "rm -rf dist: removes files"],
+    suggestions=["Bash(npm run build)", "Bash(rm -rf dist)"],
+    display={
+        "kind": "command",
+        "command": "npm run build && rm -rf dist",
+        "folder": "/srv/app",
+        "description": "Build",
+    },
+)
+DIFF = "@@ -1,3 +1,3 @@\n def head(text):\n-    return text[:1]\n+    return text[0]\n # end"
+EDIT = asked(
+    "Edit",
+    {"file_path": "src/a.py", "old_string": "    return text[:1]\n", "new_string": "    return text[0]\n"},
+    suggestions=["Edit(/src/**)"],
+    display={"kind": "diff", "path": "src/a.py", "diff": DIFF, "added": 1, "removed": 1},
+)
+
+
+def dialog(event: PermissionRequested = COMMAND, waiting: int = 0) -> PermissionDialog:
+    """One whose guard is over already."""
+    clock = Clock()
+    made = PermissionDialog(event, Palette(), waiting, clock=clock, cwd=Path("/"))
+    begin = made.guard.begin
+
+    def begin_early() -> None:
+        begin()
+        clock.now += 1
+
+    made.guard.begin = begin_early  # type: ignore[method-assign]
+    return made
+
+
+def answer(keys: str, event: PermissionRequested = COMMAND) -> Answer | None:
+    found = play(dialog(event), keys).answer
+    assert found is None or isinstance(found, Answer)
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------- looks
+
+
+def test_a_command_is_shown_with_its_folder_its_parts_and_the_rules_that_always_would_save() -> None:
+    assert look(dialog(waiting=2)) == (
+        "─── Run this command? ───────────────────────────── 2 more questions after this\n"
+        " $ npm run build && rm -rf dist\n"
+        "\n"
+        " in /srv/app\n"
+        " to Build\n"
+        "\n"
+        " Asked because: Two parts need a rule\n"
+        "   · npm run build: no rule allows it\n"
+        "   · rm -rf dist: removes files\n"
+        "\n"
+        " “Always” would save, until this session ends:\n"
+        "   + Bash(npm run build)\n"
+        "   + Bash(rm -rf dist)\n"
+        "\n"
+        " ❯ 1 Allow once\n"
+        "   2 Always allow these 2 rules  ‹\u00a0this\u00a0session\u00a0›\n"
+        "   3 Deny\n"
+        "   4 Deny and say what to do instead\n"
+        " Enter confirms · Esc stops the work · ↑↓ or a number choose"
+    )
+
+
+def test_a_narrow_edit_is_one_column_and_the_choices_stay_in_sight() -> None:
+    assert look(dialog(EDIT, waiting=1), (40, 10)) == (
+        "─── Make this change? ────────────── +1\n"
+        " src/a.py  +1 −1\n"
+        " 1   def head(text):\n"
+        "─── ↓ 9 more lines · PgUp PgDn ─────────\n"
+        " ❯ 1 Allow once\n"
+        "   2 Always allow  ‹\u00a0this\u00a0session\u00a0›\n"
+        "   3 Allow all edits\n"
+        "   4 Review hunk by hunk\n"
+        "   5 Deny\n"
+        "   6 Deny and say why"
+    )
+
+
+def test_a_wide_edit_is_shown_side_by_side() -> None:
+    text = look(dialog(EDIT), (120, 40))
+    row = next(row for row in text.split("\n") if "text[:1]" in row)
+    assert "text[0]" in row
+    assert "│" in row
+
+
+def test_the_question_covers_only_what_it_needs_and_the_transcript_stays_above_it() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        rows = [strip.text for strip in host.screen._compositor.render_strips()]
+        assert len(rows) == 40
+        assert not any("said" in row for row in rows[-19:])
+        sheet = host.screen.query_one("#sheet").region
+        assert (sheet.x, sheet.width, sheet.bottom) == (0, 100, 40)
+        assert host.screen.styles.background.a == 0
+
+    play(dialog(), script, (100, 40))
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (40, 10)])
+@pytest.mark.parametrize("event", [COMMAND, EDIT], ids=["command", "edit"])
+def test_at_every_size_all_choices_are_in_sight(event: PermissionRequested, size: tuple[int, int]) -> None:
+    rows = look(dialog(event), size).split("\n")
+    count = 6 if event is EDIT else 4
+    numbers = [row.lstrip(" ❯")[:1] for row in rows]
+    assert [number for number in "123456"[:count] if number not in numbers] == []
+    assert len(rows) <= size[1]
+
+
+def test_below_the_smallest_size_the_marked_choice_is_in_sight() -> None:
+    for size in ((30, 8), (20, 5), (10, 3), (3, 2), (1, 1)):
+        seen = look(dialog(EDIT), size, "down down down down")
+        assert "❯" in seen or size[0] < 10
+
+
+def test_all_of_a_long_command_can_be_read() -> None:
+    words = [f"word{number}" for number in range(900)]
+    event = asked("Bash", {"command": "echo " + " ".join(words)}, display={"kind": "command"})
+    seen: set[str] = set()
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        for _page in range(40):
+            seen.update(" ".join(shown(host)).split())
+            await press(pilot, "pagedown")
+        assert "↑" in " ".join(shown(host))
+        await press(pilot, "home")
+        assert any("$ echo word0" in row for row in shown(host))
+        await press(pilot, "end")
+        assert any("No rule allows it" in row for row in shown(host))
+
+    play(dialog(event), script)
+    assert set(words) <= seen
+
+
+def test_a_line_break_in_a_command_does_not_look_like_a_wrapped_line() -> None:
+    command = "echo one two three four five six seven eight nine ten eleven twelve\nrm x  "
+    text = look(dialog(asked("Bash", {"command": command}, display={"kind": "command"})), (60, 20))
+    assert " 1 echo one two three four five six seven eight nine ten\n" in text
+    assert "\n   eleven twelve\n 2 rm x··\n" in text
+
+
+def test_what_cannot_be_seen_is_spelled_out_and_nothing_is_obeyed() -> None:
+    evil = "echo a\u202eb\u200bc\x1b]0;title\x07\x9b31m\u2066d"
+    event = asked("Bash", {"command": evil}, reason="[bold]why[/bold]\x1b[2J", details=["\x1b[31mred"])
+    event = asked(
+        "Bash",
+        {"command": evil},
+        reason=event.reason,
+        details=event.details,
+        display={"kind": "command", "folder": "/tmp/\x1b[2J\u202e[red]x"},
+    )
+    text = look(dialog(event))
+    assert "\x1b" not in text
+    assert "\x9b" not in text
+    assert "\x07" not in text
+    assert "echo a<U+202E>b<U+200B>c" in text
+    assert "<U+2066>d" in text
+    assert "[bold]why[/bold]" in text
+    assert "<U+202E>[red]x" in text
+
+
+def test_a_tool_without_a_preview_shows_its_whole_input() -> None:
+    event = asked("mcp__x__y", {"title": "日本語 🎉", "body": "one\ntwo", "many": [1, {"a": None}], "n": 3})
+    text = look(dialog(event))
+    assert "Use mcp__x__y?" in text
+    for row in (" title: 日本語 🎉\n", " body:\n 1 one\n 2 two\n", ' many: [1, {"a": null}]\n', " n: 3\n"):
+        assert row in text
+
+
+def test_an_address_is_shown_with_its_host_and_a_warning_for_ones_own_network() -> None:
+    display = {"kind": "fetch", "url": "http://10.0.0.1/a", "host": "10.0.0.1", "private": True, "prompt": "the title"}
+    text = look(dialog(asked("WebFetch", {"url": "x", "prompt": "y"}, display=display)))
+    assert "Fetch this address?" in text
+    assert "http://10.0.0.1/a" in text
+    assert "! This address is in your own network." in text
+    assert "to find out the title" in text
+
+
+def test_a_diff_that_was_cut_is_followed_by_all_that_would_be_written() -> None:
+    display = {
+        "kind": "diff",
+        "path": "a",
+        "diff": "@@ -0,0 +1,1 @@\n+one",
+        "added": 9,
+        "removed": 0,
+        "truncated": True,
+    }
+    event = asked("Write", {"file_path": "a", "content": "one\ntwo\nlast line"}, display=display)
+    text = look(dialog(event), (80, 40))
+    assert "Create this file?" in text
+    assert "The diff is longer than that." in text
+    assert "3 last line" in text
+
+
+def test_a_very_long_text_is_laid_out_beside_the_event_loop() -> None:
+    event = asked("mcp__x__y", {"text": "\n".join(f"row {number}" for number in range(12_000))})
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "end")
+        assert any("row 11999" in row for row in shown(host))
+
+    play(dialog(event), script)
+
+
+# ------------------------------------------------------------------------------------------------------ answers
+
+
+@pytest.mark.parametrize("keys", ["enter", "1", "y", "down up enter"])
+def test_yes_allows_this_once(keys: str) -> None:
+    assert answer(keys) == Answer("allow")
+
+
+def test_always_saves_exactly_the_rules_that_were_shown() -> None:
+    rules = ("Bash(npm run build)", "Bash(rm -rf dist)")
+    assert answer("2") == Answer("allow", rules=rules, save_to="session")
+    assert answer("a") == Answer("allow", rules=rules, save_to="session")
+
+
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [("tab 2", "local"), ("down right right enter", "user"), ("left 2", "user"), ("tab tab tab 2", "session")],
+)
+def test_where_it_is_saved_can_be_changed(keys: str, place: str) -> None:
+    found = answer(keys)
+    assert found is not None
+    assert found.save_to == place
+
+
+def test_the_place_is_shown_with_the_rules_and_in_the_choice() -> None:
+    text = look(dialog(), (100, 24), keys="tab")
+    assert "“Always” would save, in .agentcli/settings.local.json of this project, for you alone:" in text
+    assert "‹\u00a0this\u00a0project\u00a0›" in text
+
+
+def test_marking_always_scrolls_to_the_rules() -> None:
+    event = asked("Bash", {"command": "x\n" * 100}, suggestions=["Bash(one)", "Bash(two)"], display={"kind": "command"})
+    text = look(dialog(event), keys="down")
+    assert "+ Bash(one)" in text
+    assert "+ Bash(two)" in text
+
+
+def test_always_is_not_offered_without_rules_and_the_reason_is_said() -> None:
+    event = asked("Bash", {"command": "x"}, display={"kind": "command"})
+    assert "  2 Always: no rule can cover this; it is asked each time" in look(dialog(event))
+    assert play(dialog(event), "2").answers == []
+    assert play(dialog(event), "a").answers == []
+    assert answer("down enter", event) == Answer("deny")
+
+
+def test_all_edits_can_be_allowed_from_now_on() -> None:
+    assert answer("3", EDIT) == Answer("allow", mode=PermissionMode.ACCEPT_EDITS)
+
+
+def test_no_denies() -> None:
+    assert answer("n") == Answer("deny")
+    assert answer("up up enter") == Answer("deny")
+
+
+def test_no_can_say_what_to_do_instead() -> None:
+    assert answer("4 u s e space m a k e enter") == Answer("deny", message="use make")
+    assert answer("4 enter") == Answer("deny")
+
+
+def test_esc_leaves_the_line_for_typing_and_keeps_what_is_in_it() -> None:
+    assert answer("4 a b escape 4 c enter") == Answer("deny", message="abc")
+
+
+def test_esc_closes_without_an_answer() -> None:
+    assert answer("escape") is None
+
+
+def test_a_click_chooses() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        row = next(place for place, text in enumerate(shown(host)) if "3 Deny" in text)
+        top = host.screen.query_one("#sheet").region.y
+        await pilot.click(offset=(8, top + row))
+        await settled(pilot)
+        assert host.answer == Answer("deny")
+
+    play(dialog(), script)
+
+
+def test_text_in_the_body_can_be_found() -> None:
+    event = asked(
+        "Bash", {"command": "\n".join(f"echo {number}" for number in range(200))}, display={"kind": "command"}
+    )
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "/ e c h o space 1 9")
+        assert any("1 of 11" in row for row in shown(host))
+        await press(pilot, "enter down up")
+        assert any("2 of 11" in row for row in shown(host))
+        assert any("echo 190" in row for row in shown(host))
+        await press(pilot, "escape")
+        assert any("❯ 1 Allow once" in row for row in shown(host))
+        await press(pilot, "escape")
+
+    assert play(dialog(event), script).answers == [None]
+
+
+# ------------------------------------------------------------------------------------- answers nobody has given
+
+
+def test_who_is_typing_when_it_comes_answers_nothing_and_loses_nothing() -> None:
+    clock = Clock()
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        for key in ("y", "e", "s", "space", "1"):
+            clock.now += 0.3
+            await press(pilot, key)
+        assert host.answers == []
+        assert host.prompt == "yes 1"
+        assert shown(host)[-1] == " (paused while you type)"
+        clock.now += 0.39
+        await press(pilot, "enter")
+        assert host.answers == []
+        clock.now += 0.5
+        await press(pilot, "down")
+        assert shown(host)[-1].startswith(" Enter confirms")
+        await press(pilot, "n")
+        assert host.answer == Answer("deny")
+
+    play(PermissionDialog(COMMAND, Palette(), clock=clock), script)
+
+
+def test_once_the_pause_is_over_fast_keys_count() -> None:
+    clock = Clock()
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        clock.now += 0.5
+        await press(pilot, "4 a b enter")
+        assert host.answer == Answer("deny", message="ab")
+
+    play(PermissionDialog(COMMAND, Palette(), clock=clock), script)
+
+
+def test_who_typed_a_moment_before_gets_a_longer_pause() -> None:
+    clock = Clock()
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        clock.now += 0.5
+        await press(pilot, "y")
+        assert host.answers == []
+        clock.now += 0.9
+        await press(pilot, "y")
+        assert host.answer == Answer("allow")
+
+    play(PermissionDialog(COMMAND, Palette(), clock=clock, typed=lambda: 99.5), script)
+
+
+def test_esc_is_never_held_back() -> None:
+    assert play(PermissionDialog(COMMAND, Palette(), clock=Clock()), "escape").answers == [None]
+
+
+def test_what_is_pasted_goes_to_the_prompt() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.post_message(events.Paste("1\nyes"))
+        await settled(pilot)
+        await settled(pilot)
+        assert host.answers == []
+        assert host.prompt == "1\nyes"
+
+    play(dialog(), script)
+
+
+# -------------------------------------------------------------------------------------------------- hunk review
+
+
+def test_hunks_can_be_reviewed_and_esc_comes_back_without_effect() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "h")
+        assert isinstance(host.screen, HunkReview)
+        await press(pilot, "n escape")
+        assert isinstance(host.screen, PermissionDialog)
+        assert host.answers == []
+        await press(pilot, "h")
+        await press(pilot, "n enter")
+        assert host.answer.behavior == "deny"
+        assert "rejected it" in host.answer.message
+
+    play(dialog(EDIT), script)
+
+
+def test_only_edits_offer_what_only_edits_have() -> None:
+    assert "hunk" not in look(dialog(COMMAND))
+    assert "all edits" not in look(dialog(COMMAND))
