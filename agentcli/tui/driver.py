@@ -29,6 +29,7 @@ from textual.message import Message
 
 from agentcli.core.frozen import frozen
 from agentcli.tui import input as tokens
+from agentcli.tui.ending import SIGNALS, Ending
 from agentcli.tui.instant import Instant, make_raw
 from agentcli.tui.pacing import KeyOrder
 from agentcli.tui.restore import TerminalRestore
@@ -39,8 +40,6 @@ from agentcli.tui.writer import Writer, is_frame
 __all__ = ["AgentDriver", "BackgroundColour", "TakenOver", "escape_seconds"]
 
 READ_BYTES = 65536
-END_SECONDS = 1.7
-"""How long the app may take to end after a signal, before it is ended."""
 LATEST_TAKE_OVER_SECONDS = 2.0
 """After this the app's frames are shown even if nothing in it can take keys yet."""
 LATEST_REPLAY_SECONDS = 0.3
@@ -48,7 +47,6 @@ STOP_SECONDS = 0.5
 """How long the last bytes may take on a slow terminal."""
 _KITTY_FLAGS = 0b11001
 """Escape codes without doubt, for all keys, with the text they make."""
-_END_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 class TakenOver(Message):
@@ -111,7 +109,7 @@ class AgentDriver(LinuxDriver):
         self._translation = Translation()
         self._order = KeyOrder(app, self._loop)
         self._size_is_due = False
-        self._ending = False
+        self._ending = Ending(self.restore, self._leave, self.preloaded.last_resort)
         self._handlers_before: dict[int, Any] = {}
         self.escape_watch = EscapeWatch(self._loop, self._log_stuck)
 
@@ -278,6 +276,12 @@ class AgentDriver(LinuxDriver):
     # --------------------------------------------------------------------------------------------------- input
 
     def _read_keys(self, source: tokens.InputFilter) -> None:
+        try:
+            self._read_until_stopped(source)
+        except Exception as error:  # noqa: BLE001 -- a keyboard that is dead without a word is the worst of all
+            self._in_loop(self._app._handle_exception, error)
+
+    def _read_until_stopped(self, source: tokens.InputFilter) -> None:
         fileno, wake = self.fileno, self._wake_read
         while not self.exit_event.is_set():
             wait = None if source.deadline is None else max(0.0, source.deadline - time.monotonic())
@@ -342,7 +346,7 @@ class AgentDriver(LinuxDriver):
             self._in_loop(self._send_size)
 
     def _handle_signals(self) -> None:
-        handlers: dict[int, Any] = dict.fromkeys(_END_SIGNALS, self._on_end_signal)
+        handlers: dict[int, Any] = dict.fromkeys(SIGNALS, self._ending.on_signal)
         handlers[signal.SIGWINCH] = self._on_resize
         for number, handler in handlers.items():
             before = signal.signal(number, handler)
@@ -351,33 +355,19 @@ class AgentDriver(LinuxDriver):
     def _forget_signals(self) -> None:
         for number, handler in self._handlers_before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-        self._handlers_before.clear()
 
-    def _on_end_signal(self, signum: int, frame: FrameType | None) -> None:
-        if self._ending:
-            self._end_process(128 + signum)
-        self._end(128 + signum)
+    def suspend_application_mode(self) -> None:
+        super().suspend_application_mode()
+        # Ctrl+C in an editor that has the terminal meanwhile reaches us as well, and is not for us.
+        signal.signal(signal.SIGINT, _ignore)
 
     def _terminal_gone(self) -> None:
-        if not self._ending:
-            if self._writer is not None:
-                self._writer.silence()
-            self._end(128 + signal.SIGHUP)
+        if self._writer is not None:
+            self._writer.silence()
+        self._ending.terminal_gone()
 
-    def _end(self, code: int) -> None:
-        """In order if the app can, and else without it."""
-        self._ending = True
-        timer = threading.Timer(END_SECONDS, self._end_process, (code,))
-        timer.daemon = True
-        timer.start()
+    def _leave(self, code: int) -> None:
         self._in_loop(lambda: self._app.exit(return_code=code))
-
-    def _end_process(self, code: int) -> None:
-        self.restore.restore_terminal()
-        if self.preloaded.last_resort is not None:
-            with contextlib.suppress(Exception):
-                self.preloaded.last_resort()
-        os._exit(code)
 
     def _sigtstp_application(self, *_: object) -> None:
         if self._auto_restart and self._writer is not None:
@@ -390,6 +380,9 @@ class AgentDriver(LinuxDriver):
             return
         if self._writer is None:
             self.resume_application_mode()
+        elif self._waiting_instant is not None:
+            make_raw(self.fileno)
+            self._waiting_instant.resized()
         elif self._gate_open:
             # Stopped by a signal that cannot be caught: whoever had the terminal meanwhile left it as they like it.
             self._must_write("\x1b[<u")
@@ -412,6 +405,10 @@ def _output() -> int:
             if stream is not None and stream.isatty():
                 return stream.fileno()
     return 1
+
+
+def _ignore(*_: object) -> None:
+    """Unlike SIG_IGN, this is not inherited by children."""
 
 
 def _stop_again(*_: object) -> None:

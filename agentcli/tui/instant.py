@@ -25,6 +25,9 @@ ROWS_FOR_LOWER_RULE = 14
 SWITCH_SECONDS = 0.001
 """How long the importing thread may keep the interpreter while a key waits to be echoed; usually it is 5 ms."""
 LARGEST_LOOK = 8192
+LONGEST_ECHO = 4000
+"""Characters. What is typed beyond that is kept for the app but not drawn: a paste of megabytes would hold up the
+imports that everybody waits for."""
 
 DEFAULT_LOOK = {
     "background": "",
@@ -166,7 +169,7 @@ class Instant:
             except OSError:
                 return  # The terminal is gone; the app will find out as well.
             self._raw += typed
-            if self.restore.reply_due and b"\x1b]11;" in self._raw:
+            if self.restore.reply_due and b"\x1b]11;" in self._raw[-len(typed) - 8 :]:
                 self.restore.reply_due = False
             leave = self._line.feed(typed)
             if leave is not None:
@@ -223,6 +226,8 @@ class EchoedLine:
         return self._type(data[position:])
 
     def _type(self, data: bytes) -> int | None:
+        if self._in_paste:
+            data = data[: max(0, LONGEST_ECHO - len(self.characters)) * 4]
         for character in self._decoder.decode(data):
             if self._in_paste:
                 self._insert("\n" if character == "\r" else character)
@@ -277,6 +282,8 @@ class EchoedLine:
             self.cursor = len(self.characters)
 
     def _insert(self, character: str) -> None:
+        if len(self.characters) >= LONGEST_ECHO:
+            return
         if not self.sent and (character.isprintable() or character in "\n\t" or width(character) == 0 < ord(character)):
             if character < " " and character not in "\n\t":
                 return

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import termios
+import time
 from pathlib import Path
 
 import pyte
@@ -102,6 +103,16 @@ def test_leaving_takes_the_same_key_twice(typed: bytes, code: int | None) -> Non
 
 def test_leaving_is_announced() -> None:
     assert painted(b"abc\x03").splitlines()[-1] == "Press Ctrl+C again to quit"
+
+
+def test_a_paste_of_megabytes_is_not_drawn_whole_and_costs_little() -> None:
+    line, painter = EchoedLine(), Painter(LOOK)
+    began = time.process_time()
+    for piece in (b"\x1b[200~", *[b"pasted text \r" * 5000] * 80, b"\x1b[201~", b"x\x7f"):
+        line.feed(piece)
+        painter.box(line, 80, 24)
+    assert time.process_time() - began < 3  # 0.3 on an idle machine
+    assert len(line.characters) < 4001
 
 
 @given(st.binary(max_size=200), st.integers(1, 60), st.integers(1, 30))
