@@ -97,6 +97,18 @@ class Theme:
         )
 
 
+def begin_with_theme(app: App[Any], theme: TextualTheme) -> None:
+    """For the constructor of an app, before any style sheet is read: they name variables that only our themes have.
+
+    Without the watcher of `theme`, which would have everything read twice; so what it does besides is done here. If the
+    filter were left as it is, the terminal's own background would be painted as Textual's idea of black.
+    """
+    app.register_theme(theme)
+    app.set_reactive(type(app).theme, theme.name)
+    app.stylesheet.set_variables(app.get_css_variables())
+    app._refresh_truecolor_filter(app.ansi_theme)
+
+
 def apply_theme(app: App[Any], theme: TextualTheme) -> None:
     """Make the app look like this, also when a theme of this name is in use and has changed. Reads all style sheets
     anew, so it does nothing where nothing would change."""

@@ -23,7 +23,7 @@ from agentcli.tui.colours import Rgb, parse_colour
 from agentcli.tui.model import Activity, Facts
 from agentcli.tui.palette import Palette
 from agentcli.tui.status import StatusLine
-from agentcli.tui.themes import apply_theme, load_themes, theme_folders
+from agentcli.tui.themes import apply_theme, begin_with_theme, load_themes, theme_folders
 
 STYLE = Path(__file__).parent.parent.parent / "agentcli" / "tui" / "style.tcss"
 FACTS = Facts(
@@ -144,7 +144,7 @@ class Viewer(App[None]):
         self.at = self.names.index(name)
         self.colours = colours
         self.palette = self.themes[name].palette(colours, background)
-        apply_theme(self, self.themes[name].textual(colours, background))
+        begin_with_theme(self, self.themes[name].textual(colours, background))
 
     def compose(self) -> ComposeResult:
         yield Static(id="page", markup=False)

@@ -23,6 +23,7 @@ from agentcli.tui.themes import (
     Theme,
     ThemeError,
     apply_theme,
+    begin_with_theme,
     choose_theme,
     load_theme,
     load_themes,
@@ -344,7 +345,7 @@ class Host(App[None]):
 
     def __init__(self, theme: Theme, colours: bool = True) -> None:
         super().__init__(ansi_color=None if colours else True)
-        apply_theme(self, theme.textual(colours))
+        begin_with_theme(self, theme.textual(colours))
 
     def compose(self) -> ComposeResult:
         yield Input("input")
