@@ -157,7 +157,7 @@ class Assist:
             if began:
                 self._show(None)
                 self._files.begin()
-            self._wanted = target
+            self._wanted = target  # and not what was wanted before it
             if self._searching is None or self._searching.done():
                 self._searching = asyncio.get_running_loop().create_task(self._search(), name="completion")
 
@@ -167,7 +167,9 @@ class Assist:
             hits = await self._files.files(target.query, _MOST_FILES)
             if target != self._target:
                 continue
+            wanted = self._wanted
             self._show(file_menu(target, hits) if hits else None)
+            self._wanted = wanted
             if self._take_first:
                 self._take_first = False
                 if (candidate := self.choose(0)) is not None:
@@ -176,6 +178,7 @@ class Assist:
     def _show(self, menu: Menu | None) -> None:
         self._menu = menu
         if menu is None:
+            self._wanted = None
             self._popup.close()
             return
         rows = [Row(one.label, one.hint, one.detail, one.positions) for one in menu.candidates]

@@ -19,14 +19,15 @@ from textual.message import Message
 from textual.widget import Widget
 
 from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import plain_line
 from agentcli.tui.prompt.assist import Assist
 from agentcli.tui.prompt.completion import Candidate
-from agentcli.tui.prompt.draft import Draft, ImagePiece, fitted_piece, loaded
+from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.prompt.drafts import DraftStore
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.history import History, HistoryWalk
 from agentcli.tui.prompt.keys import key_table
-from agentcli.tui.prompt.paste import picture_paths, read_clipboard
+from agentcli.tui.prompt.outside import Outside
 from agentcli.tui.prompt.popup import Popup, Row
 from agentcli.tui.prompt.rows import PromptMark, PromptRule, QueuedRows
 from agentcli.tui.prompt.sources import Choices, CommandSource, FileSource, NoFiles, no_choices, registered_commands
@@ -57,7 +58,7 @@ class PromptBox(Widget):
         width: 100%;
         height: auto;
         layout: vertical;
-        & > Horizontal { height: auto; }
+        & > Horizontal { height: auto; max-height: 34vh; }
     }
     """
 
@@ -92,6 +93,7 @@ class PromptBox(Widget):
         self._busy = False
         parts = self._parts
         self._assist = Assist(self._editor, self._popup, parts.files, parts.commands, parts.choices, self._room)
+        self._outside = Outside(self, self._editor, parts.environ, parts.cwd)
         self._editor.hint = IDLE_HINT
         self.last_typed = 0.0
         """When the text changed last, in monotonic time: a question that pops up must not be answered by typing."""
@@ -108,6 +110,7 @@ class PromptBox(Widget):
     def on_mount(self) -> None:
         self.watch(self.app, "app_focus", self._app_focus_changed, init=False)
         self.set_timer(_WARM_SECONDS, self._warm)
+        self.changed(text=not self._editor.is_empty)
 
     async def on_unmount(self) -> None:
         await self._assist.aclose()
@@ -150,12 +153,12 @@ class PromptBox(Widget):
 
     def insert(self, text: str) -> None:
         """Text at the cursor, as if typed."""
-        self._end_search()
+        self._end_search(restore=True)
         self._editor.put_in(text)
 
     def insert_draft(self, draft: Draft) -> None:
         """A draft at the cursor, with its chips."""
-        self._end_search()
+        self._end_search(restore=True)
         self._editor.put_in_draft(draft)
 
     def focus_editor(self) -> None:
@@ -174,13 +177,7 @@ class PromptBox(Widget):
 
     def dismiss(self) -> bool:
         """Close the menu or the search, if one is open: what Esc does first. Whether there was one."""
-        if self._before_search is not None:
-            before = self._before_search
-            self._end_search()
-            self._editor.put(before)
-            self._assist.quiet()
-            return True
-        return self._assist.dismiss()
+        return self._end_search(restore=True) or self._assist.dismiss()
 
     # ------------------------------------------------------------------------------------------------------- keys
 
@@ -204,9 +201,11 @@ class PromptBox(Widget):
             case "complete":
                 self._complete()
             case "external_editor":
-                self.run_worker(self._write_outside(), group="editor", exit_on_error=False)
+                self._end_search(restore=True)
+                self._parts.drafts.hurry()
+                self._outside.edit(self.load)
             case "paste_clipboard":
-                self.run_worker(self._paste_clipboard(), group="clipboard", exit_on_error=False)
+                self._outside.paste_clipboard()
             case "close":
                 return self.dismiss()
             case "help":
@@ -250,7 +249,7 @@ class PromptBox(Widget):
         self._walk.end()
         self._editor.reset()
         self._assist.quiet()
-        self._parts.drafts.discard()
+        self._parts.drafts.discard(draft)
         self._parts.history.add(draft)
         self.post_message(self.Submitted(draft, now))
 
@@ -322,70 +321,32 @@ class PromptBox(Widget):
         self._editor.put(draft)
         self._assist.quiet()
 
-    def _end_search(self) -> None:
-        if self._before_search is not None:
-            self._before_search = None
-            self._found = []
-            self._popup.close()
-            self._show_hint()
-
-    # -------------------------------------------------------------------------------------------------- from outside
-
-    def pasted(self, text: str) -> None:
-        """Text from the terminal's paste: never sends, however many line breaks are in it."""
-        if self._before_search is None and (paths := picture_paths(text, self._parts.cwd)):
-            for path in paths:
-                self._attach_image(path.name, ImagePiece(str(path)))
-        else:
-            self._editor.put_in_pasted(text)
-
-    def _attach_image(self, name: str, piece: ImagePiece) -> None:
-        label = self._editor.put_in_image(name, piece)
-        if not piece.data:
-            # Read now: a dropped screenshot may be gone when the prompt is sent.
-            self.run_worker(self._read_image(label, name, piece), group="pictures", exit_on_error=False)
-
-    async def _read_image(self, label: str, name: str, piece: ImagePiece) -> None:
-        found = await asyncio.to_thread(loaded, piece)
-        if isinstance(found, str):
-            self._tell(f"{name} cannot be attached: {found}.")
-        elif self._editor.pieces.get(label) == piece:
-            self._editor.pieces[label] = found
-
-    async def _paste_clipboard(self) -> None:
-        clipping = await asyncio.to_thread(read_clipboard, self._parts.environ, self._parts.cwd)
-        if clipping.image:
-            piece = await asyncio.to_thread(fitted_piece, clipping.image)
-            if isinstance(piece, str):
-                self._tell(f"The picture on the clipboard cannot be attached: {piece}.")
-            else:
-                self._attach_image("clipboard.png", piece)
-        elif text := clipping.text or self.app.clipboard:
-            self.pasted(text)
-        else:
-            self._tell(clipping.problem)
-
-    async def _write_outside(self) -> None:
-        from agentcli.tui.prompt.external import NotWritten, edit_outside
-
-        self._end_search()
-        before = self._editor.draft
-        self._parts.drafts.flush()
-        outcome = await edit_outside(self.app, before.text, self._parts.environ, self._parts.cwd)
-        if isinstance(outcome, NotWritten):
-            self._tell(outcome.reason)
-        elif outcome.text != before.text:
-            from agentcli.tui.prompt.paste import without_controls
-
-            self.load(Draft(without_controls(outcome.text), before.pieces))
-
-    def _tell(self, text: str) -> None:
-        self.notify(text, severity="warning", markup=False)
+    def _end_search(self, *, restore: bool = False) -> bool:
+        """Whether there was a search. `restore`: what was in the box before it comes back."""
+        before = self._before_search
+        if before is None:
+            return False
+        self._before_search = None
+        self._found = []
+        self._popup.close()
+        if restore:
+            self._editor.put(before)
+            self._assist.quiet()
+        self._show_hint()
+        self._keep_up()
+        return True
 
     # ---------------------------------------------------------------------------------------------------- keeping up
 
+    def pasted(self, text: str) -> None:
+        """Text from the terminal's paste: never sends, however many line breaks are in it."""
+        if self._before_search is None:
+            self._outside.paste(text)
+        else:
+            self._editor.put_in(plain_line(text))
+
     def changed(self, *, text: bool) -> None:
-        if not self.is_mounted:
+        if not self.is_attached:
             return
         self._keep_up()
         if text:
@@ -411,6 +372,9 @@ class PromptBox(Widget):
     def _room(self) -> int:
         """Rows of the screen above the box."""
         return max(2, self.region.y)
+
+    def on_resize(self) -> None:
+        self._popup.fit(self._room())
 
     def on_popup_clicked(self, event: Popup.Clicked) -> None:
         event.stop()

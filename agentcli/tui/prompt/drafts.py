@@ -46,6 +46,8 @@ class DraftStore:
         self._written = 0
         self._version = 0
         self._lock_file = -1
+        self._claimed: tuple[str, int, Draft] | None = None
+        """The draft of a dead process that `load` gave: its name, its lock, and what is in it."""
         self.problem = ""
 
     # -------------------------------------------------------------------------------------------------- our own
@@ -74,7 +76,7 @@ class DraftStore:
             self._due = 0.0
             self._is_it_time()
 
-    def discard(self) -> None:
+    def discard(self, sent: Draft | None = None) -> None:
         """What was in the box is sent: it needs no rescue any more."""
         self._version += 1
         self._current = None
@@ -84,6 +86,8 @@ class DraftStore:
             if self._folder is not None:
                 with suppress(OSError):
                     self._file(self._name).unlink(missing_ok=True)
+                if sent is not None:
+                    self._drop_claimed(sent)
 
     async def aclose(self) -> None:
         """At the end: what is in the box is written (and offered at the next start), the lock is given back."""
@@ -91,6 +95,9 @@ class DraftStore:
         if self._writing is not None:
             await asyncio.wait({self._writing})
         with self._disk:
+            if self._claimed is not None:
+                os.close(self._claimed[1])
+                self._claimed = None
             if self._lock_file >= 0:
                 os.close(self._lock_file)
                 self._lock_file = -1
@@ -126,6 +133,7 @@ class DraftStore:
                     self._hold_lock()
                     data = {"version": 1, "pid": os.getpid(), "draft": draft.to_dict()}
                     replace_file(self._file(self._name), json.dumps(data).encode(), 0o600)
+                    self._drop_claimed(draft)
                 self._written = version
                 self.problem = ""
             except OSError as error:
@@ -143,7 +151,10 @@ class DraftStore:
     # ------------------------------------------------------------------------------------------------ of the dead
 
     def load(self) -> Draft | None:
-        """The newest draft whose process is gone, now ours; None when there is none. Blocking, but short."""
+        """The newest draft whose process is gone; None when there is none. Blocking, but short; for any thread.
+
+        Their file stays until ours has what is in it, so that there is always one of the two.
+        """
         if self._folder is None:
             return None
         found: list[tuple[float, Path]] = []
@@ -151,34 +162,25 @@ class DraftStore:
             for file in self._folder.glob("*.json"):
                 with suppress(OSError):
                     found.append((file.stat().st_mtime, file))
-        taken: Draft | None = None
-        for modified, file in sorted(found, reverse=True):
-            if file.stem != self._name and (held := self._taken_over(file.stem)) is not None:
-                try:
-                    if taken is None:
-                        taken = self._adopted(file)
-                    elif time.time() - modified > _KEPT_SECONDS:
-                        self._remove(file.stem)
-                finally:
-                    os.close(held)
-        return taken
+        with self._disk:
+            for modified, file in sorted(found, reverse=True):
+                if file.stem == self._name or (lock := self._taken_over(file.stem)) is None:
+                    continue
+                draft = _read(file)
+                if draft is None or time.time() - modified > _KEPT_SECONDS:
+                    self._remove(file.stem)
+                elif self._claimed is None:
+                    self._claimed = (file.stem, lock, draft)
+                    continue
+                os.close(lock)
+            return None if self._claimed is None else self._claimed[2]
 
-    def _adopted(self, file: Path) -> Draft | None:
-        """The draft of a file; written as ours before theirs goes, so that there is always one of the two."""
-        draft: Draft | None = None
-        with suppress(OSError, ValueError, RecursionError):
-            if file.stat().st_size <= _LARGEST_FILE:
-                data = json.loads(file.read_bytes())
-                if isinstance(data, dict) and isinstance(data.get("draft"), dict):
-                    draft = Draft.from_dict(data["draft"])
-        if draft is not None and not draft.is_empty:
-            self._version += 1
-            self._current = lambda: draft
-            self._write(self._version, draft)
-            if self.problem:
-                return draft
-        self._remove(file.stem)
-        return draft if draft is not None and not draft.is_empty else None
+    def _drop_claimed(self, draft: Draft) -> None:
+        """What was found is part of what is kept or sent now."""
+        if self._claimed is not None and self._claimed[2].text.strip() in draft.text:
+            self._remove(self._claimed[0])
+            os.close(self._claimed[1])
+            self._claimed = None
 
     def _taken_over(self, name: str) -> int | None:
         """The lock of a draft whose process is gone; None while it lives. Close it."""
@@ -203,3 +205,13 @@ class DraftStore:
     def _lock(self, name: str) -> Path:
         assert self._folder is not None
         return self._folder / f"{name}.lock"
+
+
+def _read(file: Path) -> Draft | None:
+    with suppress(OSError, ValueError, RecursionError):
+        if file.stat().st_size <= _LARGEST_FILE:
+            data = json.loads(file.read_bytes())
+            if isinstance(data, dict) and isinstance(data.get("draft"), dict):
+                draft = Draft.from_dict(data["draft"])
+                return None if draft.is_empty else draft
+    return None

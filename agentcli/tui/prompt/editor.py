@@ -7,7 +7,6 @@ area's own way divides the whole line for each row (8 ms a key in a draft of 2,0
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
 from typing import ClassVar, Protocol
 from unicodedata import category
 
@@ -26,6 +25,7 @@ from agentcli.core.messages import clean_text
 from agentcli.tui.prompt.draft import CHIP, Draft, ImagePiece, PastedPiece, Piece, image_chip, pasted_chip
 from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
 from agentcli.tui.prompt.keys import PromptKey
+from agentcli.tui.prompt.paint import Span, painted
 from agentcli.tui.prompt.paste import is_large, without_controls
 
 _MOST_CUT = 100_000
@@ -351,9 +351,13 @@ class PromptEditor(TextArea, inherit_bindings=False):
         if y >= len(rows):
             return Strip.blank(width, base)
         line_index, section = rows[y]
-        segments = list(self._segments(line_index, section))
-        strip = Strip(segments).apply_style(base)
-        return strip.adjust_cell_length(width, base)
+        line = self.document[line_index]
+        offsets = self.wrapped_document.get_offsets(line_index)
+        begin = offsets[section - 1] if section else 0
+        end = offsets[section] if section < len(offsets) else len(line)
+        tab_widths = self.wrapped_document.get_tab_widths(line_index)[line.count("\t", 0, begin) :]
+        segments = painted(line, begin, end, list(self._spans(line_index, line)), tab_widths)
+        return Strip(segments).apply_style(base).adjust_cell_length(width, base)
 
     def _empty_row(self, y: int, width: int, base: Style) -> Strip:
         if y:
@@ -367,29 +371,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
             segments = [segments[0], *Strip([segments[1]]).crop(0, width - 2), Segment("…", look)]
         return Strip(segments).apply_style(base).adjust_cell_length(width, base)
 
-    def _segments(self, line_index: int, section: int) -> Iterator[Segment]:
-        line = self.document[line_index]
-        offsets = self.wrapped_document.get_offsets(line_index)
-        begin = offsets[section - 1] if section else 0
-        end = offsets[section] if section < len(offsets) else len(line)
-        spans = list(self._spans(line_index, line))
-        last = section == len(offsets)
-        cuts = {begin, end} | {at for from_, to, _look in spans for at in (from_, to) if begin < at < end}
-        places = sorted(cuts)
-        tabs = iter(self.wrapped_document.get_tab_widths(line_index)[line.count("\t", 0, begin) :])
-        for from_, to in pairwise(places):
-            style = _over([look for start, stop, look in spans if start <= from_ and to <= stop])
-            text = line[from_:to]
-            while "\t" in text:
-                before, _tab, text = text.partition("\t")
-                yield Segment(before + " " * next(tabs, 1), style)
-            if text:
-                yield Segment(text, style)
-        if last:
-            # The cursor may stand behind the last character.
-            yield Segment(" ", _over([look for start, stop, look in spans if start <= end < stop]))
-
-    def _spans(self, line_index: int, line: str) -> Iterator[tuple[int, int, Style]]:
+    def _spans(self, line_index: int, line: str) -> Iterator[Span]:
         """From where to where which style holds; later ones over earlier ones."""
         for start, stop in self.chips_in(line_index):
             yield start, stop, self._look("chip")
@@ -401,10 +383,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
         row, column = self.cursor_location
         if row == line_index and self._draw_cursor:
             yield column, boundary_after(line, column) if column < len(line) else column + 1, self._look("cursor")
-
-
-def _over(looks: list[Style]) -> Style | None:
-    return Style.combine(looks) if looks else None
 
 
 def _number_of(label: str) -> int:

@@ -99,9 +99,15 @@ class Popup(Widget):
         """Show these in at most `room` screen rows, the rule above them included."""
         self._rows = tuple(rows)
         self._title, self._note = shown(title), shown(note)
-        self._room = max(1, min(MOST_ROWS, room - 1 - bool(note)))
         self.chosen = min(chosen, len(self._rows) - 1)
         self._first = 0
+        self.fit(room)
+
+    def fit(self, room: int) -> None:
+        """There is this much room now."""
+        if not self.is_open:
+            return
+        self._room = max(1, min(MOST_ROWS, room - 1 - bool(self._note)))
         self._show_chosen()
         lines = 1 + bool(self._note) + min(self._room, len(self._rows))
         if lines != self._lines or not self.has_class("-open"):

@@ -28,10 +28,10 @@ class PromptRule(Widget):
         height: auto;
         color: $border;
         & .prompt-rule--label { color: $text-muted; }
-        &.accent .prompt-rule--label { color: $accent; text-style: bold; }
-        &.success .prompt-rule--label { color: $success; text-style: bold; }
-        &.warning .prompt-rule--label { color: $warning; text-style: bold; }
-        &.error .prompt-rule--label { color: $error; text-style: bold; }
+        &.accent .prompt-rule--label, &.plan .prompt-rule--label { color: $accent; text-style: bold; }
+        &.success .prompt-rule--label, &.acceptEdits .prompt-rule--label { color: $success; text-style: bold; }
+        &.warning .prompt-rule--label, &.dontAsk .prompt-rule--label { color: $warning; text-style: bold; }
+        &.error .prompt-rule--label, &.bypassPermissions .prompt-rule--label { color: $error; text-style: bold; }
     }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {"prompt-rule--label"}

@@ -1,0 +1,77 @@
+"""What comes into the box from outside: pastes, pictures, the clipboard, and text from the person's own editor.
+
+Slow work is done in threads and workers; while it goes on, typing does too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from textual.widget import Widget
+
+from agentcli.tui.prompt.draft import Draft, ImagePiece, fitted_piece, loaded
+from agentcli.tui.prompt.editor import PromptEditor
+from agentcli.tui.prompt.paste import picture_paths, read_clipboard, without_controls
+
+
+class Outside:
+    def __init__(self, box: Widget, editor: PromptEditor, environ: Mapping[str, str], cwd: Path) -> None:
+        self._box = box
+        self._editor = editor
+        self._environ = environ
+        self._cwd = cwd
+
+    def paste(self, text: str) -> None:
+        if paths := picture_paths(text, self._cwd):
+            for path in paths:
+                self._attach(path.name, ImagePiece(str(path)))
+        else:
+            self._editor.put_in_pasted(text)
+
+    def _attach(self, name: str, piece: ImagePiece) -> None:
+        label = self._editor.put_in_image(name, piece)
+        if not piece.data:
+            # Read now: a dropped screenshot may be gone when the prompt is sent.
+            self._box.run_worker(self._read_image(label, name, piece), group="pictures", exit_on_error=False)
+
+    async def _read_image(self, label: str, name: str, piece: ImagePiece) -> None:
+        found = await asyncio.to_thread(loaded, piece)
+        if isinstance(found, str):
+            self._tell(f"{name} cannot be attached: {found}.")
+        elif self._editor.pieces.get(label) == piece:
+            self._editor.pieces[label] = found
+
+    def paste_clipboard(self) -> None:
+        self._box.run_worker(self._paste_clipboard(), group="clipboard", exclusive=True, exit_on_error=False)
+
+    async def _paste_clipboard(self) -> None:
+        clipping = await asyncio.to_thread(read_clipboard, self._environ, self._cwd)
+        if clipping.image:
+            piece = await asyncio.to_thread(fitted_piece, clipping.image)
+            if isinstance(piece, str):
+                self._tell(f"The picture on the clipboard cannot be attached: {piece}.")
+            else:
+                self._attach("clipboard.png", piece)
+        elif text := clipping.text or self._box.app.clipboard:
+            self.paste(text)
+        else:
+            self._tell(clipping.problem)
+
+    def edit(self, use: Callable[[Draft], None]) -> None:
+        """Open what is in the box in the person's editor; `use` gets what they made of it."""
+        self._box.run_worker(self._edit(use), group="editor", exit_on_error=False)
+
+    async def _edit(self, use: Callable[[Draft], None]) -> None:
+        from agentcli.tui.prompt.external import NotWritten, edit_outside
+
+        before = self._editor.draft
+        outcome = await edit_outside(self._box.app, before.text, self._environ, self._cwd)
+        if isinstance(outcome, NotWritten):
+            self._tell(outcome.reason)
+        elif outcome.text != before.text:
+            use(Draft(without_controls(outcome.text), before.pieces))
+
+    def _tell(self, text: str) -> None:
+        self._box.notify(text, severity="warning", markup=False)

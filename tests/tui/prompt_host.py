@@ -1,0 +1,127 @@
+"""A tiny app to try the prompt box in: a transcript above it, a status line below, and everything it says kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from agentcli.core.fuzzy import fuzzy_match
+from agentcli.tui.prompt.box import PromptBox, PromptParts
+from agentcli.tui.prompt.draft import Draft
+from agentcli.tui.prompt.editor import PromptEditor
+from agentcli.tui.prompt.sources import FileHit
+
+
+class Files:
+    """Answers at once, or when `hold` is set."""
+
+    def __init__(self, *paths: str) -> None:
+        self.paths = paths
+        self.asked: list[str] = []
+        self.begun = 0
+        self.hold: asyncio.Event | None = None
+
+    def begin(self) -> None:
+        self.begun += 1
+
+    async def files(self, query: str, limit: int) -> list[FileHit]:
+        self.asked.append(query)
+        if self.hold is not None:
+            await self.hold.wait()
+        found = [(found, path) for path in self.paths if (found := fuzzy_match(query, path)) is not None]
+        found.sort(key=lambda each: -each[0].score)
+        return [FileHit(path, path.endswith("/"), match.positions) for match, path in found[:limit]]
+
+
+class Host(App[None]):
+    ENABLE_COMMAND_PALETTE = False
+    CSS = "Screen { layout: vertical; } #transcript { height: 1fr; } #status { height: 1; }"
+    BINDINGS = [("escape", "said('escape')"), ("ctrl+d", "said('ctrl+d')")]
+
+    def __init__(self, parts: PromptParts) -> None:
+        super().__init__()
+        self.box = PromptBox(parts)
+        self.sent: list[tuple[str, bool]] = []
+        self.drafts: list[Draft] = []
+        self.said: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        yield Static("\n".join(f"said {number}" for number in range(100)), id="transcript", markup=False)
+        yield self.box
+        yield Static("status", id="status")
+
+    def on_mount(self) -> None:
+        self.box.focus_editor()
+
+    def action_said(self, what: str) -> None:
+        self.said.append(what)
+
+    def on_prompt_box_submitted(self, event: PromptBox.Submitted) -> None:
+        self.drafts.append(event.draft)
+        self.sent.append((event.draft.text, event.now))
+
+    def on_prompt_box_take_back(self) -> None:
+        self.said.append("take back")
+
+    def on_prompt_box_help_wanted(self) -> None:
+        self.said.append("help")
+
+    @property
+    def editor(self) -> PromptEditor:
+        return self.query_one(PromptEditor)
+
+    @property
+    def rows(self) -> list[str]:
+        return [strip.text.rstrip() for strip in self.screen._compositor.render_strips()]
+
+    @property
+    def text(self) -> str:
+        return self.editor.text
+
+    def cursor_cells(self) -> tuple[int, int]:
+        """Where the painted cursor begins, in the editor: row and cell; and that it is painted once."""
+        look = self.editor._look("cursor")
+        found = []
+        for y in range(self.editor.size.height):
+            x = 0
+            for segment in self.editor.render_line(y):
+                if segment.style and segment.style.reverse and look.reverse:
+                    found.append((y, x))
+                x += segment.cell_length
+        assert len(found) == 1, found
+        return found[0]
+
+
+Play = Callable[[Pilot[None], Host], Awaitable[None]]
+
+
+def play(script: Play, *, size: tuple[int, int] = (60, 20), **parts: Any) -> Host:
+    host = Host(PromptParts(**parts))
+
+    async def run() -> None:
+        async with host.run_test(size=size) as pilot:
+            await pilot.pause()
+            await script(pilot, host)
+
+    asyncio.run(run())
+    return host
+
+
+async def write(pilot: Pilot[None], text: str) -> None:
+    """Type a text, character by character, without waiting between them."""
+    for character in text:
+        key = {" ": "space", "\n": "ctrl+j", "\t": "tab"}.get(character)
+        pilot.app.post_message(events.Key(key or character, None if character == "\n" else character))
+    await pilot.pause()
+
+
+async def paste(pilot: Pilot[None], text: str) -> None:
+    pilot.app.post_message(events.Paste(text))
+    await pilot.pause()
+    await pilot.pause()

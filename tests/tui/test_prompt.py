@@ -1,0 +1,500 @@
+"""The prompt box as a whole: keys, sending, queue, history, menu, and what it looks like at each size."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from textual import events
+from textual.pilot import Pilot
+
+from agentcli.tui.prompt.draft import Draft
+from agentcli.tui.prompt.history import History
+from agentcli.tui.prompt.keys import PROMPT_KEYS, key_table
+from tests.tui.prompt_host import Files, Host, paste, play, write
+
+
+def history(*texts: str) -> History:
+    made = History(None)
+    for text in texts:
+        made.add(Draft(text))
+    return made
+
+
+def test_enter_sends_and_empties_the_box() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "hello there")
+        await pilot.press("enter")
+        assert host.text == "" and host.box.is_empty
+
+    assert play(script).sent == [("hello there", False)]
+
+
+def test_what_is_typed_right_behind_enter_is_not_sent_with_it() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        for key in ("o", "n", "e", "enter", "t", "w", "o", "enter", "r", "e", "s", "t"):
+            host.post_message(events.Key(key, None if key == "enter" else key))
+        await pilot.pause()
+        await pilot.pause()
+        assert host.text == "rest"
+
+    assert play(script).sent == [("one", False), ("two", False)]
+
+
+def test_ctrl_enter_sends_now() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "stop that")
+        await pilot.press("ctrl+enter")
+        await write(pilot, "and that")
+        host.post_message(events.Key("ctrl+\r", "\r"))
+        await pilot.pause()
+
+    assert play(script).sent == [("stop that", True), ("and that", True)]
+
+
+def test_all_the_ways_to_a_new_line() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "a")
+        for key in ("shift+enter", "ctrl+j", "alt+enter"):
+            await pilot.press(key)
+        host.post_message(events.Key("shift+\r", "\r"))
+        await write(pilot, "b\\")
+        await pilot.press("enter")
+        await write(pilot, "c")
+        assert host.text == "a\n\n\n\nb\nc"
+        await pilot.press("enter")
+
+    assert play(script).sent == [("a\n\n\n\nb\nc", False)]
+
+
+def test_blank_prompts_are_not_sent_and_blank_edges_go() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await pilot.press("enter")
+        await write(pilot, "  \n ")
+        await pilot.press("enter")
+        assert host.sent == []
+        host.box.load(Draft("\n\n  kept\n \n"))
+        await pilot.press("enter")
+
+    assert play(script).sent == [("  kept", False)]
+
+
+def test_enter_again_on_an_empty_box_wants_what_is_queued_now() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.box.set_queued(["later"])
+        await pilot.press("enter")
+
+    assert play(script).sent == [("", True)]
+
+
+def test_keys_of_the_screen_are_not_swallowed() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "text")
+        await pilot.press("escape", "ctrl+d")
+        assert host.text == "text"
+
+    assert play(script).said == ["escape", "ctrl+d"]
+
+
+def test_escape_closes_the_menu_first_and_it_stays_closed_for_that_word() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "/he")
+        assert host.box._popup.is_open
+        await pilot.press("escape")
+        assert not host.box._popup.is_open and host.said == []
+        await write(pilot, "l")
+        assert not host.box._popup.is_open
+        await pilot.press("escape")
+        assert host.said == ["escape"]
+        await pilot.press("tab")
+        assert host.box._popup.is_open
+
+    play(script)
+
+
+def test_a_question_mark_in_an_empty_box_asks_for_help_and_elsewhere_is_one() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "?")
+        assert host.text == ""
+        await write(pilot, "why?")
+        assert host.text == "why?"
+
+    assert play(script).said == ["help"]
+
+
+def test_the_mark_says_what_the_line_is() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "!ls")
+        assert "! !ls" in host.rows
+        await pilot.press("enter")
+        assert "❯ Ask anything · / commands · @ files · ! shell · ? keys" in host.rows
+
+    assert play(script).sent == [("!ls", False)]
+
+
+def test_up_and_down_move_in_the_text_and_then_through_the_history() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "one\ntwo")
+        await pilot.press("up")
+        assert host.text == "one\ntwo" and host.editor.cursor_location == (0, 3)
+        await pilot.press("up")
+        assert host.text == "newest"
+        await pilot.press("up")
+        assert host.text == "middle\nrow" and host.editor.cursor_location == (0, 6)
+        await pilot.press("up", "up", "up")
+        assert host.text == "oldest"
+        await pilot.press("down", "down", "down", "down")
+        assert host.text == "one\ntwo", "what was typed comes back at the end"
+
+    play(script, history=history("oldest", "middle\nrow", "newest"))
+
+
+def test_what_is_changed_on_the_way_through_the_history_stays() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await pilot.press("up")
+        await write(pilot, " changed")
+        await pilot.press("up", "down")
+        assert host.text == "second changed"
+        await pilot.press("enter", "up")
+        assert host.text == "second changed"
+        await pilot.press("up")
+        assert host.text == "second"
+
+    play(script, history=history("first", "second"))
+
+
+def test_a_recalled_command_opens_no_menu_so_that_up_goes_on() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await pilot.press("up")
+        assert host.text == "/help" and not host.box._popup.is_open
+        await pilot.press("up")
+        assert host.text == "@file"
+
+    play(script, history=history("@file", "/help"))
+
+
+def test_up_takes_back_what_is_queued() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.box.set_queued(["later"])
+        await pilot.press("up")
+        await write(pilot, "typed")
+        await pilot.press("up")
+        assert host.text == "typed"
+
+    assert play(script, history=history("old")).said == ["take back", "take back"]
+
+
+def test_history_search_lists_what_matches_and_enter_takes_it_into_the_box() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "half a")
+        await pilot.press("ctrl+r")
+        await write(pilot, "tes")
+        assert host.rows[-9:] == [
+            "said 11",
+            "── history ─────────────────────────────────────────────────",
+            "❯ run the tests again",
+            "  tests?",
+            "  the last one",
+            "────────────────────────────────────────────────────────────",
+            "search ❯ tes",
+            "────────────────────────────────────────────────────────────",
+            "status",
+        ]
+        assert host.box.draft.text == "half a", "what was typed is safe meanwhile"
+        await pilot.press("ctrl+r", "enter")
+        assert host.text == "tests?" and host.sent == []
+        assert "❯ tests?" in host.rows
+
+    play(script, history=history("the last one", "tests?", "other", "run the tests again"))
+
+
+def test_escape_leaves_the_search_with_what_was_typed_before() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "half a")
+        await pilot.press("ctrl+r")
+        await write(pilot, "zzz")
+        assert "  Nothing in the history has these letters." in host.rows
+        await pilot.press("escape")
+        assert host.text == "half a" and host.said == []
+
+    play(script, history=history("one"))
+
+
+def test_a_command_that_needs_no_argument_runs_from_the_menu() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "/stat")
+        await pilot.press("enter")
+
+    assert play(script).sent == [("/status", False)]
+
+
+def test_tab_completes_a_command_and_shows_help_for_its_argument() -> None:
+    levels = {"effort": [("low", "quick"), ("high", "slow")]}
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "/eff")
+        await pilot.press("tab")
+        assert host.text == "/effort "
+        assert host.rows[-8:-3] == [
+            "────────────────────────────────────────────────────────────",
+            "  /effort [level]   Show or choose how much effort the mode…",
+            "  low    quick",
+            "  high   slow",
+            "────────────────────────────────────────────────────────────",
+        ]
+        await write(pilot, "hi")
+        await pilot.press("enter")
+
+    host = play(script, choices=lambda name: levels.get(name, []))
+    assert host.sent == [("/effort high", False)]
+
+
+def test_a_command_typed_whole_runs_as_it_stands() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "/effort ")
+        await pilot.press("enter")
+        await write(pilot, "/effort low")
+        await pilot.press("enter")
+        await write(pilot, "/nonsense here")
+        await pilot.press("enter")
+
+    host = play(script, choices=lambda name: [("lowest", ""), ("low", "")] if name == "effort" else [])
+    assert [text for text, _now in host.sent] == ["/effort", "/effort low", "/nonsense here"]
+
+
+def test_a_file_is_found_and_put_in_while_typing() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "see @eng")
+        assert host.rows[-7:-3] == [
+            "── files ───────────────────────────────────────────────────",
+            "❯ src/engine.py",
+            "  docs/the english.md",
+            "────────────────────────────────────────────────────────────",
+        ]
+        await pilot.press("enter")
+        assert host.text == "see @src/engine.py " and host.sent == []
+        await write(pilot, "@engl")
+        await pilot.press("tab")
+        assert host.text == 'see @src/engine.py @"docs/the english.md" '
+
+    play(script, files=Files("src/engine.py", "docs/the english.md", "README"))
+
+
+def test_a_folder_stays_open_for_what_is_in_it() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "@sr")
+        await pilot.press("tab")
+        await pilot.pause()
+        assert host.text == "@src/" and host.box._popup.is_open
+        await pilot.press("down", "enter")
+        assert host.text == "@src/app.py "
+
+    play(script, files=Files("src/", "src/app.py"))
+
+
+def test_enter_sends_when_the_file_is_typed_whole() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "@README")
+        assert host.box._popup.is_open
+        await pilot.press("enter")
+
+    assert play(script, files=Files("README", "README.md")).sent == [("@README", False)]
+
+
+def test_typing_never_waits_for_files_and_late_answers_are_dropped() -> None:
+    files = Files("alpha", "beta")
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        files.hold = asyncio.Event()
+        await write(pilot, "@a")
+        await write(pilot, "lp")
+        assert host.text == "@alp" and not host.box._popup.is_open
+        await pilot.press("escape", "backspace", "backspace", "backspace", "backspace")
+        await write(pilot, "plain words")
+        files.hold.set()
+        await pilot.pause()
+        assert not host.box._popup.is_open and host.text == "plain words"
+        assert files.asked == ["a"], "one search at a time, and none for what nobody wants any more"
+
+    play(script, files=files)
+
+
+def test_an_at_sign_in_a_word_is_no_file() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "me@example.org")
+        assert not host.box._popup.is_open
+
+    files = Files("example.org")
+    play(script, files=files)
+    assert files.asked == []
+
+
+def test_a_click_in_the_menu_takes_the_entry() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "@")
+        await pilot.pause()
+        await pilot.click("#prompt-popup", offset=(5, 2))
+        await pilot.pause()
+        assert host.text == "@second "
+
+    play(script, files=Files("first", "second", "third"))
+
+
+def test_hostile_file_names_are_shown_with_everything_visible() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "@")
+        await pilot.pause()
+        shown = "\n".join(host.rows)
+        assert "a␛]0;title␇" in shown and "b\ufffdexe.txt" in shown and "[red]c" in shown
+        assert "\x1b" not in shown and "\u202e" not in shown
+
+    play(script, files=Files("a\x1b]0;title\x07", "b\u202eexe.txt", "[red]c"))
+
+
+def test_queued_prompts_stand_above_the_box_and_the_rest_is_counted() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.box.set_queued(["first\x1b[2J one\nwith two lines"])
+        await pilot.pause()
+        assert host.rows[-5:-3] == [
+            "  ⋯ queued: first one with two lines",
+            "────────────────────────────────────────────────────────────",
+        ]
+        host.box.set_queued([f"prompt {number}" for number in range(5)])
+        await pilot.pause()
+        assert host.rows[-7:-4] == [
+            "  ⋯ queued: prompt 0",
+            "  ⋯ queued: prompt 1",
+            "  … 3 more, Up takes them back",
+        ]
+        host.box.set_queued([])
+        await pilot.pause()
+        assert host.rows[-5] == "said 15"
+
+    play(script)
+
+
+def test_label_and_hint_say_what_is_in_force() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.box.set_label("[b]plan mode", "plan")
+        host.box.busy(True)
+        await pilot.pause()
+        assert host.rows[-4:-1] == [
+            "───────────────────────────────────────────── [b]plan mode ──",
+            "❯ Enter queues, Ctrl+Enter steers",
+            "────────────────────────────────────────────────────────────",
+        ] or host.rows[-4:-2] == [
+            "──────────────────────────────────────────── [b]plan mode ──",
+            "❯ Enter queues, Ctrl+Enter steers",
+        ]
+
+    play(script)
+
+
+def test_it_is_usable_at_forty_by_ten() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.box.set_label("accept edits", "acceptEdits")
+        host.box.set_queued(["a", "b", "c", "d"])
+        await write(pilot, "/")
+        assert host.rows == [
+            "── commands ──────────────────── 1/" + host.rows[0].split("1/")[1],
+            "❯ /help [command]   What commands there…",
+            "  /status           Session, model, mod…",
+            "  /undo             Put back what the l…",
+            "  /redo             Take the last undo …",
+            "  /diff [all]       What the last promp…",
+            "  … 4 queued, Up takes them back",
+            "──────────────────────── accept edits ──",
+            "❯ /",
+            "status",
+        ]
+        await pilot.press("up")
+        assert "❯ /" in host.rows[5]
+
+    play(script, size=(40, 10))
+
+
+def test_any_size_and_any_text_can_be_painted() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.box.set_label("permission mode with a long name", "plan")
+        host.box.set_queued(["漢字" * 50, "x" * 500])
+        await write(pilot, "漢字かな👨‍👩‍👧e\u0301 עברית @x")
+        for size in ((20, 5), (3, 3), (1, 1), (200, 60), (40, 10)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+        assert host.text == "漢字かな👨‍👩‍👧e\u0301 עברית @x"
+
+    play(script, files=Files("x" * 300, "漢字" * 30))
+
+
+def test_the_box_grows_with_the_text_up_to_a_third_of_the_screen() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        heights = []
+        for _line in range(9):
+            heights.append(host.editor.size.height)
+            await pilot.press("ctrl+j")
+        assert heights == [1, 2, 3, 4, 5, 6, 7, 8, 8]
+        await write(pilot, "the end")
+        assert "❯" in host.rows[-10] and "the end" in host.rows[-3]
+
+    play(script, size=(60, 24))
+
+
+def test_typing_in_a_row_lays_nothing_out_anew() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "x")
+        laid_out: list[bool] = []
+        refresh = host.screen._refresh_layout
+        host.screen._refresh_layout = lambda *a, **k: (laid_out.append(True), refresh(*a, **k))  # type: ignore[method-assign]
+        await write(pilot, "a whole row of text, typed")
+        assert laid_out == []
+        host.screen._refresh_layout = refresh  # type: ignore[method-assign]
+
+    play(script)
+
+
+def test_keys_can_be_given_to_other_actions() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "one")
+        await pilot.press("enter")
+        await write(pilot, "two")
+        await pilot.press("ctrl+s")
+
+    keymap = {"prompt.send": "ctrl+s", "prompt.newline": "enter"}
+    assert play(script, keymap=keymap).sent == [("one\ntwo", False)]
+
+
+def test_every_key_of_the_table_does_something_and_none_does_two_things() -> None:
+    names = [name for key in PROMPT_KEYS for name in key.keys.split(",")]
+    assert len(names) == len(set(names)) and len({key.id for key in PROMPT_KEYS}) == len(PROMPT_KEYS)
+    assert {"ctrl+c", "ctrl+d", "ctrl+z", "ctrl+o", "ctrl+b", "ctrl+p", "shift+tab", "pageup"}.isdisjoint(names)
+    assert key_table({"prompt.undo": ""}).get("ctrl+underscore") is None
+
+
+def test_clear_and_load_can_be_undone() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "precious")
+        host.box.clear()
+        assert host.box.is_empty
+        await pilot.press("ctrl+underscore")
+        assert host.text == "precious"
+        host.box.load(Draft("other"))
+        await pilot.press("ctrl+underscore")
+        assert host.text == "precious"
+        await pilot.press("alt+underscore")
+        assert host.text == "other"
+
+    play(script)
+
+
+def test_what_was_sent_is_in_the_history_with_what_was_pasted(tmp_path: Path) -> None:
+    kept = History(tmp_path / "history.jsonl")
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await paste(pilot, "line\n" * 20)
+        await pilot.press("enter", "up")
+        assert host.text == "[Pasted #1: 20 lines]"
+        await pilot.press("enter")
+
+    host = play(script, history=kept)
+    assert [draft.expanded() for draft in host.drafts] == ["line\n" * 20] * 2
+    assert [draft.expanded() for draft in History(tmp_path / "history.jsonl").entries] == ["line\n" * 20]
