@@ -149,15 +149,15 @@ class Actions:
     async def _theme(self) -> None:
         from agentcli.tui.screens.theme_picker import ThemePicker
 
-        themes = await asyncio.to_thread(self._app.themes)
+        themes = await asyncio.to_thread(self._app.dressing.all)
         rows = [(theme.name, theme.description, theme.dark) for theme in themes.values()]
-        picker = ThemePicker(rows, self._app.theme_name, self._app.try_theme, self._chat.palette)
+        picker = ThemePicker(rows, self._app.dressing.theme.name, self._app.try_theme, self._chat.palette)
         if (name := await self._asked(picker)) is not None:
             await self._use_theme(name)
 
     async def _use_theme(self, name: str) -> None:
         self._app.use_theme(name)
-        where = await asyncio.to_thread(self._app.keep_setting, "theme", name)
+        where = await asyncio.to_thread(self._app.preferences.keep, "theme", name)
         self.say(f"The theme is {plain_text(name)} ({where}).")
 
     async def _palette(self) -> None:
@@ -239,9 +239,10 @@ class Actions:
         if self._app.options is None:
             return
         settings = await asyncio.to_thread(settings_for, self._app.options)
-        change = await self._asked(SettingsPage(settings.describe(), self._app.settings_files(), self._chat.palette))
+        files = self._app.preferences.settings_files
+        change = await self._asked(SettingsPage(settings.describe(), files, self._chat.palette))
         if change is not None:
-            where = await asyncio.to_thread(self._app.keep_setting, change.key, change.value, change.scope)
+            where = await asyncio.to_thread(self._app.preferences.keep, change.key, change.value, change.scope)
             self.say(f"{change.key} is saved ({where}).")
             self._app.setting_changed(change.key, change.value)
 
@@ -295,7 +296,7 @@ class Actions:
         await self._copied(pieces[-place], f"the last {what}" if place == 1 else f"the {what} {place} from the end")
 
     async def _copied(self, text: str, what: str) -> None:
-        how = await self._app.copy(text)
+        how = await self._app.surroundings.copy(text)
         self.say(f"Copied {what}: {len(text):,} characters ({how}).")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on
 from textual.app import App
@@ -19,9 +19,8 @@ from textual.worker import Worker
 from agentcli import __version__
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
-from agentcli.core.plaintext import plain_line
-from agentcli.tui import terminal as term
 from agentcli.tui.chat import ChatScreen
+from agentcli.tui.dressing import Dressing
 from agentcli.tui.driver import BackgroundColour
 from agentcli.tui.facts import branch_of, shown_path
 from agentcli.tui.lookkeeping import keep_look
@@ -32,13 +31,10 @@ from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.prompt.drafts import DraftStore, drafts_folder
 from agentcli.tui.prompt.history import History, history_path
+from agentcli.tui.surroundings import Surroundings
+from agentcli.tui.terminal import Terminal
 from agentcli.tui.themes import (
-    Theme,
-    ThemeError,
     apply_theme,
-    choose_theme,
-    load_theme,
-    load_themes,
     theme_folders,
     watch_themes,
 )
@@ -48,7 +44,6 @@ if TYPE_CHECKING:
     from agentcli.assemble import Options
     from agentcli.tui.prompt.sources import FileHit, IndexedFiles
     from agentcli.tui.start import Start
-    from agentcli.tui.statuscommand import StatusCommand
 
 LONG_WORK_SECONDS = 10.0
 """Work that took longer calls when it is done and nobody looks."""
@@ -68,15 +63,15 @@ class AgentApp(App[int]):
         """What ended the app, other than the person."""
         self.preferences = preferences
         self._start_with = start
-        self.terminal = term.Terminal.from_environ(preferences.environ)
-        self._folders = theme_folders(preferences.paths.config_dir)
-        self._light: bool | None = None
-        self._background: tuple[int, int, int] | None = None
-        self._theme, palette = self._chosen_theme(preferences.theme)
+        terminal = Terminal.from_environ(preferences.environ)
+        self.surroundings = Surroundings(
+            terminal, self.write_to_terminal, preferences.cwd.name, preferences.notifications
+        )
+        folders = theme_folders(preferences.paths.config_dir)
+        self.dressing = Dressing(folders, preferences.theme, preferences.environ)
         # Before the style sheet is read, which names the theme's own variables.
-        textual_theme = self._theme.textual(self._colours, self._background)
-        self.register_theme(textual_theme)
-        self.set_reactive(App.theme, textual_theme.name)
+        self.register_theme(self.dressing.textual)
+        self.set_reactive(App.theme, self.dressing.theme.name)
         self.stylesheet.set_variables(self.get_css_variables())
         paths, cwd = preferences.paths, preferences.cwd
         self.drafts = DraftStore(drafts_folder(paths.state_dir, cwd))
@@ -90,9 +85,8 @@ class AgentApp(App[int]):
             cwd=cwd,
             environ=preferences.environ,
         )
-        self.chat = ChatScreen(self, palette, PromptBox(parts))
+        self.chat = ChatScreen(self, self.dressing.palette, PromptBox(parts))
         self._watching: Worker[None] | None = None
-        self._title_said = ""
 
     # ------------------------------------------------------------------------------------------------- life cycle
 
@@ -106,8 +100,10 @@ class AgentApp(App[int]):
         """The first frame is out: now what takes longer."""
         self.chat.apply([Add(WelcomeItem(id="welcome", version=__version__, lines=self._welcome()))])
         self.run_worker(self._open(), exit_on_error=False, group="engine")
+        self.surroundings.show_work(False)
+        if self.dressing.problem:
+            self.chat.apply(self.chat.session.presenter.note(self.dressing.problem, "warning"))
         self._follow_theme_file()
-        self._set_title("")
 
     async def _open(self) -> None:
         if (draft := await asyncio.to_thread(self.drafts.load)) is not None and self.chat.prompt.is_empty:
@@ -207,7 +203,7 @@ class AgentApp(App[int]):
         if command == "mode":
             return [(mode, "") for mode in ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")]
         if command == "theme":
-            return [(theme.name, theme.description) for theme in self.themes().values()]
+            return [(theme.name, theme.description) for theme in self.dressing.all().values()]
         return []
 
     # ---------------------------------------------------------------------------------------------------- screens
@@ -233,81 +229,47 @@ class AgentApp(App[int]):
 
     # ----------------------------------------------------------------------------------------------------- themes
 
-    @property
-    def theme_name(self) -> str:
-        return self._theme.name
+    def try_theme(self, name: str) -> Palette:
+        """Put a theme on; what it is painted with from now on."""
+        self.dressing.wear(name)
+        return self._dress()
 
-    @property
-    def _colours(self) -> bool:
-        return choose_theme("auto", None, self.preferences.environ).colours
+    def use_theme(self, name: str) -> None:
+        """The same, but raises where there is none of that name."""
+        self.dressing.check(name)
+        self.try_theme(name)
 
-    def themes(self) -> dict[str, Theme]:
-        return load_themes(self._folders)
-
-    def _chosen_theme(self, setting: str) -> tuple[Theme, Palette]:
-        choice = choose_theme(setting, self._light, self.preferences.environ)
-        try:
-            theme = load_theme(choice.name, self._folders)
-        except ThemeError as error:
-            self.call_after_refresh(self._complain, str(error))
-            theme = load_theme(choose_theme("auto", self._light, self.preferences.environ).name, self._folders)
-        return theme, theme.palette(choice.colours, self._background)
-
-    def _complain(self, text: str) -> None:
-        self.chat.apply(self.chat.session.presenter.note(text, "warning"))
-
-    def try_theme(self, name: str) -> Palette | None:
-        self._theme, palette = self._chosen_theme(name)
-        apply_theme(self, self._theme.textual(self._colours, self._background))
+    def _dress(self) -> Palette:
+        dressing = self.dressing
+        apply_theme(self, dressing.textual)
+        palette = dressing.palette
         self.chat.set_palette(palette)
+        if dressing.problem:
+            self.chat.apply(self.chat.session.presenter.note(dressing.problem, "warning"))
         self._follow_theme_file()
         return palette
 
     def _follow_theme_file(self) -> None:
         """A theme of the person's own is read again when its file changes."""
-        own = self._folders[0]
-        if self._watching is None and len(self._folders) > 1 and self._theme.file.parent == own:
-            name = self._theme.name
-            self._watching = self.run_worker(watch_themes(own, lambda: self._reread(name)), exit_on_error=False)
+        if self._watching is None and (folder := self.dressing.own_folder) is not None:
+            work = watch_themes(folder, self._reread_theme)
+            self._watching = self.run_worker(work, exit_on_error=False)
 
-    def _reread(self, name: str) -> None:
-        if self._theme.name == name:
-            self.try_theme(name)
-
-    def use_theme(self, name: str) -> None:
-        load_theme(choose_theme(name, self._light, self.preferences.environ).name, self._folders)
-        self.try_theme(name)
+    def _reread_theme(self) -> None:
+        self.try_theme(self.dressing.setting)
 
     @on(BackgroundColour)
     def _background_known(self, event: BackgroundColour) -> None:
-        """The terminal has told its background: `auto` may mean another theme."""
-        self._background = event.rgb
-        self._light = event.is_light
-        self.try_theme(self.preferences.theme)
-
-    def keep_setting(self, name: str, value: Any, scope: Literal["user", "local"] = "user") -> str:
-        """Save a setting; says where. Raises `AgentError`."""
-        from agentcli.config.save import save_setting
-
-        path = self.settings_files().get(scope)
-        if path is None:
-            raise AgentError("There is no folder for settings: no home folder is known.")
-        save_setting(Path(path), name, value)
-        return f"saved in {shown_path(Path(path))}"
-
-    def settings_files(self) -> dict[Literal["user", "local"], str]:
-        """Where a setting can be saved."""
-        from agentcli.config.paths import project_folder
-
-        user = self.preferences.paths.user_settings
-        local = project_folder(self.preferences.cwd) / "settings.local.json"
-        return {"user": str(user), "local": str(local)} if user is not None else {"local": str(local)}
+        before = self.dressing.palette
+        self.dressing.learn_background(event.rgb, event.is_light)
+        if self.dressing.palette != before:
+            self._dress()
 
     def setting_changed(self, name: str, value: Any) -> None:
         if name == "theme" and isinstance(value, str):
             self.try_theme(value)
         else:
-            self._complain(f"{name} takes effect in the next session.")
+            self.chat.apply(self.chat.session.presenter.note(f"{name} takes effect in the next session."))
 
     # ---------------------------------------------------------------------------------------- the terminal around
 
@@ -315,39 +277,14 @@ class AgentApp(App[int]):
         if text and self._driver is not None and not self.is_headless:
             self._driver.write(text)
 
-    def _set_title(self, text: str) -> None:
-        title = f"{text} · {self.preferences.cwd.name}" if text else f"agentcli · {self.preferences.cwd.name}"
-        if title != self._title_said:
-            self._title_said = title
-            self.write_to_terminal(term.title(title, self.terminal))
-
-    def work_changed(self, working: bool) -> None:
-        self._set_title("working" if working else "")
-        self.write_to_terminal(term.progress(self.terminal, "indeterminate" if working else "none"))
-
-    def status_command(self) -> StatusCommand | None:
-        """The person's own command for the status line, from their own settings."""
-        wanted = self.preferences.status_line or {}
-        if wanted.get("type") != "command" or not isinstance(wanted.get("command"), str):
-            return None
-        from agentcli.tools.environment import child_environment
-        from agentcli.tui.statuscommand import StatusCommand
-
-        environ = child_environment(self.preferences.environ)
-        return StatusCommand(wanted["command"], str(self.preferences.cwd), environ, __version__)
+    def call_for_attention(self, text: str) -> None:
+        """A notification, if nobody looks at the window."""
+        if not self.app_focus:
+            self.surroundings.notify(text)
 
     def work_ended(self, result: ev.Result, seconds: float) -> None:
         if seconds >= LONG_WORK_SECONDS:
             self.call_for_attention("Failed" if result.is_error else "Done")
-
-    def call_for_attention(self, text: str) -> None:
-        """A notification, if nobody looks at the window."""
-        if not self.app_focus and self.preferences.notifications != "off":
-            bell = self.preferences.notifications == "bell"
-            self.write_to_terminal("\a" if bell else term.notification(self.terminal, "agentcli", plain_line(text)))
-
-    async def copy(self, text: str) -> str:
-        return await term.copy(text, self.terminal, self.write_to_terminal)
 
     def on_app_blur(self, _event: events.AppBlur) -> None:
         self.drafts.flush()

@@ -17,6 +17,7 @@ from textual.containers import Container
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
+from agentcli import __version__
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tui.activity import ActivityLine
@@ -66,7 +67,7 @@ class ChatScreen(Screen[None]):
         self.session = Session(self)
         self.transcript = Transcript(make_block, palette)
         self.prompt = prompt
-        self.status = StatusLine(palette, app.status_command())
+        self.status = StatusLine(palette, app.preferences.status_command(__version__))
         self.activity = ActivityLine(palette, moving=not app.preferences.reduced_motion)
         self.finder = FindBar(self.transcript)
         self.new_below = NewBelow(self.transcript)
@@ -120,7 +121,7 @@ class ChatScreen(Screen[None]):
                 self._ticking.resume()
             else:
                 self._ticking.pause()
-            self._host.work_changed(self._working)
+            self._host.surroundings.show_work(self._working)
 
     def show_facts(self, facts: Facts) -> None:
         self.status.update(facts)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from agentcli.config.paths import Paths
+from agentcli.config.paths import Paths, project_folder
 from agentcli.config.settings import Settings, SettingsRequest, load_settings
+from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
+from agentcli.tui.facts import shown_path
+
+if TYPE_CHECKING:
+    from agentcli.tui.statuscommand import StatusCommand
+
+Scope = Literal["user", "local"]
 
 
 @frozen(kw_only=True)
@@ -22,6 +29,33 @@ class Preferences:
     paths: Paths
     cwd: Path
     environ: Mapping[str, str]
+
+    @property
+    def settings_files(self) -> dict[Scope, str]:
+        """Where a setting can be saved."""
+        local = str(project_folder(self.cwd) / "settings.local.json")
+        user = self.paths.user_settings
+        return {"user": str(user), "local": local} if user is not None else {"local": local}
+
+    def keep(self, name: str, value: Any, scope: Scope = "user") -> str:
+        """Save a setting; says where. Raises `AgentError`."""
+        from agentcli.config.save import save_setting
+
+        path = self.settings_files.get(scope)
+        if path is None:
+            raise AgentError("There is no folder for settings: no home folder is known.")
+        save_setting(Path(path), name, value)
+        return f"saved in {shown_path(Path(path))}"
+
+    def status_command(self, version: str) -> StatusCommand | None:
+        """The person's own command for the status line."""
+        wanted = self.status_line or {}
+        if wanted.get("type") != "command" or not isinstance(wanted.get("command"), str):
+            return None
+        from agentcli.tools.environment import child_environment
+        from agentcli.tui.statuscommand import StatusCommand
+
+        return StatusCommand(wanted["command"], str(self.cwd), child_environment(self.environ), version)
 
 
 def load_preferences(cwd: Path, environ: Mapping[str, str], flag_text: str | None, theme: str | None) -> Preferences:

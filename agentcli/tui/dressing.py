@@ -1,0 +1,69 @@
+"""Which theme is on, and why: the setting, what the terminal said of its background, the person's own files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.tui.palette import Palette
+from agentcli.tui.themes import Theme, ThemeError, choose_theme, load_theme, load_themes
+
+if TYPE_CHECKING:
+    from textual.theme import Theme as TextualTheme
+
+
+class Dressing:
+    def __init__(self, folders: Sequence[Path], setting: str, environ: Mapping[str, str]) -> None:
+        self._folders = folders
+        self._environ = environ
+        self._light: bool | None = None
+        self._background: tuple[int, int, int] | None = None
+        self.setting = setting
+        """What the person wants: a name, or `auto`."""
+        self.problem = ""
+        """Why the theme that is on is not the one that was wanted."""
+        self.theme = self._loaded(setting)
+
+    @property
+    def colours(self) -> bool:
+        return choose_theme("auto", None, self._environ).colours
+
+    @property
+    def palette(self) -> Palette:
+        return self.theme.palette(self.colours, self._background)
+
+    @property
+    def textual(self) -> TextualTheme:
+        return self.theme.textual(self.colours, self._background)
+
+    @property
+    def own_folder(self) -> Path | None:
+        """The folder of the theme that is on, if the person made it."""
+        own = self._folders[0] if len(self._folders) > 1 else None
+        return own if own is not None and self.theme.file.parent == own else None
+
+    def wear(self, setting: str) -> None:
+        """Put a theme on. One that cannot be read is `problem`, and the usual one is on."""
+        self.setting = setting
+        self.theme = self._loaded(setting)
+
+    def learn_background(self, rgb: tuple[int, int, int], light: bool) -> None:
+        """The terminal has told its background: `auto` may mean another theme."""
+        self._background, self._light = rgb, light
+        self.theme = self._loaded(self.setting)
+
+    def check(self, name: str) -> None:
+        """Raises `ThemeError` where there is no such theme."""
+        load_theme(choose_theme(name, self._light, self._environ).name, self._folders)
+
+    def all(self) -> dict[str, Theme]:
+        return load_themes(self._folders)
+
+    def _loaded(self, setting: str) -> Theme:
+        self.problem = ""
+        try:
+            return load_theme(choose_theme(setting, self._light, self._environ).name, self._folders)
+        except ThemeError as error:
+            self.problem = str(error)
+            return load_theme(choose_theme("auto", self._light, self._environ).name, self._folders)
