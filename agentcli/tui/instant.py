@@ -357,7 +357,7 @@ class Painter:
         """The rows of the editor, with the cursor as a cell of its own colour."""
         if not line.characters:
             placeholder = clipped(self._look["placeholder_text"], columns) or " "
-            first = f"{self._style('cursor')}{placeholder[0]}"
+            first = f"{self._style('placeholder', 'cursor')}{placeholder[0]}"
             return [f"{first}{self._style('placeholder')}{placeholder[1:]}"]
         rows, current, used = [], "", 0
         text, shown_cursor = self._style("text"), None if line.sent else line.cursor
@@ -370,7 +370,7 @@ class Painter:
             at_cursor = position == shown_cursor
             if at_cursor:
                 shown = " " if character == "\n" else shown
-                current += self._style("cursor") + shown + text
+                current += self._style("text", "cursor") + shown + text
             elif character != "\n":
                 current += shown
             used += size
@@ -381,8 +381,8 @@ class Painter:
         style = self._style("placeholder") if line.sent else text
         return [style + row for row in rows[-most:]]
 
-    def _style(self, name: str) -> str:
-        numbers = ";".join(part for part in (self._look["background"], self._look.get(name, "")) if part)
+    def _style(self, *names: str) -> str:
+        numbers = ";".join(filter(None, (self._look["background"], *(self._look.get(name, "") for name in names))))
         return f"\x1b[0;{numbers}m" if numbers else "\x1b[0m"
 
 
