@@ -16,6 +16,7 @@ from textual.screen import Screen
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_text
 from agentcli.tui.prompt.draft import Draft
+from agentcli.tui.themes import ThemeError
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -91,7 +92,7 @@ class Actions:
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-        except AgentError as error:
+        except (AgentError, ThemeError) as error:
             self.say(str(error), "error")
         except Exception as error:
             import logging
@@ -149,7 +150,10 @@ class Actions:
     async def _theme(self) -> None:
         from agentcli.tui.screens.theme_picker import ThemePicker
 
-        themes = await asyncio.to_thread(self._app.dressing.all)
+        problems: list[str] = []
+        themes = await asyncio.to_thread(self._app.dressing.all, problems.append)
+        for problem in problems:
+            self.say(problem, "warning")
         rows = [(theme.name, theme.description, theme.dark) for theme in themes.values()]
         picker = ThemePicker(rows, self._app.dressing.theme.name, self._app.try_theme, self._chat.palette)
         if (name := await self._asked(picker)) is not None:

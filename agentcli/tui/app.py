@@ -34,7 +34,9 @@ from agentcli.tui.prompt.history import History, history_path
 from agentcli.tui.surroundings import Surroundings
 from agentcli.tui.terminal import Terminal
 from agentcli.tui.themes import (
+    ThemeError,
     apply_theme,
+    begin_with_theme,
     theme_folders,
     watch_themes,
 )
@@ -70,9 +72,7 @@ class AgentApp(App[int]):
         folders = theme_folders(preferences.paths.config_dir)
         self.dressing = Dressing(folders, preferences.theme, preferences.environ)
         # Before the style sheet is read, which names the theme's own variables.
-        self.register_theme(self.dressing.textual)
-        self.set_reactive(App.theme, self.dressing.theme.name)
-        self.stylesheet.set_variables(self.get_css_variables())
+        begin_with_theme(self, self.dressing.textual)
         paths, cwd = preferences.paths, preferences.cwd
         self.drafts = DraftStore(drafts_folder(paths.state_dir, cwd))
         self._files = LateFiles()
@@ -256,7 +256,11 @@ class AgentApp(App[int]):
             self._watching = self.run_worker(work, exit_on_error=False)
 
     def _reread_theme(self) -> None:
-        self.try_theme(self.dressing.setting)
+        """A file that is broken while it is being written changes nothing."""
+        try:
+            self.use_theme(self.dressing.setting)
+        except ThemeError as error:
+            self.chat.apply(self.chat.session.presenter.note(str(error), "warning"))
 
     @on(BackgroundColour)
     def _background_known(self, event: BackgroundColour) -> None:

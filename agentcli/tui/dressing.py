@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,12 +30,20 @@ class Dressing:
         return choose_theme("auto", None, self._environ).colours
 
     @property
+    def _ground(self) -> tuple[int, int, int] | None:
+        """The terminal's background as far as it is known. Who asks for a light theme by name where nothing is known is
+        likely to sit before a dark terminal: then the theme paints its own."""
+        if self._background is None and self.setting != "auto" and not self.theme.dark:
+            return (0, 0, 0)
+        return self._background
+
+    @property
     def palette(self) -> Palette:
-        return self.theme.palette(self.colours, self._background)
+        return self.theme.palette(self.colours, self._ground)
 
     @property
     def textual(self) -> TextualTheme:
-        return self.theme.textual(self.colours, self._background)
+        return self.theme.textual(self.colours, self._ground)
 
     @property
     def own_folder(self) -> Path | None:
@@ -57,8 +65,9 @@ class Dressing:
         """Raises `ThemeError` where there is no such theme."""
         load_theme(choose_theme(name, self._light, self._environ).name, self._folders)
 
-    def all(self) -> dict[str, Theme]:
-        return load_themes(self._folders)
+    def all(self, report: Callable[[str], None] = lambda _problem: None) -> dict[str, Theme]:
+        """Every theme; `report` gets what is wrong with those that are left out."""
+        return load_themes(self._folders, report)
 
     def _loaded(self, setting: str) -> Theme:
         self.problem = ""

@@ -38,6 +38,9 @@ class Start:
 def run(start: Start, early: Instant | None = None) -> int:
     """The exit code. Raises what ended the app, once the terminal is as it was."""
     _check_terminal(start.environ)
+    if os.environ.get("NO_COLOR") == "":
+        # By its own rules an empty variable says nothing; Textual goes by whether it is there.
+        os.environ.pop("NO_COLOR")
     os.environ["TEXTUAL_FPS"] = FRAMES_A_SECOND
     from textual import constants  # noqa: F401 -- reads the variable now; children must not inherit it
 

@@ -1,0 +1,58 @@
+"""Which theme is on: by name, by the terminal's background, and what happens when it cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentcli.tui.dressing import Dressing
+from agentcli.tui.themes import ThemeError, theme_folders
+
+TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+
+
+def dressing(tmp_path: Path, setting: str = "auto", **environ: str) -> Dressing:
+    return Dressing(theme_folders(tmp_path), setting, {**TERMINAL, **environ})
+
+
+def test_auto_follows_the_background_that_the_terminal_tells(tmp_path: Path) -> None:
+    found = dressing(tmp_path)
+    assert found.theme.name == "dark"
+    found.learn_background((250, 250, 250), light=True)
+    assert found.theme.name == "light"
+
+
+def test_a_theme_by_name_stays_whatever_the_terminal_tells(tmp_path: Path) -> None:
+    found = dressing(tmp_path, "nord")
+    found.learn_background((250, 250, 250), light=True)
+    assert found.theme.name == "nord"
+
+
+def test_a_light_theme_paints_its_own_background_where_the_terminal_may_be_dark(tmp_path: Path) -> None:
+    found = dressing(tmp_path, "light")
+    assert found.textual.background.startswith("#")
+    found.learn_background((255, 255, 255), light=True)
+    assert found.textual.background == "ansi_default"
+
+
+def test_a_broken_theme_is_told_and_the_usual_one_is_on(tmp_path: Path) -> None:
+    (tmp_path / "themes").mkdir()
+    (tmp_path / "themes" / "mine.toml").write_text("name = 1")
+    found = dressing(tmp_path, "mine")
+    assert found.theme.name == "dark"
+    assert "mine.toml" in found.problem
+    with pytest.raises(ThemeError):
+        found.check("nothing-like-it")
+    assert found.own_folder is None
+
+
+def test_a_theme_of_the_persons_own_is_watched_in_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "themes").mkdir()
+    shipped = theme_folders(None)[0] / "nord.toml"
+    (tmp_path / "themes" / "mine.toml").write_text(shipped.read_text().replace('"nord"', '"mine"', 1))
+    assert dressing(tmp_path, "mine").own_folder == tmp_path / "themes"
+
+
+def test_no_color_means_no_colour(tmp_path: Path) -> None:
+    assert not dressing(tmp_path, "nord", NO_COLOR="1").palette.colours
