@@ -388,3 +388,35 @@ def test_hostile_text_is_laid_out_with_few_parses(hostile: str, monkeypatch: pyt
         block.layout(80, PALETTE)
     assert sum(parsed) < 250 * len(hostile)
     check(list(block.layout(80, PALETTE)), 80)
+
+
+def test_a_language_that_is_not_loaded_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready: set[str] = set()
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr("agentcli.tui.blocks.flow.is_ready", lambda language: language in ready or not language)
+    monkeypatch.setattr("agentcli.tui.blocks.answer.warm", asked.append)
+    block = AnswerBlock(AnswerItem(id="a"))
+    plain = PALETTE.code_block
+    for piece in ("```python\ndef f", "(): pass\n", "```\n\nText\n\n- x\n\n  ```python\n  def g", "(): pass"):
+        block.grow(piece)
+        assert styles(list(block.layout(40, PALETTE)), "def") == plain
+    assert not block.tick(0)
+    ready.add("python")
+    assert block.tick(0)
+    lines = list(block.layout(40, PALETTE))
+    keyword = PALETTE.code_block + PALETTE.syntax["keyword"]
+    assert [segment.style for line in lines for segment in line.strip if segment.text.strip() == "def"] == [
+        keyword,
+        keyword,
+    ]
+    assert not block.tick(0)
+    assert set(asked) == {("python",)}
+
+
+def test_an_answer_that_is_over_is_coloured_whether_or_not_its_languages_were_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agentcli.tui.blocks.flow.is_ready", lambda language: not language)
+    monkeypatch.setattr("agentcli.tui.blocks.answer.warm", lambda languages: None)
+    text = "```python\ndef f(): pass\n```\n\nend"
+    assert styles(grown(text, [9]), "def").color == PALETTE.syntax["keyword"].color

@@ -45,21 +45,23 @@ class AnswerBlock(Block):
         return self._parts[0]
 
     def layout(self, width: int, palette: Palette) -> Sequence[Line]:
-        flow = self._flow
+        flow, done = self._flow, self.item.done
         if flow is None or flow.width != width or flow.palette is not palette:
-            flow = self._flow = Flow(width, palette)
-            flow.feed(self.source)
-        lines = flow.lines(done=self.item.done)
-        language = flow.take_missing_language()
-        if language:
-            Thread(target=warm, args=((language,),), name=f"lexer of {language}", daemon=True).start()
-        if self.item.done and flow.defined_late:
-            # Links whose targets came after them are known only now.
-            references = flow.references
-            flow = self._flow = Flow(width, palette, references)
-            flow.feed(self.source)
-            lines = flow.lines(done=True)
+            flow = self._begin(Flow(width, palette))
+        lines = flow.lines(done=done)
+        if flow.is_stale or (done and flow.defined_late):
+            # Colours that had to wait, or links whose targets came after them: both only now are known.
+            flow = self._begin(Flow(width, palette, flow.references))
+            lines = flow.lines(done=done)
+        missing = flow.take_missing()
+        if missing:
+            Thread(target=warm, args=(missing,), name="lexers", daemon=True).start()
         return lines
 
     def tick(self, now: float) -> bool:
         return self._flow is not None and self._flow.can_be_coloured
+
+    def _begin(self, flow: Flow) -> Flow:
+        flow.feed(self.source)
+        self._flow = flow
+        return flow

@@ -62,6 +62,7 @@ class Flow:
         self._tail += text
 
     def lines(self, *, done: bool) -> Sequence[Line]:
+        self._codes.patient = done
         going = True
         while going:
             if self._fence is not None:
@@ -75,15 +76,20 @@ class Flow:
                 going = self._grow_blocks(done=done)
         return self._page.lines
 
-    def take_missing_language(self) -> str:
-        """A language that is to be loaded in a thread; named once."""
-        language, self._codes.missing = self._codes.missing, ""
-        return language
+    def take_missing(self) -> tuple[str, ...]:
+        """Languages that are to be loaded in a thread; each is named once."""
+        missing, self._codes.missing = tuple(self._codes.missing), []
+        return missing
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether something finished is plain only because its language was not loaded, and could be coloured now."""
+        return self._codes.stale and (self._codes.patient or not self._codes.is_waiting)
 
     @property
     def can_be_coloured(self) -> bool:
-        """Whether the open block of code is shown plain although its language is loaded by now."""
-        return self._fence is not None and self._fence.highlighter is None and is_ready(self._fence.language)
+        """Whether something is shown plain although its language is loaded by now."""
+        return self._codes.has_arrived
 
     # ------------------------------------------------------------------------------------------------ blocks
 
@@ -208,12 +214,10 @@ class Flow:
         return False
 
     def _start_colouring(self, fence: _Fence) -> None:
-        if is_ready(fence.language):
+        if self._codes.is_ready(fence.language):
             fence.highlighter = Highlighter(fence.language, self.palette, self.palette.code_block)
             fence.fed, self._kept = 0, fence.start
             self._drop_open()
-        elif not fence.asked:
-            fence.asked, self._codes.missing = True, fence.language
 
     def _close_fence(self, fence: _Fence) -> None:
         code = "\n".join(fence.lines)
@@ -222,7 +226,7 @@ class Flow:
             self._write_code(fence, [*settled, *unsettled[:-1]])
         else:
             del self._page.lines[fence.start :]
-            self._write_code(fence, highlight(code, fence.language, self.palette, self.palette.code_block))
+            self._write_code(fence, self._codes.whole(code, fence.language))
         self._fence = None
         self._keep(Piece(0, 0, 0))
 
@@ -265,7 +269,6 @@ class _Fence:
         self.highlighter: Highlighter | None = None
         self.fed = 0
         """Lines that were handed on."""
-        self.asked = False
         self._indent = indent
         self._end = re.compile(rf" {{0,3}}{re.escape(marker[0])}{{{len(marker)},}}[ \t]*").fullmatch
         self._half_end = re.compile(rf" {{0,3}}{re.escape(marker[0])}+[ \t]*").fullmatch
@@ -278,7 +281,7 @@ class _Fence:
                 return "\n".join([*whole[number + 1 :], last]), True
             self.lines.append(self._shifted(line))
         if done:
-            if last and not self._end(last):
+            if last.strip(" \t") and not self._end(last):
                 self.lines.append(self._shifted(last))
             return "", True
         self.open_line = "" if self._half_end(last) else self._shifted(last)
@@ -301,24 +304,55 @@ class _Fence:
 
 
 class _Codes:
-    """Code inside of pieces: lexed as a whole when the piece is finished, and as it grows before that."""
+    """Colours of code: lexed as a whole when its piece is finished, and as it grows before that.
+
+    A language that is not loaded is not waited for (unless `patient`): its code is plain until it has arrived."""
 
     def __init__(self, palette: Palette) -> None:
         self.final = False
-        self.missing = ""
+        """Whether what is asked for is finished."""
+        self.patient = False
+        self.missing: list[str] = []
+        self.stale = False
+        self._waiting: set[str] = set()
         self._palette = palette
         self._known: dict[tuple[str, str], list[list[Run]]] = {}
         self._growing: Highlighter | None = None
         self._fed = ""
         self._settled: list[list[Run]] = []
 
+    @property
+    def is_waiting(self) -> bool:
+        return not all(map(is_ready, self._waiting))
+
+    @property
+    def has_arrived(self) -> bool:
+        return any(map(is_ready, self._waiting))
+
+    def is_ready(self, language: str) -> bool:
+        if is_ready(language):
+            self._waiting.discard(language)
+            return True
+        if language not in self._waiting:
+            self._waiting.add(language)
+            self.missing.append(language)
+        return False
+
+    def whole(self, code: str, language: str) -> list[list[Run]]:
+        if self.patient or self.is_ready(language):
+            return highlight(code, language, self._palette, self._palette.code_block)
+        self.stale = True
+        return self._plain(code)
+
+    def _plain(self, code: str) -> list[list[Run]]:
+        return [[(line, self._palette.code_block)] for line in code.split("\n")]
+
     def rows(self, code: str, language: str) -> list[list[Run]]:
         ground = self._palette.code_block
         if self.final:
-            return highlight(code, language, self._palette, ground)
-        if not is_ready(language):
-            self.missing = language
-            return [[(line, ground)] for line in code.split("\n")]
+            return self.whole(code, language)
+        if not self.is_ready(language):
+            return self._plain(code)
         known = self._known.get((language, code))
         if known is not None:
             return known

@@ -111,11 +111,15 @@ def highlight(code: str, language: str, palette: Palette, base: Style | None = N
 
 
 def is_ready(language: str) -> bool:
-    """Whether highlighting this language needs no import."""
+    """Whether highlighting this language needs neither an import nor the compilation of its patterns."""
     if "pygments.lexers._mapping" not in sys.modules:
         return language in _PLAIN_NAMES or language == "diff"
     place = _place(language)
-    return place is None or place[0] in sys.modules
+    if place is None:
+        return True
+    # A module is listed while another thread still imports it.
+    kind = getattr(sys.modules.get(place[0]), place[1], None)
+    return kind is not None and ("_tokens" in kind.__dict__ or not hasattr(kind, "tokens"))
 
 
 def warm(languages: Iterable[str] = COMMON) -> None:

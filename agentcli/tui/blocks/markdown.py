@@ -220,6 +220,7 @@ class _Blocks:
         self._document = document
         self._tokens = document.tokens
         self._palette = page.palette
+        self._text = page.palette.text
 
     def container(self, start: int, end: int, margin: Margin, *, depth: int, loose: bool) -> None:
         """Sibling blocks. `loose`: always a blank line between them, else only where the source has one."""
@@ -247,7 +248,7 @@ class _Blocks:
         token, page, palette = self._tokens[place], self._page, self._palette
         kind = token.type
         if kind == "paragraph_open":
-            runs = self._inline(place + 1, palette.text)
+            runs = self._inline(place + 1, self._text)
             page.text(split_task(runs, palette) if depth and margin.fresh else runs, margin)
         elif kind == "heading_open":
             page.text(self._inline(place + 1, _heading(token.tag, palette)), margin)
@@ -258,7 +259,9 @@ class _Blocks:
         elif kind == "blockquote_open":
             bar = ("▎ ", palette.faint)
             inner = margin.inner(bar, bar, ("> ", "> "), page.width)
+            around, self._text = self._text, palette.quote
             self.container(place + 1, end - 1, inner, depth=depth, loose=True)
+            self._text = around
             if inner.fresh:
                 page.text((), inner)
         elif kind == "table_open":

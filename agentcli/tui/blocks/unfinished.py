@@ -13,6 +13,7 @@ _UNDECIDED = re.compile(
 )
 """The beginning of a list item, heading, rule, fence or quote without anything in it."""
 _TABLE_ROW = re.compile(r"[\s>]*\|")
+_FIRST_ROW = re.compile(r"( {0,3})\|.*\|\s*")
 _DELIMITER = re.compile(r"[\s>]*[-:|][-:| ]*")
 _FENCE = re.compile(r"^[\s>]*(?:[-*+] +|\d{1,9}[.)] +)*(?:`{3,}|~{3,})", re.MULTILINE)
 _HALF_LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\Z")
@@ -42,13 +43,11 @@ def _is_half_delimiter(text: str, start: int) -> bool:
 
 def _delimiter_below(text: str) -> str:
     """The line that makes a table out of a first row that has no other below it yet."""
-    above, _break, row = text.rstrip("\n").rpartition("\n")
-    row = row.strip()
-    if text.endswith("\n\n") or not row.startswith("|") or not row.endswith("|") or row.count("|") < 2:
+    above, _break, row = text.removesuffix("\n").rpartition("\n")
+    found = _FIRST_ROW.fullmatch(row)
+    if found is None or above.rpartition("\n")[2].strip():
         return ""
-    if above.rpartition("\n")[2].strip():
-        return ""
-    return "|---" * (row.replace("\\|", "").count("|") - 1) + "|\n"
+    return found[1] + "|---" * (row.replace("\\|", "").count("|") - 1) + "|\n"
 
 
 def _closed(line: str) -> str:
