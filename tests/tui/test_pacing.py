@@ -1,0 +1,101 @@
+"""Keys of a burst act in the order they were pressed, and a key that takes long does not stop the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import ClassVar
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widgets import TextArea
+
+from agentcli.tui.pacing import KeyOrder
+
+
+class Host(App[None]):
+    BINDINGS: ClassVar = [("f2", "wait"), ("f3", "note('third')")]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+        self.release = asyncio.Event()
+
+    def compose(self) -> ComposeResult:
+        with Vertical(), Vertical():
+            yield TextArea()
+
+    def on_mount(self) -> None:
+        self.query_one(TextArea).focus()
+
+    def action_note(self, text: str) -> None:
+        self.notes.append(f"{text}: {self.query_one(TextArea).text}")
+
+    async def action_wait(self) -> None:
+        self.notes.append("waiting")
+        await self.release.wait()
+        self.notes.append("released")
+
+
+def keys(*names: str) -> Iterable[Message]:
+    for name in names:
+        yield events.Key(name, name if len(name) == 1 else None)
+
+
+def run(act: Callable[[Host, KeyOrder], Awaitable[None]]) -> None:
+    async def main() -> None:
+        app = Host()
+        async with app.run_test() as pilot:
+            await pilot.pause()
+            await act(app, KeyOrder(app, asyncio.get_running_loop()))
+
+    asyncio.run(main())
+
+
+async def settled(order: KeyOrder) -> None:
+    done = asyncio.Event()
+    order.settle(done.set)
+    await asyncio.wait_for(done.wait(), 10)
+
+
+def test_a_burst_of_text_and_other_keys_acts_in_order() -> None:
+    async def act(app: Host, order: KeyOrder) -> None:
+        for key in keys("a", "b", "backspace", "c", "left", "left", "x", "end", "y", "f3", "z"):
+            order.post(key)
+        await settled(order)
+        assert app.query_one(TextArea).text == "xacyz"
+        assert app.notes == ["third: xacy"]
+
+    run(act)
+
+
+def test_what_is_no_key_keeps_its_place_among_them() -> None:
+    async def act(app: Host, order: KeyOrder) -> None:
+        for message in (*keys("a", "home"), events.Paste("pasted "), *keys("b", "f3")):
+            order.post(message)
+        await settled(order)
+        assert app.query_one(TextArea).text == "pasted ba"
+
+    run(act)
+
+
+def test_a_key_whose_action_takes_long_does_not_make_the_keyboard_dead() -> None:
+    async def act(app: Host, order: KeyOrder) -> None:
+        text = app.query_one(TextArea)
+        for key in keys("f2", "a", "b", "c"):
+            order.post(key)
+        while not app.notes or order._pending:
+            await asyncio.sleep(0.005)
+        assert app.notes == ["waiting"]
+        assert not order._pending
+        app.release.set()
+        await settled(order)
+        assert text.text == "abc"
+        for key in keys("backspace", "d"):
+            order.post(key)
+        await settled(order)
+        assert text.text == "abd"
+
+    run(act)
