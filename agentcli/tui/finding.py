@@ -135,18 +135,19 @@ class Search:
         self.hidden: set[Entry] = set()
         """Folded blocks with more in them than is shown; opened when the search comes to them."""
         self.current: tuple[Entry, int] | None = None
-        self._looked: dict[Entry, Sequence[Line] | None] = {}
+        self._looked: dict[Entry, int] = {}
+        """Which version of the lines was looked at. Not the lines themselves: they would all be kept."""
 
     def look(self, entry: Entry, lines: Sequence[Line]) -> None:
         """Look at a block whose lines these are."""
-        if self._looked.get(entry) is lines:
+        if self._looked.get(entry) == entry.version:
             return
-        self._looked[entry] = lines
+        self._looked[entry] = entry.version
         self._keep(entry, matches_in(lines, self.query))
 
     def skip(self, entry: Entry) -> None:
         """A block that cannot hold a match."""
-        self._looked[entry] = None
+        self._looked[entry] = -1
         self._keep(entry, [])
 
     def forget(self, entry: Entry) -> None:
@@ -157,8 +158,8 @@ class Search:
         self._looked.clear()
 
     def removed(self, entry: Entry) -> None:
-        for known in (self.found, self._looked):
-            known.pop(entry, None)
+        self.found.pop(entry, None)
+        self._looked.pop(entry, None)
         self.hidden.discard(entry)
         if self.current is not None and self.current[0] is entry:
             self.current = None
@@ -253,7 +254,9 @@ class Finder:
         self._conversation.search = Search(query)
 
     def stop(self) -> None:
-        self._conversation.search = None
+        if self._search is not None:
+            self._conversation.search = None
+            self._view.hold(False)
 
     def search(self, deadline: float) -> None:
         """Look at further blocks until the deadline, at one at least."""
@@ -313,3 +316,4 @@ class Finder:
         if not self._view.top < first < self._view.top + self._view.height - 1:
             self._view.look_at(entry, row)
             self._view.scroll(-(self._view.height // 3))
+        self._view.hold(True)  # or what streams in would carry the match away

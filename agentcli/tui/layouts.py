@@ -51,6 +51,7 @@ class Layouts:
         if entry.lines is None or entry.stale:
             entry.lines = self._lay_out(entry)
             entry.stale = False
+            entry.version += 1
             self.stack.set_rows(entry, len(entry.lines))
         self._use(entry)
         return entry.lines

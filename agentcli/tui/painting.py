@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -27,7 +28,7 @@ def paint(
     if missing < 0:
         painted = painted.crop(0, width)
     if spans:
-        text_end = left + len(strip.text.rstrip()) if strip.text.isascii() else left + strip.cell_length
+        text_end = left + cell_len(strip.text.rstrip())
         for start, end, style in spans:
             painted = _over(painted, start, text_end if end is None else end, style)
     return painted.crop_pad(width, *margins, base)

@@ -36,7 +36,20 @@ def gap(before: Item, after: Item) -> int:
 class Entry:
     """One block and where it stands."""
 
-    __slots__ = ("_children", "alive", "block", "depth", "gap", "index", "lines", "order", "rows", "stale", "top")
+    __slots__ = (
+        "_children",
+        "alive",
+        "block",
+        "depth",
+        "gap",
+        "index",
+        "lines",
+        "order",
+        "rows",
+        "stale",
+        "top",
+        "version",
+    )
 
     def __init__(self, block: Block, parent: Entry | None, number: int, rows: int) -> None:
         self.block = block
@@ -47,6 +60,8 @@ class Entry:
         self.stale = True
         self.lines: Sequence[Line] | None = None
         """The lines of the last layout; None when they were dropped."""
+        self.version = 0
+        """Of the lines: how often they were made."""
         self.gap = 0
         self.alive = True
         self.index = 0

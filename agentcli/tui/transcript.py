@@ -22,7 +22,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar, ScrollDown, ScrollTo, ScrollUp
-from textual.selection import Selection
+from textual.selection import SelectEnd, Selection
 from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
@@ -213,7 +213,7 @@ class Transcript(ScrollView):
         margins = left, max(0, whole - left - width)
         blank = Strip.blank(whole, base)
         cache: dict[_Key, tuple[Line, Strip]] = {}
-        selection = self.text_selection
+        selection, selected = self.text_selection, self._conversation.layouts.palette.selection
         at = self._conversation.stack.at(top)
         while at is not None and len(rows) < height:
             entry, first = at
@@ -224,11 +224,14 @@ class Transcript(ScrollView):
                 if row < 0:
                     painted.append(blank)
                     continue
-                spans = self._spans(entry, row, marks, selection)
-                key = (id(lines[row]), entry.shift, spans)
+                line = lines[row]
+                spans = tuple(marks.get(row, ()))
+                if selection is not None and (cells := span(selection, entry, row)) is not None:
+                    spans += ((max(cells[0], entry.shift + line.indent), cells[1], selected),)
+                key = (id(line), entry.shift, spans)
                 known = self._cache.get(key)
                 if known is None:
-                    known = lines[row], paint(lines[row].strip, entry.shift, width, base, spans, margins)
+                    known = line, paint(line.strip, entry.shift, width, base, spans, margins)
                 cache[key] = known
                 painted.append(known[1])
             below = next(self._view.below(entry), None)
@@ -257,15 +260,6 @@ class Transcript(ScrollView):
                 start = -1
         if regions:
             self.refresh(*regions)
-
-    def _spans(
-        self, entry: Entry, row: int, marks: dict[int, list[Span]], selection: Selection | None
-    ) -> tuple[Span, ...]:
-        """What is highlighted in a row, the last on top."""
-        spans = tuple(marks.get(row, ())) if marks else ()
-        if selection is not None and (cells := span(selection, entry, row)) is not None:
-            spans += ((max(cells[0], entry.shift), cells[1], self._conversation.layouts.palette.selection),)
-        return spans
 
     def _base_style(self) -> Style:
         if self._base is None:
@@ -348,6 +342,7 @@ class Transcript(ScrollView):
         if self._conversation.layouts.width:
             self._view.scroll(rows)
             self._settle()
+            self._carry_selection()
 
     def page_up(self) -> None:
         self.scroll_rows(-max(1, self._content.height - 2))
@@ -356,8 +351,9 @@ class Transcript(ScrollView):
         self.scroll_rows(max(1, self._content.height - 2))
 
     def home(self) -> None:
-        self._view.look_at_row(0)
-        self._settle()
+        if self._conversation.layouts.width:
+            self._view.look_at_row(0)
+            self._settle()
 
     def end(self) -> None:
         self.follow()
@@ -367,6 +363,7 @@ class Transcript(ScrollView):
         if round(old_value) != round(new_value) and self._conversation.layouts.width:
             self._view.look_at_row(round(new_value))
             self._settle()
+            self._carry_selection()
 
     def _on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop().prevent_default()
@@ -399,6 +396,16 @@ class Transcript(ScrollView):
         """The view stands still while something is selected."""
         self._view.hold(selection is not None)
         self._settle()
+
+    def _carry_selection(self) -> None:
+        """Scrolled during a drag, the selection ends at what is under the mouse now; Textual waits for it to move."""
+        state = self.screen._select_state
+        if state is None or state.end is None or not self.screen._selecting or state.start.content_widget is not self:
+            return
+        widget, offset = self.screen.get_widget_and_offset_at(*self.app.mouse_position)
+        if widget is self and offset is not None:
+            end = SelectEnd(state.end.container, self, offset)
+            self.screen._select_state = state.update_end(self.app.mouse_position, end)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The source text of what is selected."""

@@ -51,26 +51,34 @@ class View:
             entry, row = self._anchored() or (None, 0)
             if entry is not None:
                 self._lines(entry)
+                if row < 0:
+                    self._cover(1, self._above(entry))  # or the gap may turn out not to be one
                 row = max(-entry.space, min(row, entry.rows - 1))
-                if self._covers(entry.rows - row, self.below(entry)):
+                if self._cover(self.height - entry.rows + row, self.below(entry)):
                     return self._stack.first_row(entry) + row
-        self._covers(0, reversed(self._stack.entries))
+        # One row more than the view has: whether there is a gap at its top depends on what is above that.
+        self._cover(self.height + 1, reversed(self._stack.entries))
         return max(0, self._stack.height - self.height)
 
-    def _covers(self, rows: int, entries: Iterator[Entry]) -> bool:
-        """Lay these out until the view is full. False when there are too few of them."""
-        while rows < self.height:
+    def _cover(self, rows: int, entries: Iterator[Entry]) -> bool:
+        """Lay these out until they cover so many rows. False when there are too few of them."""
+        while rows > 0:
             entry = next(entries, None)
             if entry is None:
                 return False
             self._lines(entry)
-            rows += entry.space + entry.rows
+            rows -= entry.space + entry.rows
         return True
 
     def _anchored(self) -> tuple[Entry, int] | None:
         if self._anchor is None or not self._anchor[0].alive:
             self._anchor = self._stack.at(self.top)
         return self._anchor
+
+    def _above(self, entry: Entry) -> Iterator[Entry]:
+        entries = self._stack.entries
+        for index in range(self._stack.index(entry) - 1, -1, -1):
+            yield entries[index]
 
     def below(self, entry: Entry) -> Iterator[Entry]:
         entries = self._stack.entries

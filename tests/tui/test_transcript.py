@@ -566,7 +566,7 @@ async def test_a_selection_copies_source_text_and_survives_what_streams_below(ap
     put(app, Grow("b", " and more"), *notices(1))
     await pilot.pause()
     assert app.screen.get_selected_text() == "two three four five six seven\n\nnex"
-    assert marked(app, 3, SELECTED) == "> nex"
+    assert marked(app, 3, SELECTED) == "nex"
 
 
 @on_screen()
@@ -584,6 +584,19 @@ async def test_the_view_stands_still_while_something_is_selected(app: Host, pilo
     await pilot.pause()
     assert app.rows()[-1] == "> line 24"
     assert app.told[-1] == (True, False)
+
+
+@on_screen()
+async def test_a_drag_goes_on_over_what_is_scrolled_into_view(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(40))
+    await pilot.mouse_down(Transcript, offset=(2, 4))
+    await pilot.hover(Transcript, offset=(2, 3))
+    await pilot.pause()
+    app.transcript.scroll_rows(-3)
+    await pilot.pause()
+    await pilot.mouse_up(Transcript, offset=(2, 3))
+    await pilot.pause()
+    assert app.screen.get_selected_text() == "line 33\nline 34\nline 35\nline 36\nl"
 
 
 @on_screen()
@@ -704,3 +717,17 @@ async def test_a_search_for_nothing_or_without_matches_leaves_the_view(app: Host
     await pilot.pause()
     assert app.rows() == before
     assert app.found[-1] == (0, 0, True)
+
+
+@on_screen()
+async def test_the_current_match_is_not_carried_away_by_what_streams_in(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(30))
+    app.transcript.find("line 28")
+    before = app.rows()
+    assert before[-2] == "> line 28"
+    put(app, *notices(10, first=30))
+    assert app.rows() == before
+    app.transcript.clear_find()
+    app.transcript.frame()
+    assert app.rows()[-1] == "> line 39"
+    assert app.transcript.following
