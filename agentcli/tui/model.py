@@ -55,8 +55,8 @@ class ThinkingItem(Item):
     """None while it goes on."""
 
 
-ToolStatus = Literal["writing", "waiting", "running", "done", "failed", "denied", "interrupted"]
-"""writing: the model is still spelling out the input; waiting: for the person's permission."""
+ToolStatus = Literal["writing", "queued", "waiting", "running", "done", "failed", "denied", "interrupted"]
+"""writing: the model is still spelling out the input; queued: for its turn; waiting: for the person's permission."""
 
 
 @frozen(kw_only=True)

@@ -7,12 +7,14 @@ is in an item can be painted. State is kept for the submission under way only; w
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 
 from agentcli.core import events as ev
 from agentcli.core.messages import (
     ImageBlock,
+    Json,
     Message,
     Origin,
     TextBlock,
@@ -50,6 +52,9 @@ _STREAMED = (
     ev.RetryScheduled,
 )
 
+Titles = Callable[[str, Json], str]
+"""One line for people about a call, by its tool's name and its input; "" where nothing is known."""
+
 RESULT_SHOWN = 64_000
 """Characters of a result that are kept for the screen; the whole of it is in the session file."""
 
@@ -65,7 +70,8 @@ class _Stream:
 
 
 class Presenter:
-    def __init__(self) -> None:
+    def __init__(self, title_of: Titles = lambda _name, _input: "") -> None:
+        self._title_of = title_of
         self.activity = Activity()
         self._numbers = itertools.count(1)
         self._streams: dict[tuple[str, int], _Stream] = {}
@@ -241,12 +247,12 @@ class Presenter:
 
     def _call(self, event: ev.BlockFinished, block: ToolUseBlock) -> list[Operation]:
         known = self._spelling.pop((event.message_id, event.index), None)
-        title = known.title if known else plain_line(block.name)
+        title = plain_line(self._title_of(block.name, block.input) or block.name, 2_000)
         item = ToolItem(
             id=known.id if known else self._of(event.message_id, event.index),
             name=plain_line(block.name),
             title=title,
-            status="waiting",
+            status="queued",
             input=block.input,
         )
         self._tools[block.id] = item

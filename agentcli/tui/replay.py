@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
-from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.messages import Block, Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.tui import wording
 from agentcli.tui.model import Add, AnswerItem, BoundaryItem, EndItem, Item, NoticeItem, ThinkingItem, ToolItem
-from agentcli.tui.presenter import RESULT_SHOWN, Presenter
-
-Titles = Callable[[str, Json], str]
-"""One line for people about a call, by its tool's name and its input."""
+from agentcli.tui.presenter import RESULT_SHOWN, Presenter, Titles
 
 
 def replayed(messages: Iterable[Message], title_of: Titles, presenter: Presenter) -> list[Add]:
@@ -69,5 +66,7 @@ def _with_result(call: ToolItem, result: ToolResultBlock) -> ToolItem:
 
 def _boundary(message: Message) -> str:
     meta = message.meta
-    numbers = [value if isinstance(value, int) else 0 for value in (meta.get("tokens_before"), meta.get("tokens_after"))]
+    numbers = [
+        value if isinstance(value, int) else 0 for value in (meta.get("tokens_before"), meta.get("tokens_after"))
+    ]
     return wording.compacted(str(meta.get("trigger", "")), *numbers)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
+from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.tui.facts import facts_of
 from agentcli.tui.model import Activity, Clear, Facts, Operation
@@ -97,7 +98,7 @@ class Session:
     def __init__(
         self, view: View, presenter: Presenter | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self.presenter = presenter or Presenter()
+        self.presenter = presenter or Presenter(self._title_of)
         self._view = view
         self._now = now
         self._engine: Engine | None = None
@@ -118,6 +119,9 @@ class Session:
     def engine(self) -> Engine | None:
         return self._engine
 
+    def _title_of(self, name: str, input: Json) -> str:
+        return self._engine.title_of(name, input) if self._engine is not None else ""
+
     @property
     def busy(self) -> bool:
         return self._running is not None
@@ -136,7 +140,7 @@ class Session:
     async def replace(self, engine: Engine) -> None:
         """Another conversation takes the place of this one (`/clear`, `/resume`)."""
         await self.close()
-        self.presenter = Presenter()
+        self.presenter = Presenter(self._title_of)
         self._waiting, self._next, self._questions, self._asked = [], [], {}, ""
         self._view.apply([Clear()])
         self._view.show_queued([])

@@ -134,7 +134,7 @@ def test_hidden_thinking_cannot_be_opened() -> None:
     ("item", "header"),
     [
         (tool("Write", status="writing"), "◌ Write"),
-        (tool("Bash", status="waiting"), "◌ Bash"),
+        (tool("Bash", status="queued"), "◌ Bash"),
         (tool("Bash make", status="waiting"), "? Bash make · waits for your answer"),
         (tool("Bash make", status="running"), "● Bash make"),
         (tool("Bash make", summary="exit code 0", duration_ms=999), "✓ Bash make"),

@@ -22,10 +22,11 @@ _LIVE_ROWS = 8
 _HEADER_ROWS = 2
 _REASON_ROWS = 6
 _WORD = re.compile(r"[\w-]+")
-_OPEN = ("writing", "waiting", "running")
+_OPEN = ("writing", "queued", "waiting", "running")
 _SIGNS: dict[ToolStatus, str] = {
     "writing": "◌",
-    "waiting": "◌",
+    "queued": "◌",
+    "waiting": "?",
     "running": "●",
     "done": "✓",
     "failed": "✗",
@@ -117,8 +118,6 @@ class ToolBlock(Block):
         summary = "" if _told(item).startswith(item.summary) and item.status in ("failed", "denied") else item.summary
         facts = [] if summary in ("", _AS_EXPECTED) or item.title.endswith(summary) else [summary]
         word = _WORDS.get(item.status, "")
-        if item.status == "waiting" and not _asked(item):
-            word = ""
         if word and not (facts and (item.status == "failed" or facts[0].startswith(word))):
             facts.insert(0, word)
         if item.status == "running" and self._seconds:
@@ -187,14 +186,7 @@ def _long_command(item: ToolItem) -> str:
     return plain_text(command)
 
 
-def _asked(item: ToolItem) -> bool:
-    """Whether the person was asked: before that, a call that waits for its turn has only its name for a title."""
-    return item.title != item.name
-
-
 def _sign(item: ToolItem) -> str:
-    if item.status == "waiting" and _asked(item):
-        return "?"
     return "&" if _goes_on(item) else _SIGNS.get(item.status, "·")
 
 
@@ -208,7 +200,7 @@ def _mark_style(item: ToolItem, palette: Palette) -> Style:
         case "running":
             return palette.running
         case "waiting":
-            return palette.warning if _asked(item) else palette.faint
+            return palette.warning
         case "done":
             return palette.running if _goes_on(item) else palette.success
         case "failed" | "denied":
