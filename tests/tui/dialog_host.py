@@ -54,7 +54,7 @@ Play = Callable[[Pilot[None], Host], Awaitable[None]]
 
 
 def play(dialog: ModalScreen[Any], script: Play | str = "", size: tuple[int, int] = (80, 24)) -> Host:
-    """Run the app with the dialog open; a string is keys to press, one after the other."""
+    """Run the app with the dialog open; a string is keys to press, as `press` takes them."""
     host = Host(dialog)
 
     async def run() -> None:
@@ -70,11 +70,12 @@ def play(dialog: ModalScreen[Any], script: Play | str = "", size: tuple[int, int
 
 
 async def press(pilot: Pilot[None], keys: str) -> None:
-    """All keys (names, with blanks between them) at once, as fast fingers and slow terminals send them."""
-    for key in keys.split():
-        character = {"space": " ", "enter": "\r"}.get(key, key if len(key) == 1 else None)
-        pilot.app.post_message(events.Key(key, character))
-    await settled(pilot)
+    """Keys by name, with blanks between them, all at once as a slow line brings them; at a `|` all is settled first."""
+    for part in keys.split("|"):
+        for key in part.split():
+            character = {"space": " ", "enter": "\r"}.get(key, key if len(key) == 1 else None)
+            pilot.app.post_message(events.Key(key, character))
+        await settled(pilot)
 
 
 async def settled(pilot: Pilot[None]) -> None:

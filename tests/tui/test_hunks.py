@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.pilot import Pilot
 
+from agentcli.core.permission import Answer
 from agentcli.tui.hunks import diff_of, hunks_of, merge, narrowed, split, stranded, verdict
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.hunks import HunkReview
+from tests.tui.dialog_host import Host, asked, look, play, settled, shown
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "é", "", "  x"]), max_size=14)
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])
@@ -204,3 +211,152 @@ def test_very_long_texts_are_compared_in_time() -> None:
     )
     giant = [f"{number}\n" for number in range(30_000)]
     assert len(split("".join(giant), "".join(reversed(giant)))) == 1
+
+
+# -------------------------------------------------------------------------------------------------- the review
+
+EDIT = {"file_path": "src/a.py", "old_string": OLD, "new_string": NEW}
+
+
+def review(
+    name: str = "Edit", input: dict[str, Any] | None = None, cwd: Path | None = None, **display: Any
+) -> HunkReview:
+    shown = {"kind": "diff", "path": "src/a.py", "diff": "", **display}
+    return HunkReview(asked(name, input or EDIT, display=shown), Palette(), cwd=cwd)
+
+
+def answer(keys: str, dialog: HunkReview | None = None) -> Answer:
+    found = play(dialog or review(), keys).answer
+    assert isinstance(found, Answer)
+    return found
+
+
+def test_every_hunk_is_shown_with_what_becomes_of_it() -> None:
+    assert look(review(), (50, 40), "n") == (
+        "─── Which of these hunks? ────────────── src/a.py\n"
+        "  1✗   2✓   3✓\n"
+        "   ✗ rejected  Hunk 1 of 3\n"
+        " 1   line 0\n"
+        " 2   line 1\n"
+        " 3 - line 2\n"
+        " 3 + LINE 2\n"
+        " 4   line 3\n"
+        " 5   line 4\n"
+        " 6   line 5\n"
+        "\n"
+        " ❯ ✓ accepted  Hunk 2 of 3\n"
+        "  8   line 7\n"
+        "  9   line 8\n"
+        " 10   line 9\n"
+        " 11 - line 10\n"
+        " 11   line 11\n"
+        " 12   line 12\n"
+        " 13   line 13\n"
+        "\n"
+        "   ✓ accepted  Hunk 3 of 3\n"
+        " 16   line 16\n"
+        " 17   line 17\n"
+        " 18   line 18\n"
+        " 19 + more\n"
+        " 20   line 19\n"
+        "\n"
+        " ❯ 1 Apply 2 of 3 hunks\n"
+        " y accept · n reject · Esc back · ↑↓ hunk"
+    )
+
+
+def test_done_with_all_accepted_is_a_plain_yes() -> None:
+    assert answer("enter") == Answer("allow")
+    assert answer("y y y enter") == Answer("allow")
+    assert answer("n k y enter") == Answer("allow")
+
+
+def test_only_what_was_accepted_happens_and_the_model_is_told_of_the_rest() -> None:
+    found = answer("y n y enter")
+    assert found.behavior == "allow"
+    assert found.updated_input == {**EDIT, "new_string": merge(OLD, NEW, {0, 2})}
+    assert found.message.startswith("The person accepted 2 of 3 hunks; only those were applied. Rejected:\n@@")
+    assert "-line 10" in found.message
+
+
+def test_the_rest_can_be_accepted_or_rejected_at_once() -> None:
+    assert answer("y d enter").updated_input == {**EDIT, "new_string": merge(OLD, NEW, {0})}
+    assert answer("n d up up up a enter") == Answer("allow")
+    assert answer("j space enter").updated_input == {**EDIT, "new_string": merge(OLD, NEW, {0, 2})}
+
+
+def test_nothing_accepted_is_a_no() -> None:
+    found = answer("d enter")
+    assert found.behavior == "deny"
+    assert found.updated_input is None
+    assert "rejected all of its 3 hunks" in found.message
+
+
+def test_esc_goes_back_without_an_answer() -> None:
+    assert play(review(), "n n escape").answers == [None]
+
+
+def test_the_lines_of_an_edit_are_counted_as_in_the_file() -> None:
+    diff = "@@ -41,6 +41,6 @@\n line 0\n line 1\n-line 2\n+LINE 2\n line 3"
+    assert " 43 - line 2\n 43 + LINE 2\n" in look(review(diff=diff), (60, 20))
+
+
+def test_a_write_is_reviewed_against_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf" + OLD.replace("\n", "\r\n").encode())
+    input = {"file_path": "a.txt", "content": NEW}
+    found = answer("n n y enter", review("Write", input, tmp_path))
+    assert found.updated_input == {"file_path": "a.txt", "content": merge(OLD, NEW, {2})}
+    assert len((tmp_path / "a.txt").read_bytes()) == len(OLD) + 20 + 3
+
+
+def test_a_write_of_a_new_file_is_all_or_nothing(tmp_path: Path) -> None:
+    input = {"file_path": str(tmp_path / "new.txt"), "content": NEW}
+    assert answer("enter", review("Write", input)) == Answer("allow")
+    assert answer("n enter", review("Write", input)).behavior == "deny"
+    assert "❯ 1 Apply the hunk" in look(review("Write", input), (80, 40))
+
+
+def test_a_file_that_cannot_be_compared_says_why_and_goes_back(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(bytes(range(256)))
+    for name in ("a.bin", "."):
+        text = look(review("Write", {"file_path": str(tmp_path / name), "content": "x"}))
+        assert "The change cannot be shown in hunks: " in text
+        assert play(review("Write", {"file_path": str(tmp_path / name), "content": "x"}), "enter").answers == [None]
+
+
+def test_an_edit_that_would_fail_without_a_rejected_hunk_is_warned_of() -> None:
+    edits = [{"old_string": "one", "new_string": "two"}, {"old_string": "two", "new_string": "three"}]
+    dialog = review("MultiEdit", {"file_path": "a", "edits": edits})
+    assert "Edit 1 of those left looks for text that a rejected hunk would bring" in look(dialog, (100, 30), "n")
+
+
+def test_a_click_on_a_hunk_turns_it_over() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        top = host.screen.query_one("#sheet").region.y
+        await pilot.click(offset=(8, top + 1))
+        await settled(pilot)
+        assert "2✗" in shown(host)[1]
+
+    play(review(), script)
+
+
+def test_many_hunks_and_small_screens_keep_the_current_one_in_sight() -> None:
+    old = "".join(f"line {number}\n" for number in range(400))
+    new = "".join(f"line {number}\n" if number % 10 else f"LINE {number}\n" for number in range(400))
+    dialog = review(input={"file_path": "a", "old_string": old, "new_string": new})
+    text = look(dialog, (40, 10), " ".join("n" for _ in range(33)))
+    assert "34✓" in text.split("\n")[1]
+    assert "❯ ✓ accepted  Hunk 34 of 40" in text
+    assert text.split("\n")[-2] == " ❯ 1 Apply 7 of 40 hunks"
+
+
+def test_hostile_text_in_a_hunk_is_only_text() -> None:
+    evil = {
+        "file_path": "\x1b]0;x\x07a\u202e",
+        "old_string": "x\x1b[2J[red]\n",
+        "new_string": "y\x9b31m\u202e\u200b\t日本🎉\r\n",
+    }
+    for size in ((120, 30), (40, 10)):
+        text = look(review(input=evil, path=evil["file_path"]), size)
+        assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u200b"} & set(text)
+    assert answer("n enter", review(input=evil)).behavior == "deny"

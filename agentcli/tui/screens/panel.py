@@ -23,13 +23,13 @@ from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widgets import Input
 
-from agentcli.core.plaintext import plain_line
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice, choice_rows
 from agentcli.tui.screens.guard import TypingGuard
 from agentcli.tui.screens.panel_rows import Rows, ScrolledLines
+from agentcli.tui.screens.subject import one_line
 
 T = TypeVar("T")
 
@@ -273,9 +273,9 @@ class Panel(ModalScreen[T], Generic[T]):
 
     def _head(self, width: int) -> Strip:
         rule, title = self.palette.accent, self.palette.accent + self.palette.strong
-        question = f" {plain_line(self.question)} "
+        question = f" {one_line(self.question)} "
         room = width - 4 - cell_len(question)
-        aside = next((text for text in map(plain_line, self.asides) if text and cell_len(text) + 2 <= room), "")
+        aside = next((text for text in map(one_line, self.asides) if text and cell_len(text) + 2 <= room), "")
         aside = f" {aside} " if aside else ""
         rest = "─" * max(0, width - 3 - cell_len(question) - cell_len(aside))
         segments = [Segment("───", rule), Segment(question, title), Segment(rest, rule)]
@@ -341,6 +341,10 @@ class Panel(ModalScreen[T], Generic[T]):
             return True
         if self._finding and key in ("up", "down", "shift+enter"):
             self._step(1 if key == "down" else -1)
+            return True
+        if self.asking and key == "enter":
+            # Not by the message that the line sends, which comes after keys that are pressed after this one.
+            self._step(1) if self._finding else self.entered(self.query_one(Input).value)
             return True
         if self.asking and key in ("pageup", "pagedown"):
             return self._scrolls(key)
@@ -443,10 +447,3 @@ class Panel(ModalScreen[T], Generic[T]):
         message.stop()
         if self._finding:
             self._look_for(message.value)
-
-    def on_input_submitted(self, message: Input.Submitted) -> None:
-        message.stop()
-        if self._finding:
-            self._step(1)
-        elif self.asking:
-            self.entered(message.value)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer, PermissionMode
+from agentcli.core.shell import shown_command
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.hunks import REVIEWABLE
@@ -88,7 +89,9 @@ class PermissionDialog(Panel[Answer | None]):
         rules = self.event.suggestions
         always = Choice("always", "Always allow", "a", turn=_PLACES[self._place][1])
         if len(rules) == 1:
-            always = Choice("always", f"Always allow {rules[0]}", "a", "Always allow", turn=_PLACES[self._place][1])
+            always = Choice(
+                "always", f"Always allow {shown_command(rules[0])}", "a", "Always allow", turn=_PLACES[self._place][1]
+            )
         elif rules:
             label = f"Always allow these {len(rules)} rules"
             always = Choice("always", label, "a", "Always allow", turn=_PLACES[self._place][1])

@@ -48,6 +48,7 @@ class PlanDialog(Panel[Answer | None]):
         self._environ = environ
         self._cwd = cwd
         self._wishes = ""
+        self._is_outside = False
 
     @property
     def question(self) -> str:
@@ -134,7 +135,9 @@ class PlanDialog(Panel[Answer | None]):
 
     def pressed(self, event: events.Key) -> bool:
         if event.key == "ctrl+g" and not self.asking:
-            self.run_worker(self._outside(), group="editor", exclusive=True)
+            if not self._is_outside:
+                self._is_outside = True
+                self.run_worker(self._outside(), group="editor")
             return True
         return False
 
@@ -159,7 +162,10 @@ class PlanDialog(Panel[Answer | None]):
         editor = self.query_one(TextArea)
         text = editor.text if self.editing else self.plan
         environ = os.environ if self._environ is None else self._environ
-        outcome = await edit_outside(self.app, text, environ, self._cwd or Path.cwd())
+        try:
+            outcome = await edit_outside(self.app, text, environ, self._cwd or Path.cwd())
+        finally:
+            self._is_outside = False
         if isinstance(outcome, Written):
             self.plan = plain_text(outcome.text)
             editor.load_text(self.plan)

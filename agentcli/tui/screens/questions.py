@@ -20,7 +20,7 @@ from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice
 from agentcli.tui.screens.panel import Panel
-from agentcli.tui.screens.subject import BLANK, paragraph
+from agentcli.tui.screens.subject import BLANK, one_line, paragraph
 
 _OTHER = "other"
 
@@ -229,7 +229,7 @@ def _questions(input: Json) -> list[_Question]:
         _Question(
             question["question"],
             plain_text(question["question"]),
-            plain_line(question["header"]),
+            one_line(question["header"]),
             tuple(
                 (plain_line(option["label"], limit=200), plain_text(option.get("description") or ""))
                 for option in question["options"]

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_text
+from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.shell import shown_command
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import Run, wrap
@@ -54,13 +54,18 @@ def subject_lines(event: PermissionRequested, width: int, palette: Palette) -> l
             return [*paragraph(event.title, width, palette.tool), BLANK, *input_lines(event.input, width, palette)]
 
 
+def one_line(text: str) -> str:
+    """For a row that is painted as it is."""
+    return shown_command(plain_line(text))
+
+
 def paragraph(text: str, width: int, style: Style, indent: str = "", mark: Sequence[Run] = ()) -> list[Line]:
     """Text with its own line breaks. `mark` stands before the first row; the others are indented as far."""
     return wrap([(shown_command(plain_text(text)), style)], width, [(indent, Style.null()), *mark])
 
 
 def field_lines(label: str, text: str, width: int, palette: Palette) -> list[Line]:
-    return wrap([(shown_command(plain_text(text)), palette.text)], width, [(f"{label} ", palette.muted)])
+    return wrap([(shown_command(text), palette.text)], width, [(f"{label} ", palette.muted)])
 
 
 def code_lines(text: str, width: int, palette: Palette, style: Style | None = None) -> list[Line]:
@@ -80,7 +85,10 @@ def code_lines(text: str, width: int, palette: Palette, style: Style | None = No
 
 
 def markdown_lines(text: str, width: int, palette: Palette) -> list[Line]:
-    return paragraph(text, width, palette.text)
+    # The parser is only loaded for who has Markdown to show.
+    from agentcli.tui.blocks.markdown import render_markdown
+
+    return list(render_markdown(text, width, palette))
 
 
 def diff_lines(text: str, width: int, palette: Palette, path: str = "") -> list[Line]:
@@ -100,10 +108,10 @@ def input_lines(input: Json, width: int, palette: Palette) -> list[Line]:
         if not isinstance(value, str) and len(text) > width - len(name) - 2:
             text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
         if "\n" in text or len(text) > width:
-            lines += paragraph(f"{name}:", width, palette.muted)
+            lines += wrap([(f"{shown_command(name)}:", palette.muted)], width)
             lines += code_lines(text, width, palette)
         else:
-            lines += field_lines(f"{plain_text(name)}:", text, width, palette)
+            lines += field_lines(f"{one_line(name)}:", text, width, palette)
     return lines or paragraph("(no input)", width, palette.muted)
 
 
@@ -126,7 +134,7 @@ def _diff(event: PermissionRequested, width: int, palette: Palette) -> list[Line
     display = event.display
     path = str(display.get("path") or event.input.get("file_path") or "")
     counts = f"  +{display.get('added', 0)} −{display.get('removed', 0)}"
-    lines = wrap([(shown_command(plain_text(path)), palette.tool), (counts, palette.muted)], width)
+    lines = wrap([(shown_command(path), palette.tool), (counts, palette.muted)], width)
     lines += diff_lines(str(display.get("diff", "")), width, palette, path)
     if display.get("truncated"):
         lines += [BLANK, *paragraph("The diff is longer than that. All that is to be written:", width, palette.warning)]

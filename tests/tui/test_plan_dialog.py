@@ -1,0 +1,133 @@
+"""The dialog for a plan: approved as it is or as the person made it, or sent back with what to change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+from textual.widgets import TextArea
+
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.tui.palette import Palette
+from agentcli.tui.prompt import external
+from agentcli.tui.screens.plan import PlanDialog
+from tests.tui.dialog_host import Clock, Host, asked, look, play, press, shown
+
+PLAN = "# Steps\n\nFirst look, then leap.\n"
+
+
+def dialog(plan: str = PLAN) -> PlanDialog:
+    clock = Clock()
+    event = asked("ExitPlanMode", {"plan": plan}, display={"kind": "plan", "plan": plan})
+    made = PlanDialog(event, Palette(), clock=clock, environ={}, cwd=Path("/"))
+    begin = made.guard.begin
+
+    def begin_early() -> None:
+        begin()
+        clock.now += 1
+
+    made.guard.begin = begin_early  # type: ignore[method-assign]
+    return made
+
+
+def answer(keys: str, plan: str = PLAN) -> Answer | None:
+    found = play(dialog(plan), keys).answer
+    assert found is None or isinstance(found, Answer)
+    return found
+
+
+def test_the_plan_and_what_can_be_done_with_it_are_shown() -> None:
+    text = look(dialog(), (70, 20))
+    assert text.startswith("─── Go ahead with this plan? ──")
+    assert "Steps" in text
+    assert " First look, then leap.\n" in text
+    assert text.endswith(
+        " ❯ 1 Yes, and accept edits by themselves\n"
+        "   2 Yes, and ask before each edit\n"
+        "   3 Edit the plan\n"
+        "   4 No, keep planning: say what to change\n"
+        " Enter confirms · Esc stops the work · ↑↓ or a number choose"
+    )
+
+
+def test_on_a_small_screen_all_choices_stay_in_sight() -> None:
+    rows = look(dialog("word " * 400), (40, 10)).split("\n")
+    assert len(rows) == 10
+    assert rows[-5:] == [
+        " ❯ 1 Yes, accept edits",
+        "   2 Yes, ask for edits",
+        "   3 Edit the plan",
+        "   4 No, keep planning",
+        " Enter confirms · Esc stops the work",
+    ]
+
+
+def test_approving_sets_the_mode_for_the_edits_that_follow() -> None:
+    assert answer("1") == Answer("allow", mode=PermissionMode.ACCEPT_EDITS)
+    assert answer("2") == Answer("allow", mode=PermissionMode.DEFAULT)
+
+
+def test_keeping_on_planning_can_say_what_to_change() -> None:
+    assert answer("4 t e s t s enter") == Answer("deny", message="tests")
+    assert answer("4 enter") == Answer("deny")
+
+
+def test_esc_closes_without_an_answer() -> None:
+    assert answer("escape") is None
+
+
+def test_an_edited_plan_is_what_is_approved() -> None:
+    found = answer("3 | down down down down | T h e n enter r e s t | escape | 2")
+    assert found == Answer("allow", updated_input={"plan": PLAN + "Then\nrest"}, mode=PermissionMode.DEFAULT)
+
+
+def test_an_edited_plan_is_shown_and_can_be_taken_back() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "e | down down down down | N e w | escape")
+        assert shown(host)[0].endswith(" edited by you")
+        assert any("New" in row for row in shown(host))
+        await press(pilot, "u")
+        assert not any("New" in row for row in shown(host))
+        await press(pilot, "y")
+        assert host.answer == Answer("allow", mode=PermissionMode.DEFAULT)
+
+    play(dialog(), script)
+
+
+def test_an_emptied_plan_cannot_be_approved() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "3")
+        host.screen.query_one(TextArea).load_text(" \n")
+        await press(pilot, "escape | 1 2 enter")
+        assert host.answers == []
+        assert host.screen.query_one(TextArea).has_focus
+
+    play(dialog(), script)
+
+
+def test_the_persons_own_editor_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    async def edit(app: App[Any], text: str, environ: Any, cwd: Path) -> external.Written | external.NotWritten:
+        seen.append(text)
+        return external.Written("Better.\x1b[2J") if len(seen) == 1 else external.NotWritten("No editor was found.")
+
+    monkeypatch.setattr(external, "edit_outside", edit)
+    found = answer("ctrl+g | ctrl+g | 2")
+    assert seen == [PLAN, "Better."]
+    assert found == Answer("allow", updated_input={"plan": "Better."}, mode=PermissionMode.DEFAULT)
+
+
+def test_a_hostile_plan_is_only_text() -> None:
+    plan = "\x1b[2J[red]Step\x9b31m one\u202e\x07 " + "日本語🎉 " * 50
+    for size in ((80, 24), (40, 10), (10, 4)):
+        for keys in ("", "3"):
+            text = look(dialog(plan), size, keys)
+            assert "\x1b" not in text
+            assert "\x9b" not in text
+            assert "\x07" not in text
+    assert "[red]Step one" in look(dialog(plan))
+    assert answer("2", plan) == Answer("allow", mode=PermissionMode.DEFAULT)

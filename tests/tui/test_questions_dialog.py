@@ -1,0 +1,200 @@
+"""The dialog for the model's questions: options, several of them, free text, a review, and what is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from agentcli.core.abort import AbortController
+from agentcli.core.permission import Answer
+from agentcli.tools.askuserquestion import AskUserQuestion
+from agentcli.tools.base import Output, ToolContext
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.questions import QuestionsDialog
+from tests.tui.dialog_host import Clock, Host, asked, look, play, press, settled, shown
+
+DATABASE = {
+    "question": "Which database should it use?",
+    "header": "Database",
+    "options": [
+        {"label": "PostgreSQL", "description": "As the other services do."},
+        {"label": "SQLite", "description": "One file, nothing to run."},
+    ],
+}
+LOGGING = {
+    "question": "What should be logged?",
+    "header": "Logging",
+    "multiSelect": True,
+    "options": [{"label": "Requests"}, {"label": "Errors"}, {"label": "SQL", "description": "Noisy"}],
+}
+BOTH = {"questions": [DATABASE, LOGGING]}
+ONE = {"questions": [DATABASE]}
+
+
+def dialog(input: dict[str, Any]) -> QuestionsDialog:
+    clock = Clock()
+    made = QuestionsDialog(asked("AskUserQuestion", input, display={"kind": "questions"}), Palette(), clock=clock)
+    begin = made.guard.begin
+
+    def begin_early() -> None:
+        begin()
+        clock.now += 1
+
+    made.guard.begin = begin_early  # type: ignore[method-assign]
+    return made
+
+
+def answers(input: dict[str, Any], keys: str) -> Any:
+    found = play(dialog(input), keys).answer
+    assert isinstance(found, Answer)
+    assert found.behavior == "allow"
+    assert found.updated_input is not None
+    assert found.updated_input["questions"] == input["questions"]
+    return found.updated_input["answers"]
+
+
+def test_a_page_shows_the_question_and_its_options_with_what_they_mean() -> None:
+    assert look(dialog(BOTH), (60, 20)) == (
+        "─── Question 1 of 2 ────────────────────────────────────────\n"
+        "  ○ Database   ○ Logging   → Send\n"
+        " Which database should it use?\n"
+        "\n"
+        " ❯ 1 ○ PostgreSQL\n"
+        "       As the other services do.\n"
+        "   2 ○ SQLite\n"
+        "       One file, nothing to run.\n"
+        "   3 ○ Other: type your own answer\n"
+        " Enter picks · Esc stops the work · ←→ question"
+    )
+
+
+def test_on_a_small_screen_all_options_stay_in_sight_and_their_meaning_can_be_scrolled_to() -> None:
+    options = [{"label": name, "description": f"{name} has much to be said for it, and more."} for name in ("A", "B")]
+    input = {"questions": [{**DATABASE, "options": options}, LOGGING]}
+    assert look(dialog(input), (40, 10)) == (
+        "─── Question 1 of 2 ────────────────────\n"
+        "  ○ Database   ○ Logging   → Send\n"
+        " Which database should it use?\n"
+        "\n"
+        " 1 A\n"
+        "─── ↓ 6 more lines · PgUp PgDn ─────────\n"
+        " ❯ 1 ○ A\n"
+        "   2 ○ B\n"
+        "   3 ○ Other …\n"
+        " Enter picks · Esc stops the work"
+    )
+    assert "   B has much to be said for it, and\n" in look(dialog(input), (40, 10), "end")
+
+
+def test_one_question_with_one_answer_needs_no_review() -> None:
+    assert answers(ONE, "2") == {"Which database should it use?": "SQLite"}
+    assert answers(ONE, "enter") == {"Which database should it use?": "PostgreSQL"}
+    assert "→ Send" not in look(dialog(ONE))
+
+
+def test_free_text_is_an_answer() -> None:
+    assert answers(ONE, "3 M y enter") == {"Which database should it use?": "My"}
+
+
+def test_empty_free_text_is_none() -> None:
+    assert play(dialog(ONE), "3 enter").answers == []
+
+
+def test_several_questions_are_reviewed_before_they_are_sent() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "2 1 3 enter")
+        assert shown(host) == [
+            "─── Send these answers? ────────────────────────────────────────────────────────",
+            "  ✓ Database   ✓ Logging   → Send",
+            " Which database should it use?",
+            "   → SQLite",
+            "",
+            " What should be logged?",
+            "   → Requests, SQL",
+            "",
+            " ❯ 1 Send",
+            "   2 Change an answer",
+            " Enter confirms · Esc stops the work · ←→ back to a question",
+        ]
+        assert host.answers == []
+        await press(pilot, "enter")
+        assert host.answer.updated_input["answers"] == {
+            "Which database should it use?": "SQLite",
+            "What should be logged?": ["Requests", "SQL"],
+        }
+
+    play(dialog(BOTH), script)
+
+
+def test_picks_of_several_are_taken_back_by_picking_again_and_free_text_is_one_more() -> None:
+    many = answers({"questions": [LOGGING]}, "1 2 1 space down space o t o o enter | right enter")
+    assert many == {"What should be logged?": ["Requests", "too"]}
+
+
+def test_a_single_pick_and_free_text_replace_each_other() -> None:
+    assert answers(BOTH, "1 left 3 x enter | right enter") == {"Which database should it use?": "x"}
+    assert answers(BOTH, "3 x enter | left 1 right enter") == {"Which database should it use?": "PostgreSQL"}
+
+
+def test_a_question_may_stay_unanswered_but_not_all() -> None:
+    text = look(dialog(BOTH), keys="right right")
+    assert text.count("(not answered)") == 2
+    assert "1 Send: no question is answered yet" in text
+    assert play(dialog(BOTH), "right right 1").answers == []
+    assert answers(BOTH, "right 2 enter enter") == {"What should be logged?": ["Errors"]}
+
+
+def test_an_answer_can_be_changed_from_the_review() -> None:
+    assert answers(BOTH, "2 enter 2 1 enter enter") == {"Which database should it use?": "PostgreSQL"}
+
+
+def test_the_tabs_can_be_clicked() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        top = host.screen.query_one("#sheet").region.y
+        await pilot.click(offset=(17, top + 1))
+        await settled(pilot)
+        assert "Question 2 of 2" in shown(host)[0]
+
+    play(dialog(BOTH), script)
+
+
+@pytest.mark.parametrize("keys", ["escape", "2 escape", "2 enter escape"])
+def test_esc_sends_nothing(keys: str) -> None:
+    assert play(dialog(BOTH), keys).answers == [None]
+
+
+def test_esc_in_the_line_for_typing_only_leaves_that() -> None:
+    assert answers(ONE, "3 a escape 1") == {"Which database should it use?": "PostgreSQL"}
+
+
+def test_hostile_questions_are_only_text() -> None:
+    evil = {
+        "question": "\x1b[2J[red]Which\x9b31m?\nsecond line",
+        "header": "\x1b]0;x\x07He\nader",
+        "options": [
+            {"label": "\x1b[31m[bold]a[/bold]", "description": "\x1b[1mmuch " + "long " * 180},
+            {"label": "日本語🎉" * 20},
+        ],
+    }
+    for size in ((80, 24), (40, 10), (20, 6)):
+        text = look(dialog({"questions": [evil]}), size)
+        assert "\x1b" not in text
+        assert "\x9b" not in text
+    text = look(dialog({"questions": [evil]}), (80, 40))
+    assert "[red]Which?\n second line" in text
+    assert "[bold]a[/bold]" in text
+    # The tool finds the answer by the question as the model wrote it.
+    assert answers({"questions": [evil]}, "1") == {evil["question"]: "[bold]a[/bold]"}
+
+
+@pytest.mark.anyio
+async def test_the_tool_takes_what_the_dialog_sends(tmp_path: Any) -> None:
+    input = {**BOTH, "answers": {"Which database should it use?": "SQLite", "What should be logged?": ["Errors", "x"]}}
+    with AbortController() as controller:
+        context = ToolContext(cwd=tmp_path, working_dirs=(tmp_path,))
+        outputs = [item async for item in AskUserQuestion().run(input, context, controller.signal)]
+    assert isinstance(outputs[-1], Output)
+    assert "SQLite" in str(outputs[-1].content)
+    assert "Errors, x" in str(outputs[-1].content)

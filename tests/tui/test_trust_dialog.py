@@ -1,0 +1,150 @@
+"""The question whether a folder is trusted: everything it brings is shown, and Enter alone does not trust it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from agentcli.config.trust import UNREADABLE, Part, TrustState, TrustStore
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.trust import TrustDialog
+from tests.tui.dialog_host import Clock, Host, look, play, press, shown
+
+HOOKS = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "./check.sh --all"}]}]}}
+SERVERS = {"mcpServers": {"db": {"command": "npx", "args": ["-y", "db-server"]}}}
+PARTS = (
+    Part(".agentcli/settings.json", "1", json.dumps(HOOKS)),
+    Part(".mcp.json", "2", json.dumps(SERVERS, indent=1)),
+    Part(".claude/skills/link", UNREADABLE),
+)
+
+
+def state(parts: tuple[Part, ...] = PARTS, known: bool = False, changed: tuple[str, ...] | None = None) -> TrustState:
+    names = tuple(part.name for part in parts)
+    return TrustState(Path("/srv/app"), known, parts, names if changed is None else changed)
+
+
+def dialog(about: TrustState | None = None) -> TrustDialog:
+    clock = Clock()
+    made = TrustDialog(about or state(), Palette(), clock=clock)
+    begin = made.guard.begin
+
+    def begin_early() -> None:
+        begin()
+        clock.now += 1
+
+    made.guard.begin = begin_early  # type: ignore[method-assign]
+    return made
+
+
+def test_every_file_is_shown_whole_with_the_programs_it_would_start() -> None:
+    assert look(dialog(), (70, 40)) == (
+        "─── Trust this folder? ───────────────────────────────────────────────\n"
+        " /srv/app\n"
+        "\n"
+        " It brings 3 files. Such files can make agentcli run programs, or\n"
+        " let them run without asking.\n"
+        "\n"
+        " Programs it would start:\n"
+        "   $ ./check.sh --all\n"
+        "     from .agentcli/settings.json\n"
+        "   $ npx -y db-server\n"
+        "     from .mcp.json\n"
+        "\n"
+        " .agentcli/settings.json  (new)\n"
+        ' 1 {"hooks": {"PreToolUse": [{"hooks": [{"type": "command",\n'
+        '   "command": "./check.sh --all"}]}]}}\n'
+        "\n"
+        " .mcp.json  (new)\n"
+        "  1 {\n"
+        '  2  "mcpServers": {\n'
+        '  3   "db": {\n'
+        '  4    "command": "npx",\n'
+        '  5    "args": [\n'
+        '  6     "-y",\n'
+        '  7     "db-server"\n'
+        "  8    ]\n"
+        "  9   }\n"
+        " 10  }\n"
+        " 11 }\n"
+        "\n"
+        " .claude/skills/link  (new)\n"
+        " ! It is no readable file inside the folder, so it never takes\n"
+        "   effect and is never trusted.\n"
+        "\n"
+        "   1 Trust it: all of this takes effect\n"
+        " ❯ 2 Go on without it: only its deny and ask rules hold\n"
+        "   3 Exit\n"
+        " Enter confirms · Esc closes · ↑↓ or a number choose"
+    )
+
+
+def test_enter_alone_does_not_trust() -> None:
+    assert play(dialog(), "enter").answer == "restricted"
+
+
+@pytest.mark.parametrize(
+    ("keys", "verdict"),
+    [("1", "trust"), ("t", "trust"), ("up enter", "trust"), ("r", "restricted"), ("3", "exit"), ("x", "exit")],
+)
+def test_each_choice_says_what_it_is(keys: str, verdict: str) -> None:
+    assert play(dialog(), keys).answer == verdict
+
+
+def test_esc_decides_nothing() -> None:
+    assert play(dialog(), "escape").answers == [None]
+
+
+def test_of_a_known_folder_what_changed_comes_first_and_is_told_from_the_rest() -> None:
+    text = look(dialog(state(PARTS[:2], known=True, changed=(".mcp.json",))), (80, 50))
+    assert "Changed settings: still trust it?" in text
+    assert "1 file changed since you trusted it." in text
+    assert text.index(".mcp.json  (new or changed)") < text.index(".agentcli/settings.json  (known, unchanged)")
+
+
+def test_a_long_file_can_be_read_to_its_end_while_the_choices_stay() -> None:
+    long = Part(".agentcli/hooks/run.sh", "3", "".join(f"echo {number}\n" for number in range(500)))
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        assert any("more lines" in row for row in shown(host))
+        await press(pilot, "end")
+        rows = shown(host)
+        assert any("500 echo 499" in row for row in rows)
+        assert any("2 Go on without it" in row for row in rows)
+
+    play(dialog(state((long,))), script, (40, 10))
+
+
+def test_hostile_content_is_only_text() -> None:
+    evil = {"hooks": {"x": [{"command": "a\u202eb\u200b\x1b[2J; [red]rm"}]}}
+    parts = (
+        Part("\x1b]0;t\x07.agentcli/\u202esettings.json", "1", json.dumps(evil, ensure_ascii=False)),
+        Part(".mcp.json", "2", "{not json \x9b31m\r\nsecond\ttab 日本語🎉"),
+        Part(".agentcli/deep.json", "3", "[" * 100_000),
+    )
+    for size in ((100, 60), (40, 10)):
+        text = look(dialog(state(parts[:2])), size)
+        assert "\x1b" not in text
+        assert "\x9b" not in text
+        assert "\x07" not in text
+        assert "\u202e" not in text
+    text = look(dialog(state(parts[:2])), (100, 60))
+    assert "a<U+202E>b<U+200B>" in text
+    assert "[red]rm" in text
+    assert "<U+202E>settings.json" in text
+    assert "2 second" in text
+    assert "deep.json" in look(dialog(state(parts)), (100, 60))
+
+
+def test_it_shows_what_the_store_found_and_changes_nothing(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / ".agentcli").mkdir(parents=True)
+    (project / ".agentcli" / "settings.json").write_text(json.dumps(HOOKS))
+    store = TrustStore(tmp_path / "state")
+    host = play(dialog(store.state(project)), "1")
+    assert host.answer == "trust"
+    assert not store.state(project).trusted
+    assert not (tmp_path / "state").exists()
