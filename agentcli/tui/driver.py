@@ -30,6 +30,7 @@ from textual.message import Message
 from agentcli.core.frozen import frozen
 from agentcli.tui import input as tokens
 from agentcli.tui.ending import SIGNALS, Ending
+from agentcli.tui.freeing import Freed, survive_stuck_handlers
 from agentcli.tui.instant import Instant, make_raw
 from agentcli.tui.pacing import KeyOrder
 from agentcli.tui.restore import TerminalRestore
@@ -37,7 +38,7 @@ from agentcli.tui.translation import BackgroundColour, Translation
 from agentcli.tui.watchdog import EscapeWatch
 from agentcli.tui.writer import Writer, is_frame
 
-__all__ = ["AgentDriver", "BackgroundColour", "TakenOver", "escape_seconds"]
+__all__ = ["AgentDriver", "BackgroundColour", "Freed", "TakenOver", "escape_seconds"]
 
 READ_BYTES = 65536
 LATEST_TAKE_OVER_SECONDS = 2.0
@@ -112,6 +113,7 @@ class AgentDriver(LinuxDriver):
         self._ending = Ending(self.restore, self._leave, self.preloaded.last_resort)
         self._handlers_before: dict[int, Any] = {}
         self.escape_watch = EscapeWatch(self._loop, self._log_stuck)
+        survive_stuck_handlers(app)
 
     # -------------------------------------------------------------------------------------------------- output
 

@@ -19,6 +19,8 @@ from typing import Any
 STUCK_SIGNAL = signal.SIGUSR2
 CALM_SECONDS = 1.0
 """After so long without a turn of the loop the watchdog sleeps until the next one."""
+LIMIT = 1.0
+"""Seconds that the loop may take to get around to an Esc."""
 RETRY_SECONDS = 0.05
 _LOOP_FILES = ("asyncio/base_events.py", "asyncio/events.py", "asyncio/selector_events.py", "/selectors.py")
 
@@ -102,16 +104,19 @@ class Watchdog:
 
 class EscapeWatch:
     """Told of every Esc and Ctrl+C by the thread that reads keys. When the loop has not got around to anything for
-    `limit` seconds after one, the callback that blocks it is ended by an exception, and the loop goes on.
+    `limit` seconds after one (usually `LIMIT`), the callback that blocks it is ended by an exception, and the loop goes
+    on.
 
     Must be made in the main thread, where the loop runs: Python runs signal handlers only there.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, log: Callable[[str], object], limit: float = 1.0) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, log: Callable[[str], object], limit: float | None = None
+    ) -> None:
         """`log` gets the stack of what was stuck. It is called in a thread."""
         self._loop = loop
         self._log = log
-        self._limit = limit
+        self._limit = LIMIT if limit is None else limit
         self._main_thread = threading.get_ident()
         self._answer: threading.Event | None = None
         """Set once the loop has got around to the last press; None when there was none since."""

@@ -27,11 +27,13 @@ started = instant.begin(0, 1, dict(instant.DEFAULT_LOOK, placeholder_text="Ask")
 from textual.app import App
 from textual.widgets import TextArea, Static
 from agentcli.tui.driver import AgentDriver, BackgroundColour, TakenOver
-from agentcli.tui.watchdog import Stuck
 
 class Host(App):
     CSS = "TextArea {{ height: 6; border: none; padding: 0; }} Static {{ height: 1; }} #big {{ height: 1fr; }}"
-    BINDINGS = [("escape", "say('escaped')"), ("f2", "hang"), ("f3", "crash"), ("f4", "flood")]
+    BINDINGS = [
+        ("escape", "say('escaped')"), ("f2", "hang"), ("f5", "hang_in_timer"), ("f8", "hang_in_worker"),
+        ("f9", "hang_in_widget"), ("f3", "crash"), ("f4", "flood"),
+    ]
     ENABLE_COMMAND_PALETTE = False
 
     def compose(self):
@@ -47,7 +49,18 @@ class Host(App):
         self.query_one("#said", Static).update(text)
 
     def action_hang(self):
+        self.hang()
+
+    def action_hang_in_timer(self):
         self.set_timer(0.01, self.hang)
+
+    def action_hang_in_worker(self):
+        async def work():
+            self.hang()
+        self.run_worker(work())
+
+    def action_hang_in_widget(self):
+        self.query_one(TextArea).call_later(self.hang)
 
     def hang(self):
         os.write(1, b"HANGING")
@@ -72,11 +85,9 @@ class Host(App):
             self.query_one("#big", Static).update("")
             self.action_say("flooded")
 
-    def _handle_exception(self, error):
-        if isinstance(error, Stuck):
-            self.action_say("unstuck")
-        else:
-            super()._handle_exception(error)
+    def on_freed(self):
+        self.freed = getattr(self, "freed", 0) + 1
+        self.query_one("#colour", Static).update(f"freed {{self.freed}}")
 
     def on_paste(self, event):
         self.action_say(f"pasted {{len(event.text)}}")
@@ -203,18 +214,20 @@ def test_a_crash_restores_the_terminal_before_it_is_told() -> None:
         assert_restored(program)
 
 
-def test_escape_ends_what_hangs_and_says_where(tmp_path: Path) -> None:
+def test_escape_ends_what_hangs_wherever_that_is_and_the_app_goes_on(tmp_path: Path) -> None:
     log = tmp_path / "state" / "stuck.log"
-    with host(before=f"sys.argv.append({str(log)!r})") as program:
+    with host(
+        before=f"sys.argv.append({str(log)!r}); from agentcli.tui import watchdog; watchdog.LIMIT = 0.1"
+    ) as program:
         program.until("ready")
-        program.send("\x1bOQ")
-        program.until(lambda: b"HANGING" in program.raw)
-        program.send("\x1b")
-        program.until(lambda: "escaped" in program.text or "unstuck" in program.text)
-        program.send("still here")
-        program.until("still here")
-        program.until(log.exists)
-        program.until(lambda: "in hang" in log.read_text())
+        for number, key in enumerate((b"\x1bOQ", b"\x1b[15~", b"\x1b[19~", b"\x1b[20~"), 1):
+            program.send(key)
+            program.until(lambda: program.raw.count(b"HANGING") == number)  # noqa: B023 -- called at once
+            program.send("\x1b")
+            program.until(f"freed {number}")
+            program.send(f"still here {number} ")
+            program.until(f"still here {number}")
+        program.until(lambda: log.exists() and log.read_text().count("in hang") == 4)
         program.send("\x11")
         assert program.end() == 0
 
