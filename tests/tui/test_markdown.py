@@ -383,10 +383,10 @@ def test_hostile_text_is_laid_out_with_few_parses(hostile: str, monkeypatch: pyt
         "agentcli.tui.blocks.flow.presentable", lambda text: parsed.append(len(text)) or presentable(text)
     )
     block = AnswerBlock(AnswerItem(id="a"))
-    for place in range(0, len(hostile), 30):
-        block.grow(hostile[place : place + 30])
+    for place in range(0, len(hostile), 90):
+        block.grow(hostile[place : place + 90])
         block.layout(80, PALETTE)
-    assert sum(parsed) < 250 * len(hostile)
+    assert sum(parsed) < 80 * len(hostile)
     check(list(block.layout(80, PALETTE)), 80)
 
 

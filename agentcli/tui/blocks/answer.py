@@ -8,8 +8,15 @@ from threading import Thread
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.flow import Flow
 from agentcli.tui.blocks.highlight import warm
+from agentcli.tui.blocks.markdown import load_parser
 from agentcli.tui.model import AnswerItem, Item
 from agentcli.tui.palette import Palette
+
+
+def warm_up() -> None:
+    """Load what the first answer needs: the parser and the usual languages. Meant for a thread."""
+    load_parser()
+    warm()
 
 
 class AnswerBlock(Block):

@@ -108,21 +108,23 @@ class Flow:
         document = Document(self._tail if done else presentable(self._tail), dict(self.references))
         self._learn(document, done=done)
         pieces = document.pieces
-        finished = pieces if done else pieces[:-1]
+        finished = len(pieces) if done else _finished(document)
         self._codes.final = True
-        for piece in finished:
-            self._write(document, piece)
+        for piece in pieces[:finished]:
+            self._write(document, piece, self._last)
             self._keep(piece)
         self._codes.final = False
         if done:
             self._tail = ""
             return False
         if finished:
-            self._cut(document, pieces[-1].line)
+            self._cut(document, pieces[finished].line)
             if _FENCE.match(self._tail):
                 return True
-        if pieces:
-            self._write(document, pieces[-1])
+        last = self._last
+        for piece in pieces[finished:]:
+            self._write(document, piece, last)
+            last = piece
         weight = _weight(self._tail)
         if weight > _LONG:
             hidden = not pieces or pieces[-1].table
@@ -146,8 +148,8 @@ class Flow:
         start = sum([len(row) + 1 for row in document.rows[:line]])
         self._tail = as_lines(self._tail)[start:]
 
-    def _write(self, document: Document, piece: Piece) -> None:
-        if self._last is not None and self._is_apart(self._last, document, piece):
+    def _write(self, document: Document, piece: Piece, last: Piece | None) -> None:
+        if last is not None and self._is_apart(last, document, piece):
             self._page.gap(self._margin)
         self._page.write(document, piece, self._margin)
 
@@ -249,6 +251,17 @@ class _Parsed:
     @property
     def next_weight(self) -> int:
         return self.weight + self.weight // _SHARE
+
+
+def _finished(document: Document) -> int:
+    """How many pieces nothing can change that is still to come. The last one is open; so is the one before it if the
+    last began in the line that is being written: that line may turn out to belong to it."""
+    pieces = document.pieces
+    if not pieces:
+        return 0
+    line = pieces[-1].line
+    decided = line < len(document.rows) - 1 or document.is_blank_before(line)
+    return max(0, len(pieces) - (1 if decided else 2))
 
 
 def _weight(text: str) -> int:

@@ -70,6 +70,11 @@ def code_blocks(markdown: str) -> list[tuple[str, str]]:
     ]
 
 
+def load_parser() -> None:
+    """Import markdown-it (some 50 ms) before it is needed."""
+    Document("*x*\n\n- y").inline(_paragraph("*x*")[1], Palette(), Style.null())
+
+
 def as_lines(text: str) -> str:
     """What the parser wants to have: one kind of line break, and no zero."""
     return (
