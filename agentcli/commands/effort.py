@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, say
+from agentcli.commands.base import fail, rebilled, say
 from agentcli.core.events import Event
+from agentcli.providers.base import Effort
 from agentcli.providers.catalog import EFFORTS, nearest_effort
 
 
@@ -16,14 +17,18 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     if not wanted:
         yield say(f"{_in_force(engine)} {_offered(engine)}")
     elif wanted == "auto":
-        engine.set_effort(None)
-        yield say(_in_force(engine))
+        yield say(_changed(engine, None, ""))
     elif wanted in EFFORTS:
         level, message = nearest_effort(info, wanted)
-        engine.set_effort(level)
-        yield say(message or _in_force(engine))
+        yield say(_changed(engine, level, message or ""))
     else:
         yield fail(f"There is no effort level {arguments!r}. {_offered(engine)}")
+
+
+def _changed(engine: Engine, level: Effort | None, message: str) -> str:
+    before = engine.profile.effort
+    engine.set_effort(level)
+    return (message or _in_force(engine)) + (rebilled(engine) if level != before else "")
 
 
 def _in_force(engine: Engine) -> str:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from difflib import get_close_matches
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, say
+from agentcli.commands.base import fail, rebilled, say
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 from agentcli.providers.catalog import ALIASES, nearest_effort
@@ -26,6 +26,7 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     if near:
         yield fail(f"There is no model {plain_line(arguments)}. Did you mean {' or '.join(near)}?")
         return
+    before = engine.model
     engine.set_model(info.id)
     parts = [f"The model is now {info.id}."]
     if not info.known:
@@ -34,4 +35,5 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         level, message = nearest_effort(info, engine.profile.effort)
         engine.set_effort(level)
         parts += [message] if message else []
-    yield say(plain_line(" ".join(parts), 500))
+    again = rebilled(engine) if engine.model != before else ""
+    yield say(plain_line(" ".join(parts) + again, 500))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import cast, get_args
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, say
+from agentcli.commands.base import fail, rebilled, say
 from agentcli.core.events import Event
 from agentcli.providers.base import ThinkingMode
 
@@ -24,5 +24,6 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         always = " It always thinks." if info.always_thinks else ""
         yield fail(f"{info.id} cannot have thinking {wanted}.{always} {offered}")
     else:
+        before = engine.profile.thinking.mode
         engine.set_thinking(replace(engine.profile.thinking, mode=cast(ThinkingMode, wanted)))
-        yield say(f"Thinking is {wanted}.")
+        yield say(f"Thinking is {wanted}." + (rebilled(engine) if wanted != before else ""))
