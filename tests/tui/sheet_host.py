@@ -14,6 +14,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 UNANSWERED = object()
+PAUSE = "<pause>"
+"""Among keys: until everything has settled, for another screen to open."""
 
 
 class Host(App[None]):
@@ -49,6 +51,9 @@ class Host(App[None]):
 async def press(host: Host, pilot: Pilot[None], *keys: str) -> None:
     """All at once, as a fast typist or a slow line would: nothing may come out of order."""
     for name in keys:
+        if name == PAUSE:
+            await pilot.pause()
+            continue
         key = REPLACED_KEYS.get(name, name) if len(name) > 1 else _character_to_key(name)
         character = name if len(name) == 1 else _printed(key)
         assert host._driver is not None
@@ -95,3 +100,14 @@ def answer(sheet: ModalScreen[Any], *keys: str, size: tuple[int, int] = (80, 24)
         await press(host, pilot, *keys)
 
     return play(sheet, steps, size).result
+
+
+async def through_all_sizes(host: Host, pilot: Pilot[None]) -> None:
+    """From large to none and back; every row is as wide as the screen, the keys to leave are always there."""
+    for width, height in ((120, 40), (80, 24), (40, 10), (20, 5), (1, 1), (60, 12)):
+        await pilot.resize_terminal(width, height)
+        await press(host, pilot, "down", "up")
+        assert {strip.cell_length for strip in host.screen._compositor.render_strips()} == {width}
+        assert len(host.lines()) == height
+        assert width < 10 or host.lines()[-1].endswith(("Esc back", "Esc close"))
+    await press(host, pilot, "escape")

@@ -206,7 +206,8 @@ def test_typing_filters_at_once_and_enter_chooses_the_best() -> None:
 
 def test_escape_closes_without_a_choice_also_while_something_is_typed() -> None:
     assert answer(Picker("Fruit", fruit()), "escape") is None
-    assert answer(Picker("Fruit", fruit()), "b", "escape") is None
+    assert answer(Picker("Fruit", fruit()), "b", "escape", "escape", "x") is None
+    assert answer(Picker("Fruit", fruit()), "enter", "enter", "down", "escape") == 0
 
 
 def test_keys_move_the_cursor() -> None:

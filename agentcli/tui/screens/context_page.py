@@ -200,7 +200,8 @@ def shared_out(amounts: Sequence[int], cells: int) -> list[int]:
     """Cells by share, all of them given away; whatever there is some of gets at least one, as far as they reach."""
     total = sum(amounts)
     if not total or cells < len(amounts):
-        return [1] * min(cells, len(amounts)) + [0] * max(0, len(amounts) - cells)
+        given = max(0, min(cells, len(amounts)))
+        return [1] * given + [0] * (len(amounts) - given)
     exact = [amount * cells / total for amount in amounts]
     counts = [max(1, int(share)) for share in exact]
     while sum(counts) > cells:

@@ -150,7 +150,13 @@ class Sheet(ModalScreen[T]):
         self.run_worker(work, group=group, exclusive=True)
 
     def on_key(self, event: events.Key) -> None:
-        if self.press(event.key, event.character if event.is_printable else None):
+        if not self.is_current:
+            # Pressed so fast that it came here before another screen was on top: it is meant for that one. Esc and
+            # Enter are not: the second of two does not mean something else than the first.
+            event.stop()
+            if event.key not in ("escape", "enter"):
+                self.app.post_message(events.Key(event.key, event.character))
+        elif self.press(event.key, event.character if event.is_printable else None):
             event.stop()
             event.prevent_default()
 
@@ -163,7 +169,12 @@ class Sheet(ModalScreen[T]):
 
     def leave(self) -> None:
         """Esc: nothing is chosen, nothing has changed."""
-        self.dismiss(None)
+        self.close_with(None)
+
+    def close_with(self, result: T | None) -> None:
+        """At most once: Textual ends the app when a screen is closed that is closed already."""
+        if self.is_current:
+            self.dismiss(result)
 
     def _rule(self, width: int) -> Runs:
         palette = self.palette

@@ -24,7 +24,7 @@ class HelpPage(ListSheet[str, str]):
         super().__init__("Help", rows, palette)
 
     def choose(self, row: Row[str]) -> None:
-        self.dismiss(row.value or None)
+        self.close_with(row.value or None)
 
     def keys(self) -> list[tuple[str, str]]:
         use = [("Enter", self.verb)] if self.row is not None and self.row.value else []

@@ -8,8 +8,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TypeVar, overload
 
+from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.geometry import Size
@@ -73,6 +74,26 @@ def _cells(text: str) -> tuple[Sequence[int], Sequence[int]]:
     return ends, cells
 
 
+class PlainLines(Sequence[Runs]):
+    """Lines of one style, made when they are painted: of a long log hardly any are."""
+
+    def __init__(self, texts: Sequence[str], style: Style) -> None:
+        self.texts = texts
+        self._style = style
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @overload
+    def __getitem__(self, place: int) -> Runs: ...
+    @overload
+    def __getitem__(self, place: slice) -> PlainLines: ...
+    def __getitem__(self, place: int | slice) -> Runs | PlainLines:
+        if isinstance(place, slice):
+            return PlainLines(self.texts[place], self._style)
+        return [(self.texts[place], self._style)]
+
+
 class Pager(ScrollView, can_focus=False):
     """Styled lines, wrapped; with marks where something was found."""
 
@@ -85,17 +106,22 @@ class Pager(ScrollView, can_focus=False):
         self.palette = palette
         self.matches: list[Span] = []
         self.match = 0
-        self._lines: list[Runs] = []
-        self._texts: list[str] = []
+        self._lines: Sequence[Runs] = ()
+        self._texts: Sequence[str] = ()
         self._rows: list[Span] = []
         self._width = 0
         self._matches_of: dict[int, list[tuple[int, int, bool]]] = {}
 
-    def set_lines(self, lines: Iterable[Runs], width: int) -> None:
+    def set_lines(self, lines: Sequence[Runs], width: int) -> None:
         """Lines that are safe to show, and the width they have."""
-        self._lines = list(lines)
-        self._texts = ["".join([text for text, _style in line]) for line in self._lines]
-        self._width = max(1, width - 2 * MARGIN)
+        width = max(1, width - 2 * MARGIN)
+        if lines is self._lines and width == self._width:
+            return
+        self._lines, self._width = lines, width
+        if isinstance(lines, PlainLines):
+            self._texts = lines.texts
+        else:
+            self._texts = ["".join([text for text, _style in line]) for line in lines]
         self._rows = [
             (number, start, end) for number, text in enumerate(self._texts) for start, end in rows_of(text, self._width)
         ]
@@ -352,8 +378,12 @@ class TextPage(Page[None]):
 
     def __init__(self, title: str, lines: Iterable[str], palette: Palette | None = None) -> None:
         super().__init__(title, palette)
-        self._text = [part for line in lines for part in safe_block(line)] or ["(empty)"]
+        text = safe_block("\n".join(lines))
+        self._lines = PlainLines(text if any(text) else ["(empty)"], self.palette.text)
 
     def lines(self, width: int) -> Sequence[Runs]:
-        style = self.palette.text
-        return [[(line, style)] for line in self._text]
+        return self._lines
+
+    def set_palette(self, palette: Palette) -> None:
+        self._lines = PlainLines(self._lines.texts, palette.text)
+        super().set_palette(palette)

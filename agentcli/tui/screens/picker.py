@@ -178,7 +178,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         search = 1 if self.searching else 0
         wide = self._preview is not None and width >= WIDE
         self.query_one("#preview").display = wide
-        rows = self.head(width - 2 * MARGIN, room - search - 1)
+        rows = self.head(max(1, width - 2 * MARGIN), room - search - 1)
         head.show(rows)
         head.styles.height = len(rows)
         head.display = bool(rows)
@@ -203,7 +203,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
 
     def _about(self, width: int) -> list[Runs]:
         palette, row = self.palette, self.listing.row
-        room = width - 2 * MARGIN
+        room = max(1, width - 2 * MARGIN)
         if self._said:
             return wrapped([("! ", palette.warning), (self._said, palette.warning)], room, 2)
         hidden = self.listing.hidden_text(width) if not self.query_one("#preview").display else ""
@@ -375,4 +375,4 @@ class Picker(ListSheet[T, T]):
     """Closes with the value of the row that was chosen."""
 
     def choose(self, row: Row[T]) -> None:
-        self.dismiss(row.value)
+        self.close_with(row.value)

@@ -34,8 +34,10 @@ def safe(text: str, limit: int = LIMIT) -> str:
 
 def safe_block(text: str) -> list[str]:
     """The same for text of several lines; tabs become blanks."""
-    cleaned = plain_text(text).replace("\u2028", "\n").replace("\u2029", "\n")
-    return [_painted_as(line.expandtabs(TAB)) for line in cleaned.split("\n")]
+    lines = plain_text(text).replace("\u2028", "\n").replace("\u2029", "\n").split("\n")
+    if "\t" in text:
+        lines = [line.expandtabs(TAB) for line in lines]
+    return lines if EVEN(text.replace("\n", "")) is None else [_painted_as(line) for line in lines]
 
 
 def _painted_as(line: str) -> str:

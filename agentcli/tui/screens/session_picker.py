@@ -44,9 +44,9 @@ class SessionPicker(Picker["SessionInfo"]):
         self.work(self._read, "load")
 
     async def _read(self) -> None:
-        self.empty = "There are no sessions here yet."
         try:
             sessions = await asyncio.to_thread(self._load)
+            self.empty = "There are no sessions here yet."
         except OSError as error:
             self.empty = f"The sessions could not be read: {error.strerror or error}."
             sessions = ()

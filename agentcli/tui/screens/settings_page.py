@@ -80,7 +80,7 @@ class SettingsPage(ListSheet[Setting, Change]):
 
     def _changed(self, change: Change | None) -> None:
         if change is not None:
-            self.dismiss(change)
+            self.close_with(change)
 
     def _why_not(self, setting: Setting, key: Key | None) -> str:
         if key is None:
@@ -145,7 +145,7 @@ class ValuePicker(ListSheet[Any, Change]):
         return True
 
     def choose(self, row: Row[Any]) -> None:
-        self.dismiss(Change(self._key.name, row.value, self._scope))
+        self.close_with(Change(self._key.name, row.value, self._scope))
 
     def keys(self) -> list[tuple[str, str]]:
         tab = [("Tab", "where")] if len(self._files) > 1 else []

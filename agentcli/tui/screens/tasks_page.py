@@ -52,7 +52,7 @@ class TasksPage(ListSheet[str, tuple[Literal["stop"], str]]):
         if key != "k" or row is None:
             return False
         if self._tasks[row.value].status == "running":
-            self.dismiss(("stop", row.value))
+            self.close_with(("stop", row.value))
         else:
             self.say(f"{row.value} has ended already.")
         return True

@@ -1,0 +1,425 @@
+"""The pages: text, cost, context, help, settings and background commands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from textual.geometry import Offset
+from textual.pilot import Pilot
+from textual.selection import Selection
+
+from agentcli.config.schema import BY_NAME, KEYS
+from agentcli.config.settings import Row as Setting
+from agentcli.core.usage import Totals, Usage
+from agentcli.tools.shells import BackgroundTask
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.context_page import ContextItem, ContextPage, shared_out
+from agentcli.tui.screens.cost_page import CostPage
+from agentcli.tui.screens.frame import Sheet
+from agentcli.tui.screens.help_page import HelpPage
+from agentcli.tui.screens.page import TextPage, rows_of
+from agentcli.tui.screens.runs import safe
+from agentcli.tui.screens.settings_page import Change, Scope, SettingsPage
+from agentcli.tui.screens.tasks_page import TasksPage
+from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, answer, look, play, press, through_all_sizes
+
+# ---------------------------------------------------------------------------------------------------------------- text
+
+
+def test_a_text_page_is_as_high_as_its_text_and_scrolls_what_is_longer() -> None:
+    assert look(TextPage("Short", ["one", "two"]), size=(40, 24)) == (
+        "─── Short ──────────────────────────────\n one\n two\n / search · Esc close"
+    )
+    page = TextPage("Long", [f"line {number}" for number in range(200)])
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        tops = {"": 0, "down j j": 3, "k": 2, "home": 0, "pagedown": 18, "pageup": 0, "end": 181, "g": 0, "G up": 180}
+        for keys, top in tops.items():
+            await press(host, pilot, *keys.split())
+            assert host.shown.splitlines()[1].split()[:2] == ["line", str(top)], keys
+
+    play(page, steps)
+
+
+def test_long_lines_are_wrapped_at_blanks_and_nothing_is_lost() -> None:
+    seen = look(TextPage("Wrapped", ["the quick brown fox jumps over the lazy dog"]), size=(24, 12))
+    assert "\n the quick brown fox\n jumps over the lazy\n dog\n" in seen
+
+
+@given(st.text(alphabet="ab 日é👩\u200d💻", max_size=60).map(safe), st.integers(1, 12))
+def test_rows_cover_a_line_and_fit(text: str, width: int) -> None:
+    rows = list(rows_of(text, width))
+    assert rows[0][0] == 0
+    assert rows[-1][1] == len(text)
+    for (_start, end), (following, _end) in pairwise(rows):
+        assert text[end:following] in ("", " ")
+        assert following > _start
+    assert all(cell_len(text[start:end]) <= max(width, 2) for start, end in rows)
+
+
+def test_escape_and_q_close_a_page() -> None:
+    assert answer(TextPage("x", ["y"]), "escape") is None
+    assert answer(TextPage("x", ["y"]), "q") is None
+
+
+def test_searching_in_a_page_marks_counts_and_goes_on() -> None:
+    lines = [f"line {number}" + (" Needle" if number % 50 == 30 else "") for number in range(200)]
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        await press(host, pilot, "/", *"needle")
+        assert "1 of 4" in host.shown
+        assert "line 30 Needle" in host.shown
+        await press(host, pilot, "enter", "n")
+        assert "2 of 4" in host.shown
+        assert "line 80 Needle" in host.shown
+        await press(host, pilot, "N", "N")
+        assert "4 of 4" in host.shown
+        strip = next(strip for strip in host.screen._compositor.render_strips() if "line 180" in strip.text)
+        assert any(segment.text == "Needle" and segment.style.bgcolor is not None for segment in strip)
+        await press(host, pilot, "escape")
+        assert host.result is UNANSWERED
+        assert "4 of 4" not in host.shown
+        await press(host, pilot, "escape")
+
+    assert play(TextPage("Log", lines), steps).result is None
+
+
+def test_what_is_not_in_a_page_is_said_to_be_not_found() -> None:
+    assert "not found" in look(TextPage("Log", ["a"]), "/", *"zzz")
+    assert "not found" in look(TextPage("Log", ["needle"]), "/", *"Needle")
+
+
+def test_letters_typed_into_a_search_are_not_keys_however_fast_they_come() -> None:
+    assert answer(TextPage("Log", ["quick"]), "/", *"quick") is UNANSWERED
+
+
+def test_a_match_over_a_wrap_is_found() -> None:
+    seen = look(TextPage("x", ["aaaa bbbb cccc"]), "/", *"bbbb cccc", size=(12, 12))
+    assert "1 of 1" in seen or "not found" not in seen
+
+
+def test_hostile_text_in_a_page_is_inert() -> None:
+    lines = ["\x1b[31mred\x1b[0m \x1b]52;c;eA==\x07x", "[b]bold[/b]", "\u202eevil", "a\tb\r\nc", "\ud800", "日本" * 60]
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        for strip in host.screen._compositor.render_strips():
+            assert strip.cell_length == 40
+            assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in strip.text)
+        assert " red x\n [b]bold[/b]\n <U+202E>evil\n a   b\n c\n" in host.shown
+
+    play(TextPage("\x1b[2J", lines), steps, (40, 24))
+
+
+def test_a_hundred_thousand_lines_open_quickly() -> None:
+    page = TextPage("Huge", [f"line {number} of a long log that is not too wide" for number in range(100_000)])
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        began = time.process_time()
+        host.sheet.settle()
+        assert time.process_time() - began < 2
+        await press(host, pilot, "end")
+        assert "line 99999" in host.shown
+
+    play(page, steps)
+
+
+def test_copying_from_a_page_gives_lines_without_wraps_and_margins() -> None:
+    page = TextPage("x", ["the quick brown fox", "second"])
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        pager = host.sheet.pager
+        copied = pager.get_selection(Selection(Offset(4, 0), None))
+        assert copied == ("quick brown fox\nsecond", "\n")
+
+    play(page, steps, (14, 12))
+
+
+# ---------------------------------------------------------------------------------------------------------------- cost
+
+USED = (
+    Totals()
+    .adding("claude-opus-5-5", Usage(12_345, 2345, 3_456_789, 123_456), 1.234)
+    .adding("claude-haiku-5-5", Usage(1234, 234, 5000, 0), 0.0023)
+)
+
+
+def test_the_cost_page_is_a_table_with_a_sum() -> None:
+    assert look(CostPage(USED, next_usd=0.0123), size=(100, 24)) == (
+        "─── Cost of this session ───────────────────────────────────────────────────────────────────────────\n"
+        " model             requests   input  output  cache write  cache read     cost\n"
+        " claude-opus-5-5          1  12,345   2,345    3,456,789     123,456    $1.23\n"
+        " claude-haiku-5-5         1   1,234     234        5,000           0  $0.0023\n"
+        " ────────────────────────────────────────────────────────────────────────────\n"
+        " together                 2  13,579   2,579    3,461,789     123,456    $1.24\n"
+        "\n"
+        " Session  $1.24\n"
+        " Cached   96 % of all input was read from the cache\n"
+        " Next     about $0.012 for sending the next request\n"
+        " ↑↓ PgUp PgDn scroll · / search · Esc close"
+    ).replace("3,456,789     123,456", "  123,456   3,456,789").replace(
+        "    5,000           0", "        0       5,000"
+    ).replace("3,461,789     123,456", "  123,456   3,461,789")
+
+
+def test_a_price_that_is_not_known_is_said_and_not_counted_as_nothing() -> None:
+    totals = USED.adding("my-model", Usage(1000, 10), None)
+    wide, narrow = look(CostPage(totals), size=(100, 24)), look(CostPage(totals), size=(50, 30))
+    assert "not known" in next(line for line in wide.splitlines() if "my-model" in line)
+    assert "$1.24 + ?" in next(line for line in wide.splitlines() if "together" in line)
+    assert "Session  $1.24  and 1 request whose price is not known" in wide
+    assert "my-model  price not known" in narrow
+
+
+def test_a_narrow_cost_page_stacks_its_numbers() -> None:
+    seen = look(CostPage(USED), size=(40, 30))
+    assert " claude-opus-5-5  $1.23\n   1 request\n   input 12.3k · output 2.3k\n" in seen
+    assert "   cache: wrote 123k · read 3.5M\n" in seen
+
+
+def test_nothing_used_is_said() -> None:
+    assert "Nothing has been used yet." in look(CostPage(Totals()))
+
+
+# ------------------------------------------------------------------------------------------------------------- context
+
+ITEMS = [
+    ContextItem(id="s", category="system", label="System prompt", tokens=3000, cached=True),
+    ContextItem(id="t", category="tools", label="Tool Read", tokens=1000, cached=True),
+    ContextItem(id="p", category="prompts", label="find the bug", tokens=20, age=1, cached=False),
+    ContextItem(id="r", category="results", label="Read parser.py", tokens=6000, age=0),
+]
+
+
+def test_without_colours_every_cell_of_the_map_has_its_letter() -> None:
+    seen = look(ContextPage(ITEMS, 20_000, 16_000, Palette(colours=False)), size=(80, 24))
+    rows = seen.splitlines()[2:4]
+    cells = "".join(row[1:].ljust(78) for row in rows)
+    assert cells.count("S") == 23
+    assert cells.count("T") == 8
+    assert cells.count("P") == 1
+    assert cells.count("R") == 47
+    assert cells.count("·") == 46
+    assert cells.count("░") == 31
+
+
+def test_with_colours_the_first_cell_of_each_kind_has_its_letter() -> None:
+    seen = look(ContextPage(ITEMS, 20_000, 16_000), size=(80, 24))
+    assert " 10k of 20k tokens, 50 % · compacts by itself at 16k, 80 %\n" in seen
+    assert seen.splitlines()[2].split() == ["S", "TPR"] or seen.splitlines()[2].replace(" ", "") == "STPR"
+    assert " S system prompt      3k  15 %    R tool results       6k  30 %\n" in seen
+    assert "· free               6k  30 %" in seen
+    assert "░ kept free          4k  20 %" in seen
+
+
+def test_items_are_sorted_by_size_or_stand_in_their_order() -> None:
+    def order(seen: str) -> list[str]:
+        return [line[5:19].strip() for line in seen.splitlines() if "turn" in line or "always" in line]
+
+    by_size = look(ContextPage(ITEMS, 20_000, 0))
+    assert order(by_size) == ["Read parser.py", "System prompt", "Tool Read", "find the bug"]
+    assert " ❯ R Read parser.py      6k   30 %     this turn\n" in by_size
+    assert "   P find the bug        20   <1 %    1 turn ago  not cached\n" in by_size
+    assert order(look(ContextPage(ITEMS, 20_000, 0), "s")) == [item.label for item in ITEMS]
+
+
+def test_the_items_of_the_context_can_be_searched_and_letters_are_then_no_keys() -> None:
+    seen = look(ContextPage(ITEMS, 20_000, 0), "/", *"syst")
+    assert "1 of 4" in seen
+    assert " ❯ S System prompt" in seen
+    assert answer(ContextPage(ITEMS, 20_000, 0), "/", "s", "escape") is UNANSWERED
+    assert answer(ContextPage(ITEMS, 20_000, 0), "/", "s", "escape", "escape") is None
+    assert answer(ContextPage(ITEMS, 20_000, 0), "enter") is UNANSWERED
+
+
+def test_a_context_beyond_its_window_and_an_empty_one_are_said() -> None:
+    full = [ContextItem(id="x", category="answers", label="much", tokens=30_000)]
+    assert "! more than the window holds" in look(ContextPage(full, 20_000, 16_000))
+    assert "The context is empty" in look(ContextPage([], 20_000))
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=9), st.integers(1, 200))
+def test_the_cells_of_the_map_are_all_given_away_and_everything_has_one(amounts: list[int], cells: int) -> None:
+    counts = shared_out(amounts, cells)
+    if cells >= len(amounts):
+        assert sum(counts) == cells
+        assert min(counts) >= 1
+    else:
+        assert sum(counts) == cells
+
+
+# ---------------------------------------------------------------------------------------------------------------- help
+
+KEYS_TABLE = [("Prompt", "Enter", "send"), ("Work", "Esc", "interrupt")]
+COMMANDS = [("Commands", "/cost", "what was used"), ("Commands", "/model [name]", "the model")]
+
+
+def test_help_lists_keys_by_group_and_commands() -> None:
+    assert look(HelpPage(COMMANDS, KEYS_TABLE)) == (
+        "─── Help ───────────────────────────────────────────────────────────────────────\n"
+        " ⌕ type to search\n"
+        " Prompt\n"
+        " ❯ Enter          send\n"
+        " Work\n"
+        "   Esc            interrupt\n"
+        " Commands\n"
+        "   /cost          what was used\n"
+        "   /model [name]  the model\n"
+        " ↑↓ move · Esc close"
+    )
+
+
+def test_enter_on_a_command_returns_it_and_on_a_key_just_closes() -> None:
+    assert answer(HelpPage(COMMANDS, KEYS_TABLE), *"model", "enter") == "/model [name]"
+    assert answer(HelpPage(COMMANDS, KEYS_TABLE), "enter") is None
+
+
+# ------------------------------------------------------------------------------------------------------------ settings
+
+FILES: dict[Scope, str] = {"user": "~/.config/agentcli/settings.json", "local": ".agentcli/settings.local.json"}
+
+
+def settings(**values: tuple[object, str]) -> Sequence[Setting]:
+    rows = []
+    for key in KEYS:
+        value, source = values.get(key.name.replace(".", "_"), (key.default, "default"))
+        rows.append(Setting(key.name, value, source, key.doc))
+    return rows
+
+
+def test_settings_show_value_and_source_and_what_is_set_comes_first() -> None:
+    page = SettingsPage(settings(model=("claude-opus-5-5", "settings.json")), FILES)
+    seen = look(page, size=(100, 24)).splitlines()
+    assert seen[2].split() == ["Set", "│", "model"]
+    assert seen[3].split()[:3] == ["❯", "model", "claude-opus-5-5"]
+    assert "│ From   settings.json" in "\n".join(seen)
+
+
+def test_a_choice_is_changed_by_choosing() -> None:
+    page = SettingsPage(settings(), FILES)
+    assert answer(page, *"sandbox.mode", "enter", PAUSE, *"strict", "enter") == Change("sandbox.mode", "strict", "user")
+
+
+def test_what_is_typed_before_the_next_screen_is_there_goes_to_it() -> None:
+    keys = (*"sandbox.mode", "enter", *"strict", PAUSE, "enter")
+    assert answer(SettingsPage(settings(), FILES), *keys) == Change("sandbox.mode", "strict", "user")
+
+
+def test_tab_changes_where_a_value_is_saved() -> None:
+    page = SettingsPage(settings(), FILES)
+    assert answer(page, *"autoCompact", "enter", PAUSE, *"false", "tab", "enter") == Change(
+        "autoCompact", False, "local"
+    )
+
+
+def test_a_typed_value_must_fit() -> None:
+    assert answer(SettingsPage(settings(), FILES), *"maxRetries", "enter", PAUSE, "7", "enter") == Change(
+        "maxRetries", 7, "user"
+    )
+    wrong = SettingsPage(settings(), FILES)
+    assert "it must be at most 100" in look(wrong, *"maxRetries", "enter", PAUSE, *"700", "enter")
+    text = SettingsPage(settings(), FILES)
+    assert answer(text, *"smallModel", "enter", PAUSE, *"my model", "enter") == Change("smallModel", "my model", "user")
+
+
+def test_a_value_can_be_taken_out_of_the_file() -> None:
+    page = SettingsPage(settings(), FILES)
+    assert answer(page, *"maxRetries", "enter", PAUSE, "end", "enter") == Change("maxRetries", None, "user")
+
+
+def test_what_a_project_cannot_set_is_only_saved_for_the_user() -> None:
+    assert BY_NAME["baseUrl"].repository == "no"
+    seen = look(SettingsPage(settings(), FILES), *"baseUrl", "enter")
+    assert "Saved for all your projects" in seen
+    assert "Tab" not in seen
+
+
+@pytest.mark.parametrize(
+    ("rows", "files", "query", "said"),
+    [
+        (settings(), FILES, "permissions.allow", "holds several values. Edit it in ~/.config"),
+        (
+            settings(effort=("high", "environment variable AGENTCLI_EFFORT")),
+            FILES,
+            "effort",
+            "counts more than any file",
+        ),
+        (settings(), {}, "effort", "This page is for reading only."),
+    ],
+)
+def test_what_cannot_be_changed_here_says_why(
+    rows: Sequence[Setting], files: dict[Scope, str], query: str, said: str
+) -> None:
+    assert said in " ".join(look(SettingsPage(rows, files), *query, "enter").split())
+
+
+def test_escape_goes_back_from_a_value_to_the_settings() -> None:
+    assert answer(SettingsPage(settings(), FILES), *"effort", "enter", PAUSE, "escape") is UNANSWERED
+    assert answer(SettingsPage(settings(), FILES), *"effort", "enter", PAUSE, "escape", PAUSE, "escape") is None
+
+
+# --------------------------------------------------------------------------------------------------------------- tasks
+
+TASKS = [
+    BackgroundTask("bash_1", "npm run dev", "running", "", 75),
+    BackgroundTask("bash_2", "pytest -q", "failed", "exit code 1", 12.3),
+]
+
+
+def test_background_commands_show_how_they_are_doing() -> None:
+    assert look(TasksPage(TASKS)) == (
+        "─── Background commands ────────────────────────────────────────────────────────\n"
+        " ❯ ● npm run dev  bash_1  running    1 min 15 s\n"
+        "   ✗ pytest -q    bash_2  failed           12 s  exit code 1\n"
+        " / search · ↑↓ move · k stop · Enter show output · Esc back"
+    )
+    assert "There are no commands in the background." in look(TasksPage([]))
+
+
+def test_k_stops_a_running_command_and_says_that_another_has_ended() -> None:
+    assert answer(TasksPage(TASKS), "k") == ("stop", "bash_1")
+    assert answer(TasksPage(TASKS), "down", "k") is UNANSWERED
+    assert "bash_2 has ended already." in look(TasksPage(TASKS), "down", "k")
+    assert answer(TasksPage(TASKS), "escape") is None
+
+
+def test_enter_shows_the_output_and_escape_goes_back_to_the_list() -> None:
+    def output(id: str) -> list[str]:
+        return [f"output of {id}"]
+
+    assert " output of bash_2\n" in look(TasksPage(TASKS, output), "down", "enter")
+    assert "─── Background commands" in look(TasksPage(TASKS, output), "down", "enter", PAUSE, "escape")
+
+
+def test_tasks_that_change_keep_the_cursor() -> None:
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        await press(host, pilot, "down")
+        ended = BackgroundTask("bash_1", "npm run dev", "completed", "exit code 0", 80)
+        host.sheet.update_tasks([ended, *TASKS[1:], BackgroundTask("bash_3", "sleep 9", "running", "", 1)])
+        await pilot.pause()
+        assert "   ✓ npm run dev" in host.shown
+        assert " ❯ ✗ pytest -q" in host.shown
+        assert "sleep 9" in host.shown
+
+    play(TasksPage(TASKS), steps)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        lambda: TextPage("x", ["some text"] * 30),
+        lambda: CostPage(USED),
+        lambda: ContextPage(ITEMS, 20_000, 16_000),
+        lambda: HelpPage(COMMANDS, KEYS_TABLE),
+        lambda: SettingsPage(settings(), FILES),
+        lambda: TasksPage(TASKS, lambda _id: ["x"]),
+    ],
+)
+def test_every_page_holds_at_every_size(page: Callable[[], Sheet[Any]]) -> None:
+    assert play(page(), through_all_sizes).result is None

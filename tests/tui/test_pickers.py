@@ -1,0 +1,280 @@
+"""The pickers for models, effort, modes, themes and sessions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from agentcli.core.permission import PermissionMode
+from agentcli.core.usage import Price
+from agentcli.providers.catalog import Catalog
+from agentcli.session.find import SessionInfo
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.effort_picker import EffortPicker
+from agentcli.tui.screens.mode_picker import ModePicker
+from agentcli.tui.screens.model_picker import ModelPicker, rebilled
+from agentcli.tui.screens.picker import Picker
+from agentcli.tui.screens.session_picker import SessionPicker, session_rows
+from agentcli.tui.screens.theme_picker import ThemePicker
+from tests.tui.sheet_host import UNANSWERED, Host, answer, look, play, press, through_all_sizes
+
+# -------------------------------------------------------------------------------------------------------------- models
+
+
+def test_the_model_picker_shows_windows_prices_and_what_is_in_force() -> None:
+    seen = look(ModelPicker(Catalog(), "opus", 123_456), size=(80, 40))
+    assert " ❯ ● claude-opus-5-5      1M  $4 in / $20 out      effort low–max    opus\n" in seen
+    assert "     claude-haiku-4-5   200k  $1 in / $5 out       no effort levels\n" in seen
+    assert " Price not known\n     claude-fable-5       1M                       effort low–max\n" in seen
+    assert "In force now." in seen
+
+
+def test_a_change_of_the_model_says_what_it_bills_anew() -> None:
+    seen = look(ModelPicker(Catalog(), "opus", 123_456), "down", size=(120, 40))
+    assert "A change leaves the prompt cache behind: the next request bills 123k tokens anew, about $0.309." in seen
+    assert rebilled(None, 5000).endswith("bills 5k tokens anew; the price is not known.")
+    assert rebilled(Price.of(1, 5), 0) == "Nothing has been sent yet, so a change costs nothing."
+
+
+def test_a_dearer_price_above_a_limit_counts() -> None:
+    assert "about $0.125" in rebilled(Catalog().get("haiku").price, 200_000)
+
+
+def test_a_model_whose_window_is_too_small_is_warned_about() -> None:
+    seen = look(ModelPicker(Catalog(), "opus", 300_000), *"haiku-4-5")
+    assert "! Its window holds 200k, the conversation has 300k: it would have to be\n compacted first." in seen
+
+
+def test_the_model_picker_returns_an_id() -> None:
+    assert answer(ModelPicker(Catalog(), "opus"), *"sonnet-5-5", "enter") == "claude-sonnet-5-5"
+    assert answer(ModelPicker(Catalog(), "opus"), "enter") == "claude-opus-5-5"
+    assert answer(ModelPicker(Catalog(), "opus"), "down", "escape") is None
+
+
+def test_any_name_can_be_typed_and_is_said_to_be_unknown() -> None:
+    assert answer(ModelPicker(Catalog(), "opus"), *"my-llama", "enter") == "my-llama"
+    assert "its window and price are not known" in look(ModelPicker(Catalog(), "opus"), *"my-llama")
+
+
+def test_a_short_name_finds_its_model_and_not_itself() -> None:
+    assert answer(ModelPicker(Catalog(), "haiku"), *"opus", "enter").startswith("claude-opus")
+
+
+def test_a_model_in_force_that_is_not_listed_is_listed() -> None:
+    seen = look(ModelPicker(Catalog(), "strange/model"), size=(80, 40))
+    assert " ❯ ● strange/model" in seen
+    assert "not in the list" in seen
+
+
+# -------------------------------------------------------------------------------------------------------------- effort
+
+
+def test_the_effort_picker_shows_what_the_model_supports_and_what_a_change_costs() -> None:
+    picker = EffortPicker(Catalog().get("claude-opus-4-6"), "high", 123_456, 0.62)
+    assert look(picker, "down") == (
+        "─── Effort of claude-opus-4-6 ──────────────────────────────────────────────────\n"
+        " ⌕ type to search\n"
+        "     auto    the model's own default: high\n"
+        "     low     short answers, quick and cheap\n"
+        "     medium  a balance, for everyday work\n"
+        "   ● high    thorough, for most hard work\n"
+        " ❯   xhigh   claude-opus-4-6 takes low, medium, high, max only\n"
+        "     max     all it can do, whatever it takes\n"
+        " A change leaves the prompt cache behind: the next request bills 123k tokens\n"
+        " anew, about $0.620.\n"
+        " ↑↓ move · Enter choose · Esc back"
+    )
+
+
+def test_the_effort_picker_returns_a_level_or_auto() -> None:
+    info = Catalog().get("opus")
+    assert answer(EffortPicker(info, "auto"), "enter") == "auto"
+    assert answer(EffortPicker(info, "auto"), "down", "enter") == "low"
+    assert answer(EffortPicker(info, "max"), "enter") == "max"
+    assert answer(EffortPicker(info, "max"), "escape") is None
+
+
+def test_a_level_that_the_model_lacks_cannot_be_chosen() -> None:
+    info = Catalog().get("claude-haiku-4-5")
+    assert answer(EffortPicker(info, "auto"), "down", "enter") is UNANSWERED
+    assert "claude-haiku-4-5 has no effort levels" in look(EffortPicker(info, "auto"))
+
+
+def test_an_unknown_price_is_said_and_not_called_nothing() -> None:
+    seen = look(EffortPicker(Catalog().get("opus"), "auto", 5000, None), "down")
+    assert "the price is not known" in seen
+    assert "$" not in seen
+
+
+# --------------------------------------------------------------------------------------------------------------- modes
+
+
+def test_the_mode_picker_explains_every_mode_and_marks_the_dangerous_one() -> None:
+    seen = look(ModePicker(PermissionMode.PLAN), size=(80, 24))
+    assert " ❯ ● plan               reads only, until you have approved a plan\n" in seen
+    assert "     bypassPermissions  ⚠ dangerous: runs everything without asking\n" in seen
+    assert "! Commands and edits run unseen" in look(ModePicker(PermissionMode.PLAN), "end")
+    assert answer(ModePicker(PermissionMode.PLAN), *"accept", "enter") is PermissionMode.ACCEPT_EDITS
+
+
+# -------------------------------------------------------------------------------------------------------------- themes
+
+THEMES = [("dark", "calm", True), ("paper", "bright", False), ("nord", "arctic", True)]
+
+
+def test_themes_are_tried_on_while_the_cursor_moves() -> None:
+    tried: list[str] = []
+    assert answer(ThemePicker(THEMES, "dark", tried.append), "down", "down", "enter") == "paper"
+    assert tried == ["nord", "paper"]
+
+
+def test_escape_brings_the_old_theme_back() -> None:
+    tried: list[str] = []
+    assert answer(ThemePicker(THEMES, "dark", tried.append), "down", "escape") is None
+    assert tried == ["nord", "dark"]
+
+
+def test_without_a_move_no_theme_is_touched() -> None:
+    tried: list[str] = []
+    assert answer(ThemePicker(THEMES, "dark", tried.append), "escape") is None
+    assert tried == []
+
+
+def test_a_query_that_fits_no_theme_brings_the_old_one_back() -> None:
+    tried: list[str] = []
+    answer(ThemePicker(THEMES, "dark", tried.append), *"nordzz")
+    assert tried[0] == "nord"
+    assert tried[-1] == "dark"
+
+
+def test_the_picker_itself_is_painted_in_the_new_theme() -> None:
+    light = Palette(name="paper", dark=False)
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        await press(host, pilot, "end")
+        assert host.sheet.palette is light
+        assert host.sheet.listing.palette is light
+
+    play(ThemePicker(THEMES, "dark", lambda name: light if name == "paper" else Palette()), steps)
+
+
+# ------------------------------------------------------------------------------------------------------------ sessions
+
+NOW = 1_800_000_000.0
+
+
+def session(number: int, **changes: object) -> SessionInfo:
+    facts: dict[str, object] = {
+        "session_id": f"id-{number}",
+        "path": Path(f"/sessions/{number}.jsonl"),
+        "title": "",
+        "first_prompt": f"prompt {number}",
+        "cwd": "/home/me/project",
+        "modified": NOW - 3600 * number,
+        "size": 10,
+        "message_count": number,
+    }
+    return SessionInfo(**{**facts, **changes})  # type: ignore[arg-type]
+
+
+def test_sessions_show_title_or_prompt_age_messages_and_where_they_were() -> None:
+    rows = session_rows([session(0, title="release"), session(2, cwd="/srv/other/", message_count=None)], NOW)
+    assert [(row.label, row.detail) for row in rows] == [
+        ("release", " just now     0 msgs  project"),
+        ("prompt 2", "  2 h ago     – msgs  other"),
+    ]
+    assert session_rows([session(1)], NOW)[0].detail == "  1 h ago     1 msgs"
+
+
+def test_sessions_are_loaded_in_a_thread_while_that_is_said() -> None:
+    go = threading.Event()
+    threads: list[str] = []
+
+    def load() -> list[SessionInfo]:
+        threads.append(threading.current_thread().name)
+        go.wait(5)
+        return [session(number) for number in range(3)]
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        assert "Loading…" in host.shown
+        go.set()
+        await host.workers.wait_for_complete()
+        await pilot.pause()
+        assert " ❯ prompt 0" in host.shown
+        await press(host, pilot, "down", "enter")
+
+    host = play(SessionPicker(load, now=lambda: NOW), steps)
+    assert host.result == session(1)
+    assert threads != [threading.current_thread().name]
+
+
+def test_escape_while_sessions_load_closes_at_once() -> None:
+    go = threading.Event()
+
+    def load() -> list[SessionInfo]:
+        go.wait(5)
+        return []
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        await press(host, pilot, "escape")
+        assert host.result is None
+        go.set()
+
+    play(SessionPicker(load, now=lambda: NOW), steps)
+
+
+async def loaded(host: Host, pilot: Pilot[None]) -> None:
+    await host.workers.wait_for_complete()
+    await pilot.pause()
+
+
+def test_no_sessions_and_unreadable_ones_are_said() -> None:
+    async def none(host: Host, pilot: Pilot[None]) -> None:
+        await loaded(host, pilot)
+        assert "There are no sessions here yet." in host.shown
+
+    def fail() -> list[SessionInfo]:
+        raise PermissionError(13, "Permission denied")
+
+    async def denied(host: Host, pilot: Pilot[None]) -> None:
+        await loaded(host, pilot)
+        assert "The sessions could not be read: Permission denied." in host.shown
+
+    play(SessionPicker(list, now=lambda: NOW), none)
+    play(SessionPicker(fail, now=lambda: NOW), denied)
+
+
+def test_the_last_lines_of_a_session_stand_beside_it_on_a_wide_screen() -> None:
+    def last_lines(info: SessionInfo) -> list[str]:
+        if info.session_id == "id-1":
+            raise FileNotFoundError(2, "No such file or directory")
+        return ["old line"] * 60 + [f"the end of {info.session_id} \x1b]0;x\x07"]
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        await loaded(host, pilot)
+        await loaded(host, pilot)
+        assert "│ the end of id-0" in host.shown
+        await press(host, pilot, "down")
+        await loaded(host, pilot)
+        assert "│ It could not be read: No such file or directory." in host.shown
+
+    play(SessionPicker(lambda: [session(0), session(1)], last_lines, now=lambda: NOW), steps, (120, 30))
+
+
+@pytest.mark.parametrize(
+    "picker",
+    [
+        lambda: ModelPicker(Catalog(), "opus", 9),
+        lambda: EffortPicker(Catalog().get("opus")),
+        lambda: ModePicker(PermissionMode.DEFAULT),
+        lambda: ThemePicker(THEMES, "dark", lambda _name: None),
+        lambda: SessionPicker(lambda: [session(1)], lambda _session: ["x"], now=lambda: NOW),
+    ],
+)
+def test_every_picker_holds_at_every_size(picker: Callable[[], Picker[Any]]) -> None:
+    assert play(picker(), through_all_sizes).result is None
