@@ -1,15 +1,18 @@
-"""One row as it goes to the screen: moved right, filled up to the width, on the background, with its highlights."""
+"""Rows as they go to the screen: moved right, filled up to the width, on the background, with their highlights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from agentcli.tui.blocks.base import Line
 from agentcli.tui.copying import snap
+from agentcli.tui.stack import Entry
 
 Span = tuple[int, int | None, Style]
 """Cells from, up to (None: the end of the row's text) and the style that goes over what is there."""
@@ -48,3 +51,68 @@ def _over(strip: Strip, start: int, end: int, style: Style) -> Strip:
     for part, marked in parts:
         segments.extend(Segment.apply_style(part, post_style=style) if marked else part)
     return Strip([segment for segment in segments if segment.text], width)
+
+
+class Ground(NamedTuple):
+    """What rows are painted on."""
+
+    width: int
+    margins: tuple[int, int]
+    base: Style
+
+    @property
+    def blank(self) -> Strip:
+        return Strip.blank(self.width + sum(self.margins), self.base)
+
+
+class Canvas:
+    """The rows of the view as painted last. What did not change is the same strip again, which costs nothing: the
+    compositor has its bytes at hand."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Entry, int]] = []
+        """What stands at each row; shorter than the view when the conversation is."""
+        self.strips: list[Strip] = []
+        self._ground: Ground | None = None
+        self._known: dict[tuple[int, int, tuple[Span, ...]], tuple[Line, Strip]] = {}
+        """Of the last time. The line is kept so that its id is not another's."""
+
+    def draw(
+        self,
+        rows: list[tuple[Entry, int]],
+        height: int,
+        ground: Ground,
+        highlights: Callable[[Entry, int, Line], tuple[Span, ...]],
+    ) -> list[tuple[int, int]]:
+        """Paint rows of blocks that are laid out. Which look different now: the first and how many, each time."""
+        before = self.strips
+        known = self._known if ground == self._ground else {}
+        self.rows, self.strips, self._ground, self._known = rows, [], ground, {}
+        for entry, row in rows:
+            if row < 0 or entry.lines is None:
+                self.strips.append(ground.blank)
+                continue
+            line = entry.lines[row]
+            spans = highlights(entry, row, line)
+            key = (id(line), entry.shift, spans)
+            painted = known.get(key)
+            if painted is None:
+                painted = line, paint(line.strip, entry.shift, ground.width, ground.base, spans, ground.margins)
+            self._known[key] = painted
+            self.strips.append(painted[1])
+        self.strips.extend([ground.blank] * (height - len(rows)))
+        return _differences(before, self.strips)
+
+
+def _differences(before: list[Strip], now: list[Strip]) -> list[tuple[int, int]]:
+    if len(before) != len(now):
+        return [(0, len(now))]
+    runs: list[tuple[int, int]] = []
+    start = -1
+    for row, (old, new) in enumerate(zip([*before, None], [*now, None], strict=True)):
+        if old is not new:
+            start = row if start < 0 else start
+        elif start >= 0:
+            runs.append((start, row - start))
+            start = -1
+    return runs

@@ -90,7 +90,9 @@ class Stack:
         self._tops: list[int] = []
         self._height = 0
         self._sure = 0
-        """So many entries know their index and their top."""
+        """So many entries know their top."""
+        self._numbered = 0
+        """So many know their index, which heights do not change."""
         self._added = 0
 
     def __len__(self) -> int:
@@ -119,7 +121,7 @@ class Stack:
             index = self._end_of(parent)
         self.entries.insert(index, entry)
         self._by_id[item.id] = entry
-        self._changed(index)
+        self._moved(index)
         self._close_up(index)
         self._close_up(index + 1)
         return entry
@@ -129,14 +131,13 @@ class Stack:
         entry = self._by_id.get(id)
         if entry is None:
             return []
-        self._count()
-        first, after = entry.index, self._end_of(entry)
+        first, after = self.index(entry), self._end_of(entry)
         gone = self.entries[first:after]
         del self.entries[first:after]
         for entry in gone:
             entry.alive = False
             self._by_id.pop(entry.block.item.id, None)
-        self._changed(first)
+        self._moved(first)
         self._close_up(first)
         return gone
 
@@ -145,7 +146,7 @@ class Stack:
             entry.alive = False
         self.entries.clear()
         self._by_id.clear()
-        self._changed(0)
+        self._moved(0)
 
     def set_rows(self, entry: Entry, rows: int) -> None:
         if rows == entry.rows:
@@ -158,8 +159,10 @@ class Stack:
             self._close_up(entry.index + 1)
 
     def index(self, entry: Entry) -> int:
-        if entry.index >= self._sure or self.entries[entry.index] is not entry:
-            self._count()
+        if entry.index >= self._numbered or self.entries[entry.index] is not entry:
+            for index in range(self._numbered, len(self.entries)):
+                self.entries[index].index = index
+            self._numbered = len(self.entries)
         return entry.index
 
     @property
@@ -207,6 +210,10 @@ class Stack:
             entries[index].gap = space
             self._changed(index)
 
+    def _moved(self, index: int) -> None:
+        self._numbered = min(self._numbered, index)
+        self._changed(index)
+
     def _changed(self, index: int) -> None:
         self._sure = min(self._sure, index)
 
@@ -222,7 +229,6 @@ class Stack:
         del tops[first:]
         for index in range(first, len(entries)):
             entry = entries[index]
-            entry.index = index
             entry.top = top
             tops.append(top)
             top += entry.space + entry.rows

@@ -33,19 +33,17 @@ from agentcli.tui.conversation import Conversation
 from agentcli.tui.copying import select, selected_text, span, word_at
 from agentcli.tui.finding import Finder, parse_query
 from agentcli.tui.model import Clear, Item, Operation
-from agentcli.tui.painting import Span, paint
+from agentcli.tui.painting import Canvas, Ground, Span
 from agentcli.tui.palette import Palette
 from agentcli.tui.stack import Entry, place
 from agentcli.tui.view import View
 
 FRAME = 1 / 30
-SLICE = 0.006
+SLICE = 0.005
 """Seconds of work at a time on what is not in view."""
 PAUSE = 0.016
 """Seconds between two slices, so that keys come first."""
 WHEEL = 3
-
-_Key = tuple[int, int, tuple[Span, ...]]
 
 
 class Transcript(ScrollView):
@@ -86,11 +84,7 @@ class Transcript(ScrollView):
         self._rest: Timer | None = None
         self._dirty = True
         self._told = (True, False)
-        self._rows: list[tuple[Entry, int] | None] = []
-        """What stands at each row of the view; None below the end."""
-        self._painted: list[Strip] = []
-        self._cache: dict[_Key, tuple[Line, Strip]] = {}
-        """Rows painted for the last frame. The line is kept so that its id is not another's."""
+        self._canvas = Canvas()
         self._base: Style | None = None
         self._thumb = (0, 0)
         self._pressed: tuple[int, int] | None = None
@@ -115,8 +109,8 @@ class Transcript(ScrollView):
 
     def tick(self, now: float) -> None:
         """A few times a second while work goes on: live durations of what is in view."""
-        visible = dict.fromkeys(row[0] for row in self._rows if row is not None and row[0].alive)
-        if self._conversation.tick(visible, now):
+        visible = dict.fromkeys(entry for entry, _row in self._canvas.rows)
+        if self._conversation.tick((entry for entry in visible if entry.alive), now):
             self._request_frame()
 
     def toggle_details(self) -> bool:
@@ -199,73 +193,40 @@ class Transcript(ScrollView):
         if round(self.scroll_y) != top:  # a drag beyond the edge moves by parts of a row: these are kept
             self.set_scroll(None, top)
             self.set_reactive(Widget.scroll_target_y, top)
-        self._show_rows(top, height)
+        self._show_rows(height)
         self._show_thumb(top, height, total)
         if self._told != (self._view.sees_end, self._view.unseen):
             self._told = (self._view.sees_end, self._view.unseen)
             self._post(self.FollowingChanged(*self._told))
 
-    def _show_rows(self, top: int, height: int) -> None:
-        rows: list[tuple[Entry, int] | None] = []
-        painted: list[Strip] = []
-        base = self._base_style()
-        width, whole, left = self._conversation.layouts.width, self.outer_size.width, self.gutter.left
-        margins = left, max(0, whole - left - width)
-        blank = Strip.blank(whole, base)
-        cache: dict[_Key, tuple[Line, Strip]] = {}
+    def _show_rows(self, height: int) -> None:
         selection, selected = self.text_selection, self._conversation.layouts.palette.selection
-        at = self._conversation.stack.at(top)
-        while at is not None and len(rows) < height:
-            entry, first = at
-            lines = self._conversation.layouts.lines(entry)
-            marks = self._finder.marks(entry)
-            for row in range(first, min(len(lines), first + height - len(rows))):
-                rows.append((entry, row))
-                if row < 0:
-                    painted.append(blank)
-                    continue
-                line = lines[row]
-                spans = tuple(marks.get(row, ()))
-                if selection is not None and (cells := span(selection, entry, row)) is not None:
-                    spans += ((max(cells[0], entry.shift + line.indent), cells[1], selected),)
-                key = (id(line), entry.shift, spans)
-                known = self._cache.get(key)
-                if known is None:
-                    known = line, paint(line.strip, entry.shift, width, base, spans, margins)
-                cache[key] = known
-                painted.append(known[1])
-            below = next(self._view.below(entry), None)
-            at = None if below is None else (below, -below.space)
-        missing = height - len(rows)
-        self._cache = cache
-        self._rows = [*rows, *[None] * missing]
-        self._conversation.layouts.trim({row[0] for row in rows if row is not None})
-        self._repaint([*painted, *[blank] * missing])
+        found: dict[Entry, dict[int, list[Span]]] = {}
 
-    def _repaint(self, painted: list[Strip]) -> None:
-        """Only the rows that look different go to the terminal. They are taken with the scrollbar beside them: up to
-        its edge would cost the compositor an empty strip a row."""
-        before, self._painted = self._painted, painted
+        def highlights(entry: Entry, row: int, line: Line) -> tuple[Span, ...]:
+            if entry not in found:
+                found[entry] = self._finder.marks(entry)
+            spans = tuple(found[entry].get(row, ()))
+            if selection is not None and (cells := span(selection, entry, row)) is not None:
+                spans += ((max(cells[0], entry.shift + line.indent), cells[1], selected),)
+            return spans
+
+        rows = self._view.rows()
+        visible = {entry for entry, _row in rows}
+        for entry in visible:
+            self._conversation.layouts.lines(entry)
+        runs = self._canvas.draw(rows, height, self._ground(), highlights)
+        self._conversation.layouts.trim(visible)
+        # With the scrollbar beside them: up to its edge would cost the compositor an empty strip a row.
         width = self.outer_size.width - self.gutter.left
-        if len(before) != len(painted):
-            self.refresh(Region(0, 0, width, len(painted)))
-            return
-        regions: list[Region] = []
-        start = -1
-        for row, (old, new) in enumerate(zip([*before, None], [*painted, None], strict=True)):
-            if old is not new:
-                start = row if start < 0 else start
-            elif start >= 0:
-                regions.append(Region(0, start, width, row - start))
-                start = -1
-        if regions:
-            self.refresh(*regions)
+        if runs:
+            self.refresh(*(Region(0, start, width, count) for start, count in runs))
 
-    def _base_style(self) -> Style:
+    def _ground(self) -> Ground:
         if self._base is None:
             self._base = self.visual_style.rich_style
-            self._cache.clear()
-        return self._base
+        width, left = self._conversation.layouts.width, self.gutter.left
+        return Ground(width, (left, max(0, self.outer_size.width - left - width)), self._base)
 
     def _show_thumb(self, top: int, height: int, total: int) -> None:
         """The scrollbar costs as much as all rows: it is painted again when its thumb moves by half a cell."""
@@ -283,12 +244,10 @@ class Transcript(ScrollView):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The rows as painted last. Asked for whenever anything on the screen changes, so it makes nothing."""
-        width = self.outer_size.width
-        base = self._base_style()
-        blank = Strip.blank(width, base)
-        strips = [*[blank] * self.gutter.top, *self._painted][crop.y : crop.bottom]
-        strips.extend([blank] * (crop.height - len(strips)))
-        strips = [strip.adjust_cell_length(width, base) for strip in strips]
+        width, ground = self.outer_size.width, self._ground()
+        strips = [*[ground.blank] * self.gutter.top, *self._canvas.strips][crop.y : crop.bottom]
+        strips.extend([ground.blank] * (crop.height - len(strips)))
+        strips = [strip.adjust_cell_length(width, ground.base) for strip in strips]
         filters = self.get_line_filters()
         if filters:
             background = self.background_colors[1]
@@ -301,7 +260,8 @@ class Transcript(ScrollView):
     def render_line(self, y: int) -> Strip:
         """Which row stands here, for the mouse: one character a cell, so that offsets count cells."""
         width = max(1, self._content.width)
-        row = self._rows[y] if 0 <= y < len(self._rows) else None
+        rows = self._canvas.rows
+        row = rows[y] if 0 <= y < len(rows) else None
         if row is None:
             last = self._conversation.stack.last
             if last is None:
@@ -319,7 +279,7 @@ class Transcript(ScrollView):
         content, width = self._content, self._conversation.layouts.width
         if not width:
             self.frame()
-        elif content.width == width and content.height != len(self._painted):
+        elif content.width == width and content.height != len(self._canvas.strips):
             self._settle()  # before the screen is painted; another width waits for a frame, so that a storm is one
         return changed
 
@@ -419,9 +379,11 @@ class Transcript(ScrollView):
     async def _on_click(self, event: events.Click) -> None:
         event.prevent_default()
         await self.broker_event("click", event)
-        offset = event.get_content_offset(self)
-        row = self._rows[offset.y] if offset is not None and offset.y < len(self._rows) else None
-        if offset is None or row is None or row[1] < 0 or not row[0].alive:
+        offset, rows = event.get_content_offset(self), self._canvas.rows
+        if offset is None or not 0 <= offset.y < len(rows):
+            return
+        row = rows[offset.y]
+        if row[1] < 0 or not row[0].alive:
             return
         if event.chain == 2:
             self._select_word(*row, offset.x)

@@ -75,6 +75,17 @@ class View:
             self._anchor = self._stack.at(self.top)
         return self._anchor
 
+    def rows(self) -> list[tuple[Entry, int]]:
+        """What stands at each row of the view, up to the end: a block and which of its rows, negative in gaps."""
+        rows: list[tuple[Entry, int]] = []
+        at = self._stack.at(self.top)
+        while at is not None and len(rows) < self.height:
+            entry, first = at
+            rows.extend((entry, row) for row in range(first, min(entry.rows, first + self.height - len(rows))))
+            below = next(self.below(entry), None)
+            at = None if below is None else (below, -below.space)
+        return rows
+
     def _above(self, entry: Entry) -> Iterator[Entry]:
         entries = self._stack.entries
         for index in range(self._stack.index(entry) - 1, -1, -1):

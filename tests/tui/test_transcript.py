@@ -382,12 +382,12 @@ async def test_operations_lay_nothing_out_and_a_frame_lays_out_what_is_in_view(a
     app.transcript.apply(notices(500))
     assert TextBlock.layouts == 0
     app.transcript.frame()
-    assert TextBlock.layouts == 7
+    assert TextBlock.layouts == 8
     app.transcript.apply([Grow("n499", "x") for _ in range(100)])
     app.transcript.frame()
-    assert TextBlock.layouts == 8
+    assert TextBlock.layouts == 9
     app.transcript.frame()
-    assert TextBlock.layouts == 8
+    assert TextBlock.layouts == 9
 
 
 def test_the_first_change_after_a_pause_is_painted_at_once_and_those_after_it_wait(
@@ -450,7 +450,7 @@ async def test_another_width_lays_out_the_view_at_once_and_the_rest_in_slices(ap
     await pilot.resize_terminal(16, 8)
     TextBlock.layouts = 0
     app.transcript.frame()
-    assert TextBlock.layouts <= 7
+    assert TextBlock.layouts <= 8
     assert app.rows()[-1] == "  words to wrap"
     while app.transcript._conversation.unsure:
         app.transcript._on_rest()
