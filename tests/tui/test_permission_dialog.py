@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from textual import events
+from textual.geometry import Offset
 from textual.pilot import Pilot
+from textual.selection import Selection
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.hunks import HunkReview
+from agentcli.tui.screens.panel_rows import ScrolledLines
 from agentcli.tui.screens.permission import PermissionDialog
 from tests.tui.dialog_host import Clock, Host, asked, look, play, press, settled, shown
 
@@ -221,6 +225,41 @@ def test_a_very_long_text_is_laid_out_beside_the_event_loop() -> None:
         assert any("row 11999" in row for row in shown(host))
 
     play(dialog(event), script)
+
+
+def test_a_change_of_size_lays_everything_out_anew() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        for width, height in ((40, 10), (120, 40), (20, 5), (80, 24)):
+            await pilot.resize_terminal(width, height)
+            await settled(pilot)
+            assert all(cell_len(row) <= width for row in shown(host))
+            assert any("❯" in row for row in shown(host))
+        assert "\n".join(shown(host)) == before
+
+    before = look(dialog(EDIT))
+    play(dialog(EDIT), script)
+
+
+def test_what_is_copied_is_the_command_and_not_how_it_was_wrapped() -> None:
+    command = "echo " + "word " * 30 + "日本語 end"
+    event = asked("Bash", {"command": command}, display={"kind": "command"})
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        body = host.screen.query_one(ScrolledLines)
+        rows = next(place for place, row in enumerate(shown(host)) if "end" in row)
+        copied = body.get_selection(Selection(Offset(0, 0), Offset(200, rows - 1)))
+        assert copied is not None
+        assert copied[0] == command
+        part = body.get_selection(Selection(Offset(2, 0), Offset(6, 0)))
+        assert part is not None
+        assert part[0] == "echo"
+
+    play(dialog(event), script, (50, 24))
+
+
+def test_a_change_of_line_ends_alone_is_said() -> None:
+    event = asked("Write", {"file_path": "a", "content": "x"}, display={"kind": "diff", "path": "a", "diff": ""})
+    assert "Only line ends would change" in look(dialog(event))
 
 
 # ------------------------------------------------------------------------------------------------------ answers

@@ -13,8 +13,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Generic, TypeVar
 
-from rich.cells import cell_len
-from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
@@ -28,12 +26,11 @@ from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice, choice_rows
 from agentcli.tui.screens.guard import TypingGuard
+from agentcli.tui.screens.panel_paint import MARGIN, head_row, keys_row, more_row
 from agentcli.tui.screens.panel_rows import Rows, ScrolledLines
-from agentcli.tui.screens.subject import one_line
 
 T = TypeVar("T")
 
-_MARGIN = 1
 _SMALL = 3
 """Rows that the body keeps before the keys are left out."""
 _LONG = 100_000
@@ -223,7 +220,7 @@ class Panel(ModalScreen[T], Generic[T]):
         width, height = self.size
         if not (width and height):
             return
-        head = [self._head(width), *self.extra_head(width)]
+        head = [head_row(self.question, self.asides, width, self.palette), *self.extra_head(width)]
         self.query_one("#head", Rows).show(head)
         if self.occupied(max(1, height - len(head) - 1)):
             self.scrolled.show([], 0)
@@ -234,7 +231,7 @@ class Panel(ModalScreen[T], Generic[T]):
         room, lines, foot = 0, list[Line](), list[Strip]()
         for self.compact in (False, True):
             foot = self._foot(width)
-            lines = self._lines(max(1, width - 2 * _MARGIN - 1))
+            lines = self._lines(max(1, width - 2 * MARGIN - 1))
             room = height - fixed - len(foot) - 1
             if room >= min(len(lines), max(2 * _SMALL, height // 3)):
                 break
@@ -271,26 +268,8 @@ class Panel(ModalScreen[T], Generic[T]):
         self._laid_out[key] = (version, lines)
         self._arrange()
 
-    def _head(self, width: int) -> Strip:
-        rule, title = self.palette.accent, self.palette.accent + self.palette.strong
-        question = f" {one_line(self.question)} "
-        room = width - 4 - cell_len(question)
-        aside = next((text for text in map(one_line, self.asides) if text and cell_len(text) + 2 <= room), "")
-        aside = f" {aside} " if aside else ""
-        rest = "─" * max(0, width - 3 - cell_len(question) - cell_len(aside))
-        segments = [Segment("───", rule), Segment(question, title), Segment(rest, rule)]
-        return Strip([*segments, Segment(aside, self.palette.muted)]).crop(0, width)
-
     def _more(self) -> Strip:
-        """The rule below a body of which not all is shown: nobody shall say yes to what they did not know was there."""
-        above, below = self.scrolled.hidden
-        facts = [f"↑ {above} above"] if above else []
-        facts += [f"↓ {below} more line{'s' if below != 1 else ''}"] if below else []
-        text = f" {' · '.join(facts)} · PgUp PgDn "
-        width, faint = self.size.width, self.palette.faint
-        style = self.palette.warning if below else self.palette.muted
-        rest = "─" * max(0, width - 3 - cell_len(text))
-        return Strip([Segment("───", faint), Segment(text, style), Segment(rest, faint)]).crop(0, width)
+        return more_row(*self.scrolled.hidden, self.size.width, self.palette)
 
     def on_scrolled_lines_scrolled(self) -> None:
         rows = self.query_one("#foot", Rows)
@@ -300,13 +279,13 @@ class Panel(ModalScreen[T], Generic[T]):
     def _foot(self, width: int) -> list[Strip]:
         if self.asking:
             text = f"{self.asking}  {self.scrolled.found}" if self._finding else self.asking
-            lines = wrap([(text, self.palette.strong)], max(1, width - _MARGIN), [(" " * _MARGIN, Style.null())])
+            lines = wrap([(text, self.palette.strong)], max(1, width - MARGIN), [(" " * MARGIN, Style.null())])
             return [line.strip for line in lines]
         return [strip for number in range(len(self.choices())) for strip in self._choice(number, width)]
 
     def _choice(self, number: int, width: int) -> list[Strip]:
         choice, current = self.choices()[number], number == self.index
-        rows = choice_rows(choice, number, max(1, width - _MARGIN), self.palette, current=current, compact=self.compact)
+        rows = choice_rows(choice, number, max(1, width - MARGIN), self.palette, current=current, compact=self.compact)
         return [row.extend_cell_length(width) for row in rows]
 
     def _fitting(self, foot: list[Strip], rows: int) -> list[Strip]:
@@ -316,15 +295,13 @@ class Panel(ModalScreen[T], Generic[T]):
         return foot[self._first_choice : self._first_choice + rows]
 
     def _keys(self, width: int) -> Strip:
+        if self.guard.holding:
+            return keys_row("(paused while you type)", width, self.palette.warning)
         find = " · / finds" if self.scrolled.overflows and not self.typing else ""
-        hints, style = self.hints + find, self.palette.muted
+        hints = self.hints + find
         if self.asking:
             hints = "Enter or ↓ next · ↑ previous · Esc closes" if self._finding else "Enter sends it · Esc goes back"
-        if self.guard.holding:
-            hints, style = "(paused while you type)", self.palette.warning
-        while cell_len(hints) > width - 2 * _MARGIN and " · " in hints:
-            hints = hints.rpartition(" · ")[0]
-        return Strip([Segment(" " * _MARGIN), Segment(hints, style)]).crop(0, width)
+        return keys_row(hints, width, self.palette.muted)
 
     # -------------------------------------------------------------------------------------------------- keys
 

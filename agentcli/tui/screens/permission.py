@@ -66,7 +66,7 @@ class PermissionDialog(Panel[Answer | None]):
 
     @property
     def size_of_body(self) -> int:
-        return sum(len(value) for value in self.event.input.values() if isinstance(value, str))
+        return sum(len(str(value)) for value in self.event.input.values())
 
     def body(self, width: int) -> list[Line]:
         palette = self.palette

@@ -135,7 +135,11 @@ def _diff(event: PermissionRequested, width: int, palette: Palette) -> list[Line
     path = str(display.get("path") or event.input.get("file_path") or "")
     counts = f"  +{display.get('added', 0)} −{display.get('removed', 0)}"
     lines = wrap([(shown_command(path), palette.tool), (counts, palette.muted)], width)
-    lines += diff_lines(str(display.get("diff", "")), width, palette, path)
+    text = str(display.get("diff", ""))
+    if text:
+        lines += diff_lines(text, width, palette, path)
+    else:
+        lines += paragraph("Only line ends would change, or the end of the last line.", width, palette.muted)
     if display.get("truncated"):
         lines += [BLANK, *paragraph("The diff is longer than that. All that is to be written:", width, palette.warning)]
         lines += input_lines(event.input, width, palette)
