@@ -6,8 +6,8 @@ who inherits from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import ClassVar, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, TypeVar
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -26,6 +26,7 @@ from agentcli.tui.screens.line_edit import LineEdit
 from agentcli.tui.screens.runs import Runs, cut, keys_row, painted, safe
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 MARGIN = 1
 """Empty cells at both sides."""
@@ -83,6 +84,7 @@ class Sheet(ModalScreen[T]):
         super().__init__()
         self.title_text = safe(title)
         self.palette = palette or Palette()
+        self._above: Sheet[Any] | None = None
         # Set here because a rule of the app for `Screen` would otherwise hide the transcript behind the sheet.
         self.styles.background = "transparent"
 
@@ -150,15 +152,36 @@ class Sheet(ModalScreen[T]):
         self.run_worker(work, group=group, exclusive=True)
 
     def on_key(self, event: events.Key) -> None:
-        if not self.is_current:
-            # Pressed so fast that it came here before another screen was on top: it is meant for that one. Esc and
-            # Enter are not: the second of two does not mean something else than the first.
+        if self._above is not None or not self.is_current:
             event.stop()
-            if event.key not in ("escape", "enter"):
-                self.app.post_message(events.Key(event.key, event.character))
+            self._pass_on(event)
         elif self.press(event.key, event.character if event.is_printable else None):
             event.stop()
             event.prevent_default()
+
+    def _pass_on(self, event: events.Key) -> None:
+        """Pressed so fast that it came here although it is meant for the screen that comes after. Not so Esc and
+        Enter: the second of two never means something else than the first."""
+        if event.key in ("escape", "enter"):
+            return
+        key = events.Key(event.key, event.character)
+        if self._above is not None:
+            key._set_forwarded()  # else the app would give it to a screen once more if it does nothing there
+            self._above.post_message(key)
+        else:
+            self.app.post_message(key)
+
+    def open(self, sheet: Sheet[R], then: Callable[[R | None], None] | None = None) -> None:
+        """Another sheet on top of this one; `then` gets its result. It has the keys from now on, not only once it is
+        on the screen."""
+        self._above = sheet
+
+        def closed(result: R | None) -> None:
+            self._above = None
+            if then is not None:
+                then(result)
+
+        self.app.push_screen(sheet, closed)
 
     def press(self, key: str, character: str | None) -> bool:
         """Do what a key does here; false if it does nothing here."""

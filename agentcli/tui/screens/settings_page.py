@@ -76,7 +76,7 @@ class SettingsPage(ListSheet[Setting, Change]):
         else:
             # A repository cannot set such a key, so its local file would be ignored.
             files = {scope: file for scope, file in self._files.items() if scope == "user" or key.repository != "no"}
-            self.app.push_screen(ValuePicker(key, setting, files, self.palette), self._changed)
+            self.open(ValuePicker(key, setting, files, self.palette), self._changed)
 
     def _changed(self, change: Change | None) -> None:
         if change is not None:

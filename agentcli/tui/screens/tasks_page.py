@@ -45,7 +45,7 @@ class TasksPage(ListSheet[str, tuple[Literal["stop"], str]]):
     def choose(self, row: Row[str]) -> None:
         if self._output is not None:
             title = f"{row.value}: {row.label}"
-            self.app.push_screen(TextPage(title, self._output(row.value) or ["(no output yet)"], self.palette))
+            self.open(TextPage(title, self._output(row.value) or ["(no output yet)"], self.palette))
 
     def letter(self, key: str) -> bool:
         row = self.row
