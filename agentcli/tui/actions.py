@@ -263,7 +263,7 @@ class Actions:
             SessionPicker(lambda: list_sessions(state_dir, cwd), last_lines_of, self._chat.palette)
         )
         if picked is not None:
-            await self._resume_found(picked.id)
+            await self._resume_found(picked.session_id)
 
     async def _resume_found(self, wanted: str) -> None:
         await self._app.open_session(resume=wanted)
