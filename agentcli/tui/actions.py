@@ -264,6 +264,9 @@ class Actions:
         )
         if picked is not None:
             await self._resume_found(picked.session_id)
+        elif self._chat.session.engine is None:
+            # Asked for at the start (`--resume`), and then not wanted: a new one.
+            await self._app.open_session()
 
     async def _resume_found(self, wanted: str) -> None:
         await self._app.open_session(resume=wanted)
