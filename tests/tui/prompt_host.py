@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from textual import events
 from textual.app import App, ComposeResult
@@ -42,7 +42,7 @@ class Files:
 class Host(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = "Screen { layout: vertical; } #transcript { height: 1fr; } #status { height: 1; }"
-    BINDINGS = [("escape", "said('escape')"), ("ctrl+d", "said('ctrl+d')")]
+    BINDINGS: ClassVar[list[Any]] = [("escape", "said('escape')"), ("ctrl+d", "said('ctrl+d')")]
 
     def __init__(self, parts: PromptParts) -> None:
         super().__init__()
@@ -123,5 +123,13 @@ async def write(pilot: Pilot[None], text: str) -> None:
 
 async def paste(pilot: Pilot[None], text: str) -> None:
     pilot.app.post_message(events.Paste(text))
+    await pilot.pause()
+    await pilot.pause()
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    """Press keys as fast as a terminal can send them, and wait until all is done."""
+    for key in keys:
+        pilot.app.post_message(events.Key(key, None))
     await pilot.pause()
     await pilot.pause()

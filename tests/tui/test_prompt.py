@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.prompt.history import History
 from agentcli.tui.prompt.keys import PROMPT_KEYS, key_table
-from tests.tui.prompt_host import Files, Host, paste, play, write
+from tests.tui.prompt_host import Files, Host, paste, play, press, write
 
 
 def history(*texts: str) -> History:
@@ -24,8 +24,9 @@ def history(*texts: str) -> History:
 def test_enter_sends_and_empties_the_box() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "hello there")
-        await pilot.press("enter")
-        assert host.text == "" and host.box.is_empty
+        await press(pilot, "enter")
+        assert host.text == ""
+        assert host.box.is_empty
 
     assert play(script).sent == [("hello there", False)]
 
@@ -44,7 +45,7 @@ def test_what_is_typed_right_behind_enter_is_not_sent_with_it() -> None:
 def test_ctrl_enter_sends_now() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "stop that")
-        await pilot.press("ctrl+enter")
+        await press(pilot, "ctrl+enter")
         await write(pilot, "and that")
         host.post_message(events.Key("ctrl+\r", "\r"))
         await pilot.pause()
@@ -56,25 +57,25 @@ def test_all_the_ways_to_a_new_line() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "a")
         for key in ("shift+enter", "ctrl+j", "alt+enter"):
-            await pilot.press(key)
+            await press(pilot, key)
         host.post_message(events.Key("shift+\r", "\r"))
         await write(pilot, "b\\")
-        await pilot.press("enter")
+        await press(pilot, "enter")
         await write(pilot, "c")
         assert host.text == "a\n\n\n\nb\nc"
-        await pilot.press("enter")
+        await press(pilot, "enter")
 
     assert play(script).sent == [("a\n\n\n\nb\nc", False)]
 
 
 def test_blank_prompts_are_not_sent_and_blank_edges_go() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
-        await pilot.press("enter")
+        await press(pilot, "enter")
         await write(pilot, "  \n ")
-        await pilot.press("enter")
+        await press(pilot, "enter")
         assert host.sent == []
         host.box.load(Draft("\n\n  kept\n \n"))
-        await pilot.press("enter")
+        await press(pilot, "enter")
 
     assert play(script).sent == [("  kept", False)]
 
@@ -82,7 +83,7 @@ def test_blank_prompts_are_not_sent_and_blank_edges_go() -> None:
 def test_enter_again_on_an_empty_box_wants_what_is_queued_now() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.box.set_queued(["later"])
-        await pilot.press("enter")
+        await press(pilot, "enter")
 
     assert play(script).sent == [("", True)]
 
@@ -90,7 +91,7 @@ def test_enter_again_on_an_empty_box_wants_what_is_queued_now() -> None:
 def test_keys_of_the_screen_are_not_swallowed() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "text")
-        await pilot.press("escape", "ctrl+d")
+        await press(pilot, "escape", "ctrl+d")
         assert host.text == "text"
 
     assert play(script).said == ["escape", "ctrl+d"]
@@ -100,13 +101,14 @@ def test_escape_closes_the_menu_first_and_it_stays_closed_for_that_word() -> Non
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "/he")
         assert host.box._popup.is_open
-        await pilot.press("escape")
-        assert not host.box._popup.is_open and host.said == []
+        await press(pilot, "escape")
+        assert not host.box._popup.is_open
+        assert host.said == []
         await write(pilot, "l")
         assert not host.box._popup.is_open
-        await pilot.press("escape")
+        await press(pilot, "escape")
         assert host.said == ["escape"]
-        await pilot.press("tab")
+        await press(pilot, "tab")
         assert host.box._popup.is_open
 
     play(script)
@@ -126,7 +128,7 @@ def test_the_mark_says_what_the_line_is() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "!ls")
         assert "! !ls" in host.rows
-        await pilot.press("enter")
+        await press(pilot, "enter")
         assert "❯ Ask anything · / commands · @ files · ! shell · ? keys" in host.rows
 
     assert play(script).sent == [("!ls", False)]
@@ -135,15 +137,17 @@ def test_the_mark_says_what_the_line_is() -> None:
 def test_up_and_down_move_in_the_text_and_then_through_the_history() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "one\ntwo")
-        await pilot.press("up")
-        assert host.text == "one\ntwo" and host.editor.cursor_location == (0, 3)
-        await pilot.press("up")
+        await press(pilot, "up")
+        assert host.text == "one\ntwo"
+        assert host.editor.cursor_location == (0, 3)
+        await press(pilot, "up")
         assert host.text == "newest"
-        await pilot.press("up")
-        assert host.text == "middle\nrow" and host.editor.cursor_location == (0, 6)
-        await pilot.press("up", "up", "up")
+        await press(pilot, "up")
+        assert host.text == "middle\nrow"
+        assert host.editor.cursor_location == (0, 6)
+        await press(pilot, "up", "up", "up")
         assert host.text == "oldest"
-        await pilot.press("down", "down", "down", "down")
+        await press(pilot, "down", "down", "down", "down")
         assert host.text == "one\ntwo", "what was typed comes back at the end"
 
     play(script, history=history("oldest", "middle\nrow", "newest"))
@@ -151,13 +155,13 @@ def test_up_and_down_move_in_the_text_and_then_through_the_history() -> None:
 
 def test_what_is_changed_on_the_way_through_the_history_stays() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
-        await pilot.press("up")
+        await press(pilot, "up")
         await write(pilot, " changed")
-        await pilot.press("up", "down")
+        await press(pilot, "up", "down")
         assert host.text == "second changed"
-        await pilot.press("enter", "up")
+        await press(pilot, "enter", "up")
         assert host.text == "second changed"
-        await pilot.press("up")
+        await press(pilot, "up")
         assert host.text == "second"
 
     play(script, history=history("first", "second"))
@@ -165,9 +169,10 @@ def test_what_is_changed_on_the_way_through_the_history_stays() -> None:
 
 def test_a_recalled_command_opens_no_menu_so_that_up_goes_on() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
-        await pilot.press("up")
-        assert host.text == "/help" and not host.box._popup.is_open
-        await pilot.press("up")
+        await press(pilot, "up")
+        assert host.text == "/help"
+        assert not host.box._popup.is_open
+        await press(pilot, "up")
         assert host.text == "@file"
 
     play(script, history=history("@file", "/help"))
@@ -176,9 +181,9 @@ def test_a_recalled_command_opens_no_menu_so_that_up_goes_on() -> None:
 def test_up_takes_back_what_is_queued() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.box.set_queued(["later"])
-        await pilot.press("up")
+        await press(pilot, "up")
         await write(pilot, "typed")
-        await pilot.press("up")
+        await press(pilot, "up")
         assert host.text == "typed"
 
     assert play(script, history=history("old")).said == ["take back", "take back"]
@@ -187,7 +192,7 @@ def test_up_takes_back_what_is_queued() -> None:
 def test_history_search_lists_what_matches_and_enter_takes_it_into_the_box() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "half a")
-        await pilot.press("ctrl+r")
+        await press(pilot, "ctrl+r")
         await write(pilot, "tes")
         assert host.rows[-9:] == [
             "said 11",
@@ -201,8 +206,9 @@ def test_history_search_lists_what_matches_and_enter_takes_it_into_the_box() -> 
             "status",
         ]
         assert host.box.draft.text == "half a", "what was typed is safe meanwhile"
-        await pilot.press("ctrl+r", "enter")
-        assert host.text == "tests?" and host.sent == []
+        await press(pilot, "ctrl+r", "enter")
+        assert host.text == "tests?"
+        assert host.sent == []
         assert "❯ tests?" in host.rows
 
     play(script, history=history("the last one", "tests?", "other", "run the tests again"))
@@ -211,11 +217,12 @@ def test_history_search_lists_what_matches_and_enter_takes_it_into_the_box() -> 
 def test_escape_leaves_the_search_with_what_was_typed_before() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "half a")
-        await pilot.press("ctrl+r")
+        await press(pilot, "ctrl+r")
         await write(pilot, "zzz")
         assert "  Nothing in the history has these letters." in host.rows
-        await pilot.press("escape")
-        assert host.text == "half a" and host.said == []
+        await press(pilot, "escape")
+        assert host.text == "half a"
+        assert host.said == []
 
     play(script, history=history("one"))
 
@@ -223,7 +230,7 @@ def test_escape_leaves_the_search_with_what_was_typed_before() -> None:
 def test_a_command_that_needs_no_argument_runs_from_the_menu() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "/stat")
-        await pilot.press("enter")
+        await press(pilot, "enter")
 
     assert play(script).sent == [("/status", False)]
 
@@ -233,7 +240,7 @@ def test_tab_completes_a_command_and_shows_help_for_its_argument() -> None:
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "/eff")
-        await pilot.press("tab")
+        await press(pilot, "tab")
         assert host.text == "/effort "
         assert host.rows[-8:-3] == [
             "────────────────────────────────────────────────────────────",
@@ -243,7 +250,7 @@ def test_tab_completes_a_command_and_shows_help_for_its_argument() -> None:
             "────────────────────────────────────────────────────────────",
         ]
         await write(pilot, "hi")
-        await pilot.press("enter")
+        await press(pilot, "enter")
 
     host = play(script, choices=lambda name: levels.get(name, []))
     assert host.sent == [("/effort high", False)]
@@ -252,11 +259,11 @@ def test_tab_completes_a_command_and_shows_help_for_its_argument() -> None:
 def test_a_command_typed_whole_runs_as_it_stands() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "/effort ")
-        await pilot.press("enter")
+        await press(pilot, "enter")
         await write(pilot, "/effort low")
-        await pilot.press("enter")
+        await press(pilot, "enter")
         await write(pilot, "/nonsense here")
-        await pilot.press("enter")
+        await press(pilot, "enter")
 
     host = play(script, choices=lambda name: [("lowest", ""), ("low", "")] if name == "effort" else [])
     assert [text for text, _now in host.sent] == ["/effort", "/effort low", "/nonsense here"]
@@ -271,10 +278,11 @@ def test_a_file_is_found_and_put_in_while_typing() -> None:
             "  docs/the english.md",
             "────────────────────────────────────────────────────────────",
         ]
-        await pilot.press("enter")
-        assert host.text == "see @src/engine.py " and host.sent == []
+        await press(pilot, "enter")
+        assert host.text == "see @src/engine.py "
+        assert host.sent == []
         await write(pilot, "@engl")
-        await pilot.press("tab")
+        await press(pilot, "tab")
         assert host.text == 'see @src/engine.py @"docs/the english.md" '
 
     play(script, files=Files("src/engine.py", "docs/the english.md", "README"))
@@ -283,10 +291,11 @@ def test_a_file_is_found_and_put_in_while_typing() -> None:
 def test_a_folder_stays_open_for_what_is_in_it() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "@sr")
-        await pilot.press("tab")
+        await press(pilot, "tab")
         await pilot.pause()
-        assert host.text == "@src/" and host.box._popup.is_open
-        await pilot.press("down", "enter")
+        assert host.text == "@src/"
+        assert host.box._popup.is_open
+        await press(pilot, "down", "enter")
         assert host.text == "@src/app.py "
 
     play(script, files=Files("src/", "src/app.py"))
@@ -296,7 +305,7 @@ def test_enter_sends_when_the_file_is_typed_whole() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "@README")
         assert host.box._popup.is_open
-        await pilot.press("enter")
+        await press(pilot, "enter")
 
     assert play(script, files=Files("README", "README.md")).sent == [("@README", False)]
 
@@ -308,12 +317,14 @@ def test_typing_never_waits_for_files_and_late_answers_are_dropped() -> None:
         files.hold = asyncio.Event()
         await write(pilot, "@a")
         await write(pilot, "lp")
-        assert host.text == "@alp" and not host.box._popup.is_open
-        await pilot.press("escape", "backspace", "backspace", "backspace", "backspace")
+        assert host.text == "@alp"
+        assert not host.box._popup.is_open
+        await press(pilot, "escape", "backspace", "backspace", "backspace", "backspace")
         await write(pilot, "plain words")
         files.hold.set()
         await pilot.pause()
-        assert not host.box._popup.is_open and host.text == "plain words"
+        assert not host.box._popup.is_open
+        assert host.text == "plain words"
         assert files.asked == ["a"], "one search at a time, and none for what nobody wants any more"
 
     play(script, files=files)
@@ -345,8 +356,11 @@ def test_hostile_file_names_are_shown_with_everything_visible() -> None:
         await write(pilot, "@")
         await pilot.pause()
         shown = "\n".join(host.rows)
-        assert "a␛]0;title␇" in shown and "b\ufffdexe.txt" in shown and "[red]c" in shown
-        assert "\x1b" not in shown and "\u202e" not in shown
+        assert "a␛]0;title␇" in shown
+        assert "b\ufffdexe.txt" in shown
+        assert "[red]c" in shown
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
 
     play(script, files=Files("a\x1b]0;title\x07", "b\u202eexe.txt", "[red]c"))
 
@@ -407,7 +421,7 @@ def test_it_is_usable_at_forty_by_ten() -> None:
             "❯ /",
             "status",
         ]
-        await pilot.press("up")
+        await press(pilot, "up")
         assert "❯ /" in host.rows[5]
 
     play(script, size=(40, 10))
@@ -431,10 +445,11 @@ def test_the_box_grows_with_the_text_up_to_a_third_of_the_screen() -> None:
         heights = []
         for _line in range(9):
             heights.append(host.editor.size.height)
-            await pilot.press("ctrl+j")
+            await press(pilot, "ctrl+j")
         assert heights == [1, 2, 3, 4, 5, 6, 7, 8, 8]
         await write(pilot, "the end")
-        assert "❯" in host.rows[-10] and "the end" in host.rows[-3]
+        assert "❯" in host.rows[-10]
+        assert "the end" in host.rows[-3]
 
     play(script, size=(60, 24))
 
@@ -455,9 +470,9 @@ def test_typing_in_a_row_lays_nothing_out_anew() -> None:
 def test_keys_can_be_given_to_other_actions() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "one")
-        await pilot.press("enter")
+        await press(pilot, "enter")
         await write(pilot, "two")
-        await pilot.press("ctrl+s")
+        await press(pilot, "ctrl+s")
 
     keymap = {"prompt.send": "ctrl+s", "prompt.newline": "enter"}
     assert play(script, keymap=keymap).sent == [("one\ntwo", False)]
@@ -465,7 +480,8 @@ def test_keys_can_be_given_to_other_actions() -> None:
 
 def test_every_key_of_the_table_does_something_and_none_does_two_things() -> None:
     names = [name for key in PROMPT_KEYS for name in key.keys.split(",")]
-    assert len(names) == len(set(names)) and len({key.id for key in PROMPT_KEYS}) == len(PROMPT_KEYS)
+    assert len(names) == len(set(names))
+    assert len({key.id for key in PROMPT_KEYS}) == len(PROMPT_KEYS)
     assert {"ctrl+c", "ctrl+d", "ctrl+z", "ctrl+o", "ctrl+b", "ctrl+p", "shift+tab", "pageup"}.isdisjoint(names)
     assert key_table({"prompt.undo": ""}).get("ctrl+underscore") is None
 
@@ -475,12 +491,12 @@ def test_clear_and_load_can_be_undone() -> None:
         await write(pilot, "precious")
         host.box.clear()
         assert host.box.is_empty
-        await pilot.press("ctrl+underscore")
+        await press(pilot, "ctrl+underscore")
         assert host.text == "precious"
         host.box.load(Draft("other"))
-        await pilot.press("ctrl+underscore")
+        await press(pilot, "ctrl+underscore")
         assert host.text == "precious"
-        await pilot.press("alt+underscore")
+        await press(pilot, "alt+underscore")
         assert host.text == "other"
 
     play(script)
@@ -491,9 +507,9 @@ def test_what_was_sent_is_in_the_history_with_what_was_pasted(tmp_path: Path) ->
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         await paste(pilot, "line\n" * 20)
-        await pilot.press("enter", "up")
+        await press(pilot, "enter", "up")
         assert host.text == "[Pasted #1: 20 lines]"
-        await pilot.press("enter")
+        await press(pilot, "enter")
 
     host = play(script, history=kept)
     assert [draft.expanded() for draft in host.drafts] == ["line\n" * 20] * 2

@@ -117,7 +117,13 @@ class PromptBox(Widget):
         await self._parts.drafts.aclose()
 
     def _warm(self) -> None:
-        self.run_worker(asyncio.to_thread(self._parts.history.warm), exit_on_error=False, group="warm")
+        """Do beside everything what the first Up and the first slash would have to wait for."""
+
+        def warm() -> None:
+            self._parts.history.warm()
+            self._parts.commands("")
+
+        self.run_worker(asyncio.to_thread(warm), exit_on_error=False, group="warm")
 
     def _app_focus_changed(self, focused: bool) -> None:
         if not focused:

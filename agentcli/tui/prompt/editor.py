@@ -15,6 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.document._document import EditResult, Location, Selection
+from textual.document._document_navigator import DocumentNavigator
 from textual.document._edit import Edit
 from textual.geometry import Region
 from textual.message import Message
@@ -27,6 +28,7 @@ from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, bound
 from agentcli.tui.prompt.keys import PromptKey
 from agentcli.tui.prompt.paint import Span, painted
 from agentcli.tui.prompt.paste import is_large, without_controls
+from agentcli.tui.prompt.wrapping import WrappedPrompt
 
 _MOST_CUT = 100_000
 
@@ -98,6 +100,12 @@ class PromptEditor(TextArea, inherit_bindings=False):
         )
         self.cursor_blink = False
         self.match_cursor_bracket = False
+
+    def _set_document(self, text: str, language: str | None) -> None:
+        super()._set_document(text, language)
+        self.wrapped_document = WrappedPrompt(self.document, tab_width=self.indent_width)
+        self.navigator = DocumentNavigator(self.wrapped_document)
+        self._rewrap_and_refresh_virtual_size()
 
     # ----------------------------------------------------------------------------------------------------- drafts
 

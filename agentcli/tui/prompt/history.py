@@ -55,15 +55,22 @@ class History:
     def entries(self) -> list[Draft]:
         """Oldest first, consecutive duplicates collapsed."""
         if self._entries is None:
-            self._entries = _collapsed([*self._read(), *self._own])[-MOST_ENTRIES:]
+            self._entries = self._with_own(self._read())
         return self._entries
 
     def warm(self) -> None:
         """Read the file now; for a thread, so that the first Up need not wait."""
         if self._entries is None:
             read = self._read()
-            # Added to what was sent meanwhile in one step, without a moment between reading and using `_own`.
-            self._entries = self._entries or _collapsed([*read, *self._own])[-MOST_ENTRIES:]
+            if self._entries is None:
+                self._entries = self._with_own(read)
+
+    def _with_own(self, read: list[Draft]) -> list[Draft]:
+        """What this process sent is in the file too, unless the disk failed; but only here it is whole."""
+        own = {draft.text: draft for draft in self._own}
+        there = {draft.text for draft in read}
+        missing = [draft for draft in self._own if draft.text not in there]
+        return _collapsed([*(own.get(draft.text, draft) for draft in read), *missing])[-MOST_ENTRIES:]
 
     def add(self, draft: Draft) -> None:
         if draft.is_empty:

@@ -1,0 +1,77 @@
+"""How lines become rows, and where a column stands in them.
+
+Textual's own way measures tabs from the beginning of a row in one place and of the line in another, counts the parts of
+a joined emoji one by one, and takes a line apart with a `Text` several times a key. Here columns, cells and rows agree.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+
+from rich.cells import cell_len, split_graphemes
+from textual.document._document import Location
+from textual.document._wrapped_document import WrappedDocument
+from textual.geometry import Offset
+
+from agentcli.tui.prompt.graphemes import boundary_near
+
+
+class WrappedPrompt(WrappedDocument):
+    def wrap(self, width: int, tab_width: int | None = None) -> None:
+        super().wrap(width, tab_width)
+        self._keep_characters_whole()
+
+    def wrap_range(self, start: Location, old_end: Location, new_end: Location) -> None:
+        super().wrap_range(start, old_end, new_end)
+        self._keep_characters_whole()
+
+    def _keep_characters_whole(self) -> None:
+        """A row never ends in the middle of a character. What was cut off there is narrower than it was measured, so
+        the next row has the room."""
+        for line_index, offsets in enumerate(self._wrap_offsets):
+            if offsets and not (line := self.document[line_index]).isascii():
+                before = 0
+                for index, offset in enumerate(offsets):
+                    whole = boundary_near(line, offset)
+                    before = offsets[index] = whole if whole > before else offset
+
+    def get_sections(self, line_index: int) -> list[str]:
+        line = self.document[line_index]
+        places = [0, *self._wrap_offsets[line_index], len(line)]
+        return [line[start:end] for start, end in itertools.pairwise(places)]
+
+    def location_to_offset(self, location: Location) -> Offset:
+        line_index, column = location
+        line_index = min(max(line_index, 0), len(self._line_index_to_offsets) - 1)
+        offsets = self.get_offsets(line_index)
+        section = bisect_right(offsets, column)
+        begin = offsets[section - 1] if section else 0
+        line = self.document[line_index]
+        cells = cell_len(line[begin:column].replace("\t", ""))
+        tabs = sum(self._tabs(line_index, line, begin, column))
+        return Offset(cells + tabs, self._line_index_to_offsets[line_index][section])
+
+    def get_target_document_column(self, line_index: int, x_offset: int, y_offset: int) -> int:
+        line = self.document[line_index]
+        offsets = self.get_offsets(line_index)
+        section = y_offset % (len(offsets) + 1)
+        begin = offsets[section - 1] if section else 0
+        end = offsets[section] if section < len(offsets) else len(line)
+        tabs = iter(self._tabs(line_index, line, begin, end))
+        x = 0
+        last = begin
+        for start, _stop, width in split_graphemes(line[begin:end])[0]:
+            x += next(tabs, 1) if line[begin + start] == "\t" else width
+            if x > x_offset:
+                return begin + start
+            last = begin + start
+        # Behind the last character of a row is the first of the next one.
+        return end if section == len(offsets) else last
+
+    def _tabs(self, line_index: int, line: str, begin: int, end: int) -> list[int]:
+        """The widths of the tabs in a part of a line."""
+        if "\t" not in line:
+            return []
+        first = line.count("\t", 0, begin)
+        return self.get_tab_widths(line_index)[first : first + line.count("\t", begin, end)]

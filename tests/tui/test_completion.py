@@ -1,0 +1,200 @@
+"""What can be completed where, with what, and how the menu says it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from agentcli.tools.fileindex import FileIndex, PathIndex
+from agentcli.tui.prompt.completion import Target, argument_menu, command_menu, file_menu, mention_of, target_at
+from agentcli.tui.prompt.external import NotWritten, editor_command
+from agentcli.tui.prompt.popup import shown
+from agentcli.tui.prompt.sources import FileHit, IndexedFiles, registered_commands
+
+
+@pytest.mark.parametrize(
+    ("typed", "target"),
+    [
+        ("/", Target("command", "", 0)),
+        ("/eff", Target("command", "eff", 0)),
+        ("/effort ", Target("argument", "", 8, "effort")),
+        ("/effort  hi", Target("argument", "hi", 9, "effort")),
+        ("/tmp/file", None),
+        (" /eff", None),
+        ("see /eff", None),
+        ("@", Target("file", "", 0)),
+        ("see @src/ma", Target("file", "src/ma", 4)),
+        ("(@a", Target("file", "a", 1)),
+        ('see @"my fi', Target("file", "my fi", 4)),
+        ('see @"my file" and', None),
+        ("me@example", None),
+        ("@a b", None),
+        ("/compact about @src", Target("file", "src", 15)),
+        ("", None),
+        ("@" + "x" * 300, None),
+    ],
+)
+def test_what_stands_before_the_cursor_says_what_can_be_completed(typed: str, target: Target | None) -> None:
+    assert target_at(typed + "|rest", len(typed), first_line=True) == target
+
+
+def test_commands_are_only_on_the_first_line() -> None:
+    assert target_at("/eff", 4, first_line=False) is None
+    assert target_at("@x", 2, first_line=False) == Target("file", "x", 0)
+
+
+def test_finding_a_target_in_a_long_line_is_quick() -> None:
+    import time
+
+    line = "@" * 20_000 + " word" * 20_000
+    began = time.process_time()
+    for column in range(0, len(line), 1_000):
+        target_at(line, column, first_line=True)
+    assert time.process_time() - began < 0.2
+
+
+def test_paths_with_blanks_are_quoted() -> None:
+    assert mention_of("a.py") == "@a.py "
+    assert mention_of("my file.py") == '@"my file.py" '
+    assert mention_of("my dir/", open_ended=True) == '@"my dir/'
+    assert mention_of('a"b c') == '@"ab c" '
+
+
+def test_a_folder_goes_on_and_a_file_is_the_end() -> None:
+    menu = file_menu(Target("file", "s", 0), [FileHit("src/", True, (0,)), FileHit("s.py", False, (0,))])
+    assert [(one.insert, one.then) for one in menu.candidates] == [("@src/", "go on"), ("@s.py ", "stay")]
+
+
+def test_commands_that_need_an_argument_are_not_run_without() -> None:
+    class Command:
+        def __init__(self, name: str, argument_hint: str) -> None:
+            self.name, self.argument_hint, self.summary = name, argument_hint, "does it"
+
+    commands = [Command("plain", ""), Command("maybe", "[x]"), Command("must", "<x>")]
+    menu = command_menu(Target("command", "", 0), lambda _typed: commands)
+    assert [(one.insert, one.then) for one in menu.candidates] == [
+        ("/plain", "send"),
+        ("/maybe ", "send"),
+        ("/must ", "go on"),
+    ]
+
+
+def test_the_menu_of_commands_is_the_registry_with_what_matched_marked() -> None:
+    menu = command_menu(Target("command", "sta", 0), registered_commands)
+    first = menu.candidates[0]
+    assert (first.label, first.positions) == ("/status", (1, 2, 3))
+    assert first.detail
+
+
+def test_arguments_are_helped_with_and_offered() -> None:
+    levels = [("low", "quick"), ("high", "slow"), ("max", "")]
+    menu = argument_menu(Target("argument", "", 8, "effort"), registered_commands, lambda _name: levels)
+    assert menu is not None
+    assert menu.note.startswith("/effort [level]")
+    assert [one.label for one in menu.candidates] == ["low", "high", "max"]
+    assert menu.chosen == -1, "Enter is for what was typed"
+    menu = argument_menu(Target("argument", "h", 8, "effort"), registered_commands, lambda _name: levels)
+    assert menu is not None
+    assert [one.label for one in menu.candidates] == ["high"]
+    assert argument_menu(Target("argument", "", 8, "unknown"), registered_commands, lambda _name: []) is None
+    assert argument_menu(Target("argument", "", 8, "undo"), registered_commands, lambda _name: []) is None
+
+
+def test_everything_hidden_in_a_name_is_shown_one_for_one() -> None:
+    hostile = "a\x1b[2J\x07\u202e\u200b\u2066\ufeff\ue000\n\tb\ud800"
+    seen = shown(hostile)
+    assert len(seen) == len(hostile)
+    assert seen.startswith("a␛[2J␇")
+    assert not any(ord(char) < 32 or char in "\u202e\u200b\u2066\ufeff\ud800" for char in seen)
+    assert shown("漢字 é עברית 👍") == "漢字 é עברית 👍"
+
+
+class Index:
+    """As much of the engine's index as the source uses."""
+
+    def __init__(self) -> None:
+        self.index = PathIndex(())
+        self.listings = 0
+        self.may_list = asyncio.Event()
+        self.problem = ""
+        self.closed = False
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    async def refresh(self) -> None:
+        self.listings += 1
+        await self.may_list.wait()
+        self.index = PathIndex(["src/", "src/app.py", "README.md"])
+
+    def search(self, query: str, limit: int) -> list[Any]:
+        return self.index.search(query, limit)
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def test_the_first_search_waits_for_the_listing_and_later_ones_list_anew_only_now_and_then() -> None:
+    async def main() -> None:
+        index = Index()
+        now = 100.0
+        source = IndexedFiles(lambda: cast(FileIndex, index), clock=lambda: now)
+        waiting = asyncio.ensure_future(source.files("app", 10))
+        await asyncio.sleep(0)
+        assert index.listings in (0, 1)
+        index.may_list.set()
+        (hit,) = await waiting
+        assert (hit.path, hit.is_dir) == ("src/app.py", False)
+        assert [hit.path for hit in await source.files("", 10) if hit.is_dir] == ["src/"]
+        source.begin()
+        assert index.listings == 1, "fresh enough"
+        now += 10
+        source.begin()
+        await asyncio.sleep(0)
+        assert index.listings == 2
+        await source.aclose()
+        assert index.closed
+
+    asyncio.run(main())
+
+
+def test_a_session_without_an_at_sign_lists_no_files() -> None:
+    async def main() -> None:
+        source = IndexedFiles(lambda: pytest.fail("listed"))
+        assert source.problem == ""
+        await source.aclose()
+
+    asyncio.run(main())
+
+
+def executable(path: Path) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_the_editor_is_what_the_person_set_else_a_usual_one(tmp_path: Path) -> None:
+    nano, mine = executable(tmp_path / "bin/nano"), executable(tmp_path / "bin/mine")
+    path, cwd = {"PATH": str(tmp_path / "bin")}, tmp_path / "work"
+    assert editor_command({**path, "VISUAL": "mine --wait 'a b'", "EDITOR": "nano"}, cwd) == [
+        str(mine),
+        "--wait",
+        "a b",
+    ]
+    assert editor_command({**path, "VISUAL": " ", "EDITOR": "nano"}, cwd) == [str(nano)]
+    assert editor_command(path, cwd) == [str(nano)]
+    assert editor_command({"PATH": str(tmp_path)}, cwd) == NotWritten(
+        "No editor was found. Set $VISUAL or $EDITOR to the name of one."
+    )
+    missing = editor_command({**path, "EDITOR": "nowhere"}, cwd)
+    assert isinstance(missing, NotWritten)
+    assert "'nowhere', which $EDITOR names" in missing.reason
+    broken = editor_command({**path, "EDITOR": "vi 'x"}, cwd)
+    assert isinstance(broken, NotWritten)
+    assert "is not a command" in broken.reason
+    in_project = editor_command(path, tmp_path)
+    assert isinstance(in_project, NotWritten), "a program in the project is never started"

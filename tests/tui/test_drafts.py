@@ -1,0 +1,230 @@
+"""Drafts that survive a crash, and the form in which drafts are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from agentcli.tui.prompt.draft import Draft, ImagePiece, PastedPiece, image_chip, pasted_chip
+from agentcli.tui.prompt.drafts import DraftStore, drafts_folder
+from tests.tui.prompt_host import Host, paste, play, press, write
+
+CHIP = "[Pasted #1: 20 lines]"
+FULL = Draft(f"look: {CHIP}", {CHIP: PastedPiece("line\n" * 20)})
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(file.suffix for file in folder.iterdir()) if folder.exists() else []
+
+
+def crashed(folder: Path, text: str) -> None:
+    """A process that wrote a draft and was killed."""
+    code = (
+        "import asyncio, os, sys, pathlib\n"
+        "from agentcli.tui.prompt.draft import Draft\n"
+        "from agentcli.tui.prompt.drafts import DraftStore\n"
+        "async def main():\n"
+        "    store = DraftStore(pathlib.Path(sys.argv[1]))\n"
+        "    store.changed(lambda: Draft(sys.argv[2]))\n"
+        "    store.flush()\n"
+        "    os.kill(os.getpid(), 9)\n"
+        "asyncio.run(main())\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(folder), text], check=False)
+
+
+def test_a_draft_has_a_form_that_json_can_hold_and_comes_back_whole() -> None:
+    image = "[Image #2: a.png]"
+    draft = Draft(f"{CHIP} {image}", {CHIP: PastedPiece("x"), image: ImagePiece("", "AAAA", "image/png")})
+    assert Draft.from_dict(json.loads(json.dumps(draft.to_dict()))) == draft
+    assert Draft("plain").to_dict() == {"text": "plain"}
+
+
+@pytest.mark.parametrize("data", [{}, {"text": 1}, {"text": "x", "pieces": []}, {"pieces": {}}])
+def test_what_is_no_draft_is_refused(data: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="not a draft"):
+        Draft.from_dict(data)
+
+
+def test_a_chip_twice_in_the_text_expands_twice_and_one_without_a_piece_stays() -> None:
+    other = "[Pasted #9: 3 lines]"
+    draft = Draft(f"{CHIP}{CHIP}{other}", {CHIP: PastedPiece("ab")})
+    assert draft.expanded() == f"abab{other}"
+    assert Draft(f"{CHIP}", {CHIP: PastedPiece(f"{CHIP} inside")}).expanded() == f"{CHIP} inside"
+
+
+def test_chips_say_how_much_they_stand_for() -> None:
+    assert pasted_chip(1, "a\n" * 120) == "[Pasted #1: 120 lines]"
+    assert pasted_chip(2, "a\n" * 1_000 + "b") == "[Pasted #2: 1,001 lines]"
+    assert pasted_chip(3, "x" * 2_500) == "[Pasted #3: 2,500 characters]"
+    assert image_chip(1, "a\x1b[31m\n[b].png") == "[Image #1: a _b_.png]"
+    assert image_chip(1, "Screenshot 2026-01-01 at 10.00.00 of everything.png") == (
+        "[Image #1: Screenshot 2026-01-01 at… everything.png]"
+    )
+
+
+def test_a_killed_process_leaves_its_draft_for_the_next_one(tmp_path: Path) -> None:
+    crashed(tmp_path / "d", "precious")
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        found = host.box._parts.drafts.load()
+        assert found == Draft("precious")
+        host.box.load(found)
+        await pilot.pause()
+
+    store = DraftStore(tmp_path / "d")
+    play(script, drafts=store)
+    assert DraftStore(tmp_path / "d").load() == Draft("precious"), "still not sent"
+    assert files(tmp_path / "d") == [".json", ".lock"], "and kept once"
+
+
+def test_a_found_draft_is_safe_also_when_nobody_takes_it(tmp_path: Path) -> None:
+    crashed(tmp_path / "d", "precious")
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        assert host.box._parts.drafts.load() == Draft("precious")
+        await write(pilot, "something else")
+        host.box._parts.drafts.flush()
+        await press(pilot, "enter")
+
+    play(script, drafts=DraftStore(tmp_path / "d"))
+    assert DraftStore(tmp_path / "d").load() == Draft("precious")
+
+
+def test_a_found_draft_that_is_sent_is_gone(tmp_path: Path) -> None:
+    crashed(tmp_path / "d", "precious")
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.box.load(host.box._parts.drafts.load() or Draft())
+        await write(pilot, "!")
+        await press(pilot, "enter")
+
+    assert play(script, drafts=DraftStore(tmp_path / "d")).sent == [("precious!", False)]
+    assert DraftStore(tmp_path / "d").load() is None
+    assert files(tmp_path / "d") == []
+
+
+def test_the_newest_of_several_is_given_first_and_old_ones_stay(tmp_path: Path) -> None:
+    for number, text in enumerate(("old", "new", "ancient")):
+        crashed(tmp_path, text)
+        file = next(file for file in tmp_path.glob("*.json") if text in file.read_text())
+        when = file.stat().st_mtime - (100, 50, 10_000_000)[number]
+        os.utime(file, (when, when))
+
+    async def main() -> None:
+        store = DraftStore(tmp_path)
+        assert store.load() == Draft("new")
+        assert store.load() == Draft("new"), "asked again, the same"
+        store.discard(Draft("new and more"))
+        assert store.load() == Draft("old")
+        await store.aclose()
+        assert files(tmp_path) == [".json", ".lock"], "what is older than a month is not kept"
+
+    asyncio.run(main())
+
+
+def test_the_draft_of_a_process_that_lives_is_its_own(tmp_path: Path) -> None:
+    async def main() -> None:
+        first, second = DraftStore(tmp_path), DraftStore(tmp_path)
+        first.changed(lambda: Draft("mine"))
+        first.flush()
+        assert second.load() is None
+        await first.aclose()
+        assert second.load() == Draft("mine"), "left in the box at the end"
+        await second.aclose()
+
+    asyncio.run(main())
+
+
+def test_it_is_written_a_moment_after_the_last_change_and_not_on_the_loop(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = DraftStore(tmp_path / "d", quiet_seconds=0.02)
+        asked = 0
+
+        def current() -> Draft:
+            nonlocal asked
+            asked += 1
+            return FULL
+
+        for _key in range(20):
+            store.changed(current)
+        assert asked == 0, "a key costs nothing"
+        while not (store._writing and store._writing.done()):
+            await asyncio.sleep(0.005)
+        assert asked == 1
+        (file,) = (tmp_path / "d").glob("*.json")
+        assert file.stat().st_mode & 0o777 == 0o600
+        data = json.loads(file.read_text())
+        assert Draft.from_dict(data["draft"]) == FULL
+        assert data["pid"] == os.getpid()
+        store.discard()
+        assert list((tmp_path / "d").glob("*.json")) == []
+        await store.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_late_write_does_not_bring_back_what_was_sent(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = DraftStore(tmp_path)
+        store.changed(lambda: FULL)
+        version = store._version
+        store.discard()
+        store._write(version, FULL)
+        assert list(tmp_path.glob("*.json")) == []
+        await store.aclose()
+
+    asyncio.run(main())
+
+
+def test_an_emptied_box_leaves_nothing(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "x")
+        host.box._parts.drafts.flush()
+        assert files(tmp_path / "d") == [".json", ".lock"]
+        await press(pilot, "backspace")
+
+    play(script, drafts=DraftStore(tmp_path / "d"))
+    assert files(tmp_path / "d") == []
+
+
+def test_what_is_in_the_box_at_the_end_is_kept_with_its_chips(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await paste(pilot, "line\n" * 20)
+        await press(pilot, "ctrl+r")
+        await write(pilot, "a search is no draft")
+
+    play(script, drafts=DraftStore(tmp_path / "d"))
+    found = DraftStore(tmp_path / "d").load()
+    assert found is not None
+    assert found.expanded() == "line\n" * 20 + " "
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"draft": 1}', b'{"draft": {"text": 1}}', b"\xff\x00" * 99])
+def test_junk_in_the_folder_is_removed_and_not_told(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "1-ab.json").write_bytes(content)
+    assert DraftStore(tmp_path).load() is None
+    assert files(tmp_path) == []
+
+
+def test_a_disk_that_fails_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    async def main() -> None:
+        store = DraftStore(tmp_path / "file" / "below")
+        assert store.load() is None
+        store.changed(lambda: FULL)
+        store.flush()
+        assert store.problem.startswith("What is in the box would not survive a crash: ")
+        store.discard(FULL)
+        await store.aclose()
+
+    asyncio.run(main())
+    assert drafts_folder(None, tmp_path) is None

@@ -1,0 +1,414 @@
+"""The editor: whole characters, chips, cutting and yanking, undo, pastes, and a cursor that stands where it should."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+from textual.document._document import Selection
+from textual.pilot import Pilot
+
+from agentcli.core.messages import ImageBlock, TextBlock
+from agentcli.tui.prompt.draft import Draft, ImagePiece, PastedPiece
+from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
+from agentcli.tui.prompt.paste import picture_paths, read_clipboard
+from tests.tui.prompt_host import Host, paste, play, press, write
+
+FAMILY = "👨‍👩‍👧"
+CLUSTERS = ["a", "é", "e\u0301", "漢", FAMILY, "👍🏽", "🇩🇪", "❤️", "ש\u05b8", "👩🏽‍💻", "각", "\u1112\u1161\u11ab"]
+
+
+def png(width: int = 2, height: int = 2) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    rows = zlib.compress((b"\0" + b"\0\0\0" * width) * height)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+# ------------------------------------------------------------------------------------------------------- characters
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_one_step_passes_one_character_however_many_code_points_it_has(cluster: str) -> None:
+    text = f"x{cluster}y"
+    assert boundary_after(text, 1) == 1 + len(cluster)
+    assert boundary_before(text, 1 + len(cluster)) == 1
+    for inside in range(2, 1 + len(cluster)):
+        assert boundary_near(text, inside) == 1
+
+
+def test_flags_in_a_row_are_passed_one_by_one() -> None:
+    flags = "🇩🇪🇫🇷🇮🇹"
+    assert boundary_before(flags, 6) == 4
+    assert boundary_before(flags, 4) == 2
+    assert boundary_after(flags, 0) == 2
+
+
+def test_endless_clusters_are_not_looked_through() -> None:
+    text = "a" + "\u0301" * 100_000
+    began = time.process_time()
+    boundary_after(text, 0), boundary_before(text, len(text)), boundary_near(text, 50_000)
+    assert time.process_time() - began < 0.1
+
+
+def test_left_right_and_backspace_work_on_whole_characters() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, f"a{FAMILY}e\u0301漢")
+        assert host.text == f"a{FAMILY}e\u0301漢", "joiners are typed too"
+        await press(pilot, "backspace", "left")
+        assert host.editor.cursor_location == (0, 1 + len(FAMILY))
+        await press(pilot, "backspace")
+        assert host.text == "ae\u0301"
+        await press(pilot, "delete")
+        assert host.text == "a"
+
+    play(script)
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [("ab", 2), ("漢字", 4), (FAMILY, 2), ("e\u0301", 1), ("שלום", 4), ("❤️", 2), ("a\tb", 5)],
+)
+def test_the_cursor_is_painted_behind_what_was_typed(text: str, cell: int) -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.box.insert(text)
+        await pilot.pause()
+        assert host.cursor_cells() == (0, cell)
+        assert host.editor.cursor_screen_offset.x == 2 + cell
+
+    play(script)
+
+
+def test_the_cursor_covers_the_whole_character_that_it_stands_on() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.box.insert(f"a{FAMILY}b")
+        await press(pilot, "left", "left")
+        await pilot.pause()
+        reversed_ = [s.text for s in host.editor.render_line(0) if s.style and s.style.reverse]
+        assert reversed_ == [FAMILY]
+
+    play(script)
+
+
+def test_wide_text_wraps_without_losing_cells() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.box.insert("漢字" * 20)
+        await pilot.pause()
+        rows = [host.editor.render_line(y) for y in range(host.editor.size.height)]
+        assert {row.cell_length for row in rows} == {28}
+        assert "".join(row.text for row in rows).replace(" ", "") == "漢字" * 20
+
+    play(script, size=(30, 20))
+
+
+def test_tabs_are_as_wide_as_the_cursor_thinks_also_where_a_line_wraps() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await paste(pilot, "one\ttwo\t" + "word " * 8 + "\tend")
+        for column in range(len(host.text), 0, -1):
+            host.editor.move_cursor((0, column))
+            y, x = host.cursor_cells()
+            assert (x, y) == host.editor._cursor_offset
+
+    play(script, size=(30, 20))
+
+
+def test_rows_never_end_inside_of_a_character() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.box.insert("👩🏽‍💻🇩🇪" * 12)
+        await pilot.pause()
+        rows = host.editor.wrapped_document.get_sections(0)
+        assert len(rows) > 1
+        assert all(row.startswith(("👩🏽‍💻", "🇩🇪")) for row in rows)
+        for _step in range(24):
+            y, x = host.cursor_cells()
+            assert (x, y) == host.editor._cursor_offset
+            host.editor.action_cursor_left()
+        assert host.editor.cursor_location == (0, 0)
+
+    play(script, size=(30, 20))
+
+
+def test_up_and_clicks_find_the_character_in_that_cell() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.box.insert(f"{FAMILY}漢ab\nxxxxx")
+        await press(pilot, "up")
+        assert host.editor.cursor_location == (0, len(FAMILY) + 2), "five cells: a family, a sign and one letter"
+        await pilot.click("#prompt-editor", offset=(3, 0))
+        assert host.editor.cursor_location == (0, len(FAMILY))
+
+    play(script)
+
+
+def test_selected_text_is_painted_and_replaced() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.box.insert("one\n\ntwo")
+        host.editor.selection = Selection((0, 1), (2, 1))
+        await pilot.pause()
+        look = host.editor._look("selection")
+        assert next(s.text for s in host.editor.render_line(0) if s.style and s.style.bgcolor == look.bgcolor) == "ne"
+        assert host.box.selected_text == "ne\n\nt"
+        await write(pilot, "-")
+        assert host.text == "o-wo"
+
+    play(script)
+
+
+# --------------------------------------------------------------------------------------------------- readline's keys
+
+
+def test_cut_and_yank_as_in_a_shell() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "one two three")
+        await press(pilot, "ctrl+w", "ctrl+w", "ctrl+a", "ctrl+y")
+        assert host.text == "two threeone ", "cuts in a row come back together"
+        await press(pilot, "ctrl+u")
+        assert host.text == "one "
+        await press(pilot, "ctrl+e", "ctrl+y")
+        assert host.text == "one two three"
+        await press(pilot, "ctrl+a", "alt+d", "ctrl+k")
+        assert host.text == ""
+        await press(pilot, "ctrl+y")
+        assert host.text == "one two three"
+
+    play(script)
+
+
+def test_home_and_end_go_to_the_ends_of_the_line_also_where_it_wraps() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.box.insert("first\n" + "word " * 20)
+        await press(pilot, "home")
+        assert host.editor.cursor_location == (1, 0)
+        await press(pilot, "end")
+        assert host.editor.cursor_location == (1, 100)
+        await press(pilot, "ctrl+a", "ctrl+u")
+        assert host.text.startswith("firstword")
+
+    play(script, size=(30, 20))
+
+
+def test_undo_and_redo_go_by_words_and_never_lose_a_chip() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "see")
+        await paste(pilot, "x\n" * 30)
+        assert host.text == "see [Pasted #1: 30 lines] "
+        await press(pilot, "backspace", "backspace")
+        assert host.text == "see "
+        await press(pilot, "ctrl+underscore")
+        assert "[Pasted #1: 30 lines]" in host.text
+        assert host.box.draft.expanded().rstrip(" ") == "see " + "x\n" * 30
+        await press(pilot, "alt+underscore")
+        assert host.text == "see "
+
+    play(script)
+
+
+# ------------------------------------------------------------------------------------------------------------ chips
+
+
+def test_a_chip_is_one_thing_for_the_cursor() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await paste(pilot, "y" * 3_000)
+        assert host.text == "[Pasted #1: 3,000 characters] "
+        end = len("[Pasted #1: 3,000 characters]")
+        await press(pilot, "left")
+        assert host.editor.cursor_location == (0, end)
+        await press(pilot, "left")
+        assert host.editor.cursor_location == (0, 0)
+        await press(pilot, "right")
+        assert host.editor.cursor_location == (0, end)
+        await press(pilot, "ctrl+left")
+        assert host.editor.cursor_location == (0, 0)
+        host.editor.move_cursor((0, 5))
+        assert host.editor.cursor_location == (0, 0), "a click inside goes to the nearer end"
+        await press(pilot, "delete")
+        assert host.text == " "
+
+    play(script)
+
+
+def test_cutting_into_a_chip_takes_all_of_it_and_yanking_brings_it_back() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await paste(pilot, "z\n" * 20)
+        await press(pilot, "ctrl+w")
+        assert host.text == ""
+        await press(pilot, "ctrl+y")
+        assert host.box.draft.expanded() == "z\n" * 20 + " "
+
+    play(script)
+
+
+def test_what_looks_like_a_chip_but_is_typed_is_text() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "[Pasted #1: 9 lines]")
+        await press(pilot, "backspace", "enter")
+
+    assert play(script).sent == [("[Pasted #1: 9 lines", False)]
+
+
+def test_chips_of_another_draft_get_numbers_of_their_own() -> None:
+    label = "[Pasted #1: 20 lines]"
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await paste(pilot, "mine\n" * 20)
+        host.box.insert_draft(Draft(f"and {label}", {label: PastedPiece("theirs\n" * 20)}))
+        assert host.text == f"{label} and [Pasted #2: 20 lines]"
+        expanded = host.box.draft.expanded()
+        assert expanded.count("mine") == 20
+        assert expanded.count("theirs") == 20
+
+    play(script)
+
+
+# ----------------------------------------------------------------------------------------------------------- pastes
+
+
+def test_a_small_paste_goes_in_as_it_is_and_never_sends() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await paste(pilot, "rm -rf /\r\nsecond\rthird\n")
+        assert host.text == "rm -rf /\nsecond\nthird\n"
+        assert host.sent == []
+
+    play(script)
+
+
+def test_nothing_that_a_terminal_obeys_comes_in_by_paste() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await paste(pilot, "a\x1b[2Jb\x00c\x9b31md\x07 e\u202ef\ttab \ud800")
+        assert host.text == "abcd e<U+202E>f\ttab \ufffd"
+
+    play(script)
+
+
+def test_five_megabytes_are_a_chip_in_no_time_and_come_out_whole() -> None:
+    text = "some text of a log file, 42 characters long\n" * 120_000
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        began = time.process_time()
+        await paste(pilot, text)
+        await write(pilot, "and a question")
+        await press(pilot, "enter")
+        assert time.process_time() - began < 1.0
+
+    host = play(script)
+    assert host.sent == [("[Pasted #1: 120,000 lines] and a question", False)]
+    assert host.drafts[0].content() == text + " and a question"
+
+
+def test_a_paste_in_the_search_is_part_of_what_is_looked_for() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "ctrl+r")
+        await paste(pilot, "two\nlines")
+        assert host.text == "two lines"
+
+    play(script)
+
+
+# --------------------------------------------------------------------------------------------------------- pictures
+
+
+def test_paths_of_pictures_are_known_in_every_form_in_which_terminals_give_them(tmp_path: Path) -> None:
+    plain, blank = tmp_path / "a.png", tmp_path / "my photo (1).JPG"
+    for file in (plain, blank, tmp_path / "notes.txt"):
+        file.write_bytes(png())
+    escaped = str(blank).replace(" ", "\\ ").replace("(", "\\(").replace(")", "\\)")
+    for form in (str(blank), f"'{blank}'", f'"{blank}" ', escaped, blank.as_uri(), "my photo (1).JPG"):
+        assert picture_paths(form, tmp_path) == [blank], form
+    assert picture_paths(f"{plain} {escaped}\n", tmp_path) == [plain, blank]
+    for form in (
+        "",
+        str(tmp_path / "missing.png"),
+        str(tmp_path / "notes.txt"),
+        f"look at {plain}",
+        "file://elsewhere/a.png",
+        "~nobody-knows/a.png",
+        "'a.png",
+        "a\0.png",
+        str(tmp_path),
+        "x.png " * 5_000,
+    ):
+        assert picture_paths(form, tmp_path) == [], form
+
+
+def test_a_dropped_picture_is_a_chip_and_goes_along_when_sent(tmp_path: Path) -> None:
+    file = tmp_path / "shot [x].png"
+    file.write_bytes(png())
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "what is")
+        await paste(pilot, f"'{file}'")
+        await host.workers.wait_for_complete()
+        assert host.text == "what is [Image #1: shot _x_.png] "
+        file.unlink()
+        await write(pilot, "there?")
+        await press(pilot, "enter")
+
+    draft = play(script, cwd=tmp_path).drafts[0]
+    assert draft.images == 1
+    words, image, rest = draft.content()
+    assert words == TextBlock("what is [Image #1: shot _x_.png]")
+    assert rest == TextBlock(" there?")
+    assert isinstance(image, ImageBlock)
+    assert base64.b64decode(image.source["data"]) == png()
+
+
+def test_a_picture_that_cannot_be_read_is_told_and_becomes_words(tmp_path: Path) -> None:
+    file = tmp_path / "broken.png"
+    file.write_bytes(b"not a picture")
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await paste(pilot, str(file))
+        await host.workers.wait_for_complete()
+        await pilot.pause()
+        assert [note.message for note in host._notifications] == [
+            "broken.png cannot be attached: it is damaged or cut off."
+        ]
+        await press(pilot, "enter")
+
+    (words,) = play(script, cwd=tmp_path).drafts[0].content()
+    assert words == TextBlock("[Image #1: broken.png, not attached: it is damaged or cut off]")
+
+
+def program(folder: Path, name: str, body: str) -> None:
+    folder.mkdir(exist_ok=True)
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{body}\n")
+    file.chmod(0o755)
+
+
+def test_a_picture_on_the_clipboard_is_attached(tmp_path: Path) -> None:
+    (tmp_path / "picture").write_bytes(png())
+    program(tmp_path / "bin", "wl-paste", f'case "$*" in *image/png*) cat {tmp_path}/picture;; *) exit 1;; esac')
+    environ = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "WAYLAND_DISPLAY": "wayland-0"}
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "ctrl+v")
+        await host.workers.wait_for_complete()
+        assert host.text == "[Image #1: clipboard.png] "
+        assert isinstance(host.editor.pieces["[Image #1: clipboard.png]"], ImagePiece)
+
+    work = tmp_path / "work"
+    work.mkdir()
+    play(script, environ=environ, cwd=work)
+
+
+def test_without_a_clipboard_program_it_says_what_is_needed(tmp_path: Path) -> None:
+    assert "wl-paste, xclip or pngpaste is needed" in read_clipboard({"PATH": str(tmp_path)}, tmp_path).problem
+
+
+def test_a_clipboard_program_that_lies_in_the_project_is_never_run(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "wl-paste", f"touch {tmp_path}/ran; echo hi")
+    environ = {"PATH": f"{tmp_path}/bin", "WAYLAND_DISPLAY": "wayland-0"}
+    assert read_clipboard(environ, tmp_path).problem
+    assert not (tmp_path / "ran").exists()
+
+
+def test_text_on_the_clipboard_is_pasted(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "xclip", 'case "$*" in *UTF8*) printf "some text";; *) exit 1;; esac')
+    environ = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "DISPLAY": ":0"}
+    assert read_clipboard(environ, tmp_path / "work").text == "some text"
