@@ -22,24 +22,27 @@ def paint(
     strip: Strip, left: int, width: int, base: Style, spans: Sequence[Span] = (), margins: tuple[int, int] = (0, 0)
 ) -> Strip:
     """Exactly `width` cells, and margins on both sides of them."""
-    segments = [Segment(" " * left)] if left else []
+    before, behind = margins
+    left = min(left, max(0, width - 1))
+    missing = max(0, width - left - strip.cell_length)
+    if strip.cell_length > width - left:
+        strip = strip.crop(0, max(0, width - left))
+    segments = [Segment(" " * (before + left))] if before + left else []
     segments.extend(segment for segment in strip if segment.text)
-    missing = width - left - strip.cell_length
-    if missing > 0:
-        segments.append(Segment(" " * missing))
-    painted = Strip(Segment.apply_style(segments, base), left + strip.cell_length + max(0, missing))
-    if missing < 0:
-        painted = painted.crop(0, width)
+    if missing + behind:
+        segments.append(Segment(" " * (missing + behind)))
+    painted = Strip(Segment.apply_style(segments, base), before + width + behind)
     if spans:
         text_end = left + cell_len(strip.text.rstrip())
         for start, end, style in spans:
-            painted = _over(painted, start, text_end if end is None else end, style)
-    return painted.crop_pad(width, *margins, base)
+            end = min(width, text_end if end is None else end)
+            painted = _over(painted, before + max(0, start), before + end, style)
+    return painted
 
 
 def _over(strip: Strip, start: int, end: int, style: Style) -> Strip:
     width = strip.cell_length
-    start, end = snap(strip.text, max(0, start), min(width, end))
+    start, end = snap(strip.text, start, end)
     if end <= start:
         return strip
     segments: list[Segment] = []

@@ -104,8 +104,7 @@ class Transcript(ScrollView):
 
     def set_palette(self, palette: Palette) -> None:
         self._conversation.layouts.set_palette(palette)
-        self._base = None
-        self._request_frame()
+        self._restyle()
 
     def tick(self, now: float) -> None:
         """A few times a second while work goes on: live durations of what is in view."""
@@ -139,6 +138,8 @@ class Transcript(ScrollView):
     def on_mount(self) -> None:
         self._beat = self.set_interval(FRAME, self._on_beat)
         self._rest = self.set_interval(PAUSE, self._on_rest)
+        # The colours are the screen's: a theme that changes them does not touch the styles of this widget.
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
 
     def _request_frame(self) -> None:
         self._dirty = True
@@ -224,7 +225,8 @@ class Transcript(ScrollView):
 
     def _ground(self) -> Ground:
         if self._base is None:
-            self._base = self.visual_style.rich_style
+            _behind, _behind_text, background, text = self.colors
+            self._base = Style.from_color(text.rich_color, background.rich_color)
         width, left = self._conversation.layouts.width, self.gutter.left
         return Ground(width, (left, max(0, self.outer_size.width - left - width)), self._base)
 
@@ -271,6 +273,9 @@ class Transcript(ScrollView):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
+        self._restyle()
+
+    def _restyle(self) -> None:
         self._base = None
         self._request_frame()
 

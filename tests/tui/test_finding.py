@@ -187,6 +187,8 @@ def painted(text: str, spans: list[tuple[int, int | None, Style]], width: int = 
 def test_a_row_is_moved_filled_and_cut() -> None:
     assert painted("abc", [], left=2) == "  abc     "
     assert painted("abcdefghijkl", []) == "abcdefghij"
+    assert painted("日本", [], width=3) == "日 "
+    assert painted("abc", [], width=2, left=4) == " a"
     assert painted("", [(0, None, MARK)]) == "          "
 
 

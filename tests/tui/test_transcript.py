@@ -233,6 +233,19 @@ async def test_a_new_palette_repaints_what_is_shown(app: Host, pilot: Pilot[None
 
 
 @on_screen()
+async def test_another_theme_is_taken_over(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(1))
+    backgrounds = []
+    for theme in ("textual-dark", "textual-light"):
+        app.theme = theme
+        await pilot.pause()
+        app.transcript.frame()
+        backgrounds.append({style.bgcolor.name for _text, style in app.styles_of(0)[:-1] if style.bgcolor})
+        assert backgrounds[-1] == {app.screen.styles.background.rich_color.name}
+    assert backgrounds[0] != backgrounds[1]
+
+
+@on_screen()
 async def test_sources_are_there_for_copying_and_export(app: Host, pilot: Pilot[None]) -> None:
     put(
         app,
@@ -396,7 +409,11 @@ def test_the_first_change_after_a_pause_is_painted_at_once_and_those_after_it_wa
     async def main() -> None:
         app = Host()
         async with app.run_test(size=(30, 8)) as pilot:
-            await pilot.pause(0.15)  # it beats for the last time, and has nothing to do
+            beat = app.transcript._beat
+            assert beat is not None
+            while beat._active.is_set():  # until it beats with nothing to do
+                await pilot.pause(0.01)
+            await pilot.pause(2 * module.FRAME)
             frames: list[str] = []
             frame = app.transcript.frame
             monkeypatch.setattr(app.transcript, "frame", lambda: (frames.append("frame"), frame()))
@@ -497,12 +514,12 @@ async def test_lines_far_from_the_view_are_dropped_and_heights_are_kept(app: Hos
 @on_screen()
 async def test_nothing_beats_when_nothing_happens(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(40))
-    await pilot.pause(0.2)
     beat, rest = app.transcript._beat, app.transcript._rest
     assert beat is not None
     assert rest is not None
-    assert not beat._active.is_set()
-    assert not rest._active.is_set()
+    async with asyncio.timeout(20):
+        while beat._active.is_set() or rest._active.is_set():
+            await pilot.pause(0.01)
 
 
 @on_screen()
@@ -525,13 +542,13 @@ def folded(id: str, rows: int = 12) -> Add:
 
 @on_screen()
 async def test_a_click_opens_a_folded_block_in_its_place_and_another_folds_it(app: Host, pilot: Pilot[None]) -> None:
+    app.CLICK_CHAIN_TIME_THRESHOLD = 0.0  # two clicks are no double click
     put(app, *notices(3), folded("o"), Add(AnswerItem(id="a", text="end")))
     assert app.rows()[4] == "> o row 0 +11"
     await pilot.click(Transcript, offset=(4, 4))
     app.transcript.frame()
     assert app.rows()[4:6] == ["> o row 0", "  o row 1"]
     assert not app.transcript.following
-    await pilot.pause(0.6)  # or it is a double click
     await pilot.click(Transcript, offset=(4, 4))
     app.transcript.frame()
     assert app.rows()[4] == "> o row 0 +11"
