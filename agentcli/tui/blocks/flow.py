@@ -132,8 +132,8 @@ class Flow:
         return False
 
     def _learn(self, document: Document, *, done: bool) -> None:
-        """Targets of links, once their line is whole."""
-        whole = len(document.rows) - (0 if done else 1)
+        """Targets of links, once their line is whole, and the next one too: that may be a title or spoil them."""
+        whole = len(document.rows) - (0 if done else 2)
         found: dict[str, Any] = document.environment["references"]
         known = {
             label: target for label, target in found.items() if label in self.references or target["map"][1] <= whole
@@ -312,8 +312,12 @@ class _Fence:
         return highlighter.take(), highlighter.open_rows(self.open_line)
 
     def _shifted(self, line: str) -> str:
-        blanks = len(line) - len(line.lstrip(" "))
-        return line[min(self._indent, blanks) :]
+        """Without the blanks that the fence itself is indented by."""
+        place = columns = 0
+        while columns < self._indent and line[place : place + 1] in (" ", "\t"):
+            columns += 1 if line[place] == " " else 4 - columns % 4
+            place += 1
+        return " " * (columns - self._indent) + line[place:]
 
 
 class _Codes:
