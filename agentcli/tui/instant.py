@@ -127,6 +127,7 @@ class Instant:
     def start(self) -> None:
         self.restore.arm()
         make_raw(self._fd_in)
+        self._take_what_waits()
         ask = "" if os.environ.get("TERM") == "linux" else _ASK_FOR_BACKGROUND
         self.restore.reply_due = bool(ask)
         self._write(_ENTER_ALT_SCREEN + ask + self._painter.whole(self._line, *self._size()))
@@ -135,6 +136,18 @@ class Instant:
             os.set_blocking(self._wake_write, False)
             self._resize_handler_before = signal.signal(signal.SIGWINCH, self._on_resize)
         self._thread.start()
+
+    def _take_what_waits(self) -> None:
+        """What was typed before the terminal was ours. It took every Enter for the end of a line, as it does for
+        programs that read lines, so here it has to become an Enter again."""
+        with contextlib.suppress(OSError):
+            if select.select([self._fd_in], [], [], 0)[0]:
+                attributes = self.restore.attributes
+                typed = os.read(self._fd_in, 65536)
+                if attributes is not None and attributes[0] & termios.ICRNL:
+                    typed = typed.replace(b"\n", b"\r")
+                self._raw += typed
+                self._line.feed(typed)
 
     def resized(self) -> None:
         """Draw everything again, in the echoing thread."""
