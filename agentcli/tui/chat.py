@@ -190,6 +190,7 @@ class ChatScreen(Screen[None]):
         if self.actions.handle(draft):
             return
         self.transcript.follow()
+        self._pressed = ("", 0.0)
         if not self.session.busy:
             self._sent_at = time.monotonic()
         self.session.send(draft, at_once)
@@ -248,8 +249,9 @@ class ChatScreen(Screen[None]):
         elif self.finder.is_open:
             self.finder.close()
         elif self.session.interrupt():
-            self._pressed = ("ctrl+c", time.monotonic())
             self.prompt.busy(False)
+            if self._twice("ctrl+c"):  # what was stopped has not ended yet, and is not waited for
+                self._host.leave()
         elif not self.prompt.is_empty:
             self.prompt.clear()
             self._pressed = ("", 0.0)
