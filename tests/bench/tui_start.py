@@ -30,7 +30,7 @@ _FRAME = b"\x1b[1;1H"
 _CONTROLLING = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 )
-_BARE = """
+BARE_APP = """
 from textual.app import App
 from textual.widgets import Static, TextArea
 class Bare(App):
@@ -59,7 +59,7 @@ class _Started:
 
 def tui_start(runs: int) -> Report:
     commands: dict[str, Sequence[str]] = {
-        "bare Textual app": (sys.executable, "-c", _BARE),
+        "bare Textual app": (sys.executable, "-c", BARE_APP),
         "agentcli": AGENTCLI,
     }
     results: dict[str, list[_Started]] = {name: [] for name in commands}

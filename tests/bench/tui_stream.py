@@ -1,0 +1,76 @@
+"""A reply of 20,000 characters: how soon its end is on the screen and what it costs; and Esc while one streams."""
+
+from __future__ import annotations
+
+from tests.bench.loopback import Loopback
+from tests.bench.measure import Measure, Report
+from tests.bench.program import Workshop, workshop
+from tests.bench.tui_pty import AppInPty, markdown, paced_reply
+from tests.support.scripts import reply, say
+
+SIZE = 20_000
+DELTA_SIZE = 24
+DELTA_SECONDS = 0.005
+THE_END = "And with this the reply is at its end."
+ESCAPES = {"Esc as a lone byte": b"\x1b", "Esc by the keyboard protocol": b"\x1b[27u"}
+
+
+def tui_stream(runs: int, size: int = SIZE) -> Report:
+    text = markdown(size, THE_END)
+    flat: list[tuple[float, float]] = []
+    paced: list[tuple[float, float]] = []
+    with workshop() as place, Loopback() as server:
+        place.talk_to(server.url)
+        for _run in range(runs):
+            server.play(reply(say(text, chunk=DELTA_SIZE)))
+            flat.append(_streamed(place, server))
+            server.play(paced_reply(text, DELTA_SECONDS, DELTA_SIZE))
+            paced.append(_streamed(place, server))
+    return Report(
+        f"tui-stream: a Markdown reply of {size:,} characters in deltas of {DELTA_SIZE}",
+        (
+            Measure("flat out: sent to its end visible", tuple(late for late, _cpu in flat), budget=150),
+            Measure("flat out: processor time", tuple(cpu for _late, cpu in flat), budget=400),
+            Measure("a delta every 5 ms: sent to its end visible", tuple(late for late, _cpu in paced)),
+            Measure("a delta every 5 ms: processor time", tuple(cpu for _late, cpu in paced), budget=1200),
+        ),
+        ("processor time is without that of the start",),
+    )
+
+
+def _streamed(place: Workshop, server: Loopback) -> tuple[float, float]:
+    """Milliseconds: from the last byte sent to its end on the screen; of processor time until all is quiet again."""
+    with AppInPty(place) as app:
+        before = app.ready()
+        app.send("Tell me more")
+        seen = app.seen(THE_END)
+        late = seen - server.last_sent()
+        return late * 1000, (app.settle() - before) * 1000
+
+
+def tui_escape(runs: int) -> Report:
+    measures: list[Measure] = []
+    text = markdown(200_000, THE_END)
+    with workshop() as place, Loopback() as server:
+        place.talk_to(server.url)
+        for name, escape in ESCAPES.items():
+            pressed = [_escaped(place, server, text, escape) for _run in range(runs)]
+            measures += [
+                Measure(f"{name}: connection closed", tuple(closed for closed, _said in pressed), budget=10),
+                Measure(f"{name}: said on the screen", tuple(said for _closed, said in pressed), budget=40),
+            ]
+    return Report("tui-escape: Esc while a reply streams, a delta every 0.5 ms", tuple(measures))
+
+
+def _escaped(place: Workshop, server: Loopback, text: str, escape: bytes) -> tuple[float, float]:
+    server.play(paced_reply(text, 0.0005, DELTA_SIZE))
+    with AppInPty(place) as app:
+        app.ready()
+        app.send("Tell me more")
+        app.seen("Part 3")
+        app.read_for(0.1)
+        since = len(app.output)
+        pressed = app.press(escape)
+        said = app.seen("Interrupted", since)
+        closed = server.wait_for("closed")
+        return (closed - pressed) * 1000, (said - pressed) * 1000
