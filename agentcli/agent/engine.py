@@ -72,6 +72,11 @@ class Engine:
         return self._parts.store.session_id
 
     @property
+    def persistent(self) -> bool:
+        """Whether the conversation is kept in a file."""
+        return self._parts.store.path is not None
+
+    @property
     def running(self) -> bool:
         return self._controller is not None
 
@@ -142,6 +147,11 @@ class Engine:
     @property
     def permission_mode(self) -> PermissionMode:
         return self._parts.permissions.mode
+
+    def take_notices(self) -> list[ev.NoticeRaised]:
+        """What there is to say before the first submission, which else says it."""
+        notices, self._notices = self._notices, []
+        return notices
 
     def title_of(self, name: str, input: Json) -> str:
         """One line for people about a call, as `ToolStarted` has it."""
@@ -349,8 +359,7 @@ class Engine:
     ) -> AsyncGenerator[ev.Event, None]:
         """Everything between the start of a submission and its Result."""
         yield self._started()
-        notices, self._notices = self._notices, []
-        for notice in notices:
+        for notice in self.take_notices():
             yield notice
         for message in self._noted():
             yield ev.MessageAppended(message=message)

@@ -63,6 +63,8 @@ class AgentApp(App[int]):
         """None until the flags are checked, which is after the first frame."""
         self.failure: Exception | None = None
         """What ended the app, other than the person."""
+        self.farewell = ""
+        """Said once the terminal is as it was."""
         self.preferences = preferences
         self._start_with = start
         terminal = Terminal.from_environ(preferences.environ)
@@ -183,6 +185,9 @@ class AgentApp(App[int]):
     async def _leave(self, code: int) -> None:
         self.drafts.flush()
         keep_look(self.chat, self.preferences.environ)
+        engine = self.chat.session.engine
+        if engine is not None and engine.persistent and engine.messages:
+            self.farewell = f"To go on with this session: agentcli -r {engine.session_id}"
         await self._files.aclose()
         await self.chat.session.close()
         self.exit(code)

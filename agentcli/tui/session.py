@@ -133,6 +133,8 @@ class Session:
         self._engine = engine
         if engine.messages:
             self._view.apply(replayed(engine.messages, engine.title_of, self.presenter))
+        for notice in engine.take_notices():
+            self._view.apply(self.presenter.show(notice, self._now()))
         self.refresh_facts()
         self._watch_background()
         self._go_on()

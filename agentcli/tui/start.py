@@ -57,6 +57,8 @@ def run(start: Start, early: Instant | None = None) -> int:
     code = app.run(mouse=preferences.mouse)
     if app.failure is not None:
         raise app.failure
+    if app.farewell:
+        os.write(1, f"{app.farewell}\n".encode())
     return app.return_code or 0 if code is None else code
 
 
