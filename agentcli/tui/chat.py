@@ -219,6 +219,10 @@ class ChatScreen(Screen[None]):
     def _following_changed(self, event: Transcript.FollowingChanged) -> None:
         self.new_below.show(event.following, event.unseen)
 
+    @on(Transcript.FindChanged)
+    def _find_changed(self, event: Transcript.FindChanged) -> None:
+        self.finder.show(event.count, event.position, event.done)
+
     def hint(self, text: str) -> None:
         """A few words, for a moment."""
         self.notify(text, timeout=TWICE_SECONDS, markup=False)

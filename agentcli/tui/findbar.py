@@ -57,7 +57,18 @@ class FindBar(Horizontal):
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        self._say(self._transcript.find(event.value) if event.value else None)
+        if event.value:
+            self._transcript.find(event.value)
+        else:
+            self._transcript.clear_find()
+            self._count.update("")
+
+    def show(self, count: int, position: int, done: bool) -> None:
+        """What `Transcript.FindChanged` says."""
+        if self._input.value:
+            more = "" if done else "…"
+            words = f"{position:,} of {count:,}{more}" if position else f"{count:,}{more}" if count else "no match"
+            self._count.update(words if done or count else "…")
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -72,7 +83,3 @@ class FindBar(Horizontal):
 
     def action_close(self) -> None:
         self.close()
-
-    def _say(self, count: int | None) -> None:
-        words = "" if count is None else "1 match" if count == 1 else f"{count:,} matches" if count else "no match"
-        self._count.update(words)
