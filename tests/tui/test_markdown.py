@@ -158,6 +158,16 @@ def test_copying_gives_the_source_without_decoration_and_hard_wraps() -> None:
     assert copied(render_markdown(f"{text}```sh\n{code}\n```", 14, PALETTE)) == text + code
 
 
+CODE = st.text(
+    st.characters(exclude_characters="`", exclude_categories=["Cs", "Cc"]) | st.sampled_from(" \n\t"), max_size=60
+)
+
+
+@given(CODE, st.integers(4, 30))
+def test_copying_a_block_of_code_gives_exactly_the_code(code: str, width: int) -> None:
+    assert copied(render_markdown(f"```python\n{code}\n```", width, PALETTE)) == code
+
+
 def test_an_answer_begins_with_a_quiet_mark_and_has_a_margin() -> None:
     lines = answer("one two\n\nthree", 20)
     assert [line.strip.text for line in lines] == [MARK + "one two", "", "  three"]
