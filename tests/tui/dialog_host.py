@@ -33,7 +33,7 @@ class Host(App[None]):
         self.answers: list[Any] = []
 
     def compose(self) -> ComposeResult:
-        yield Static("\n".join(f"said {number}" for number in range(100)), markup=False)
+        yield Static("\n".join(f"said {number}" for number in range(8)), markup=False)
         yield TextArea(id="prompt")
 
     def on_mount(self) -> None:
@@ -67,6 +67,28 @@ def play(dialog: ModalScreen[Any], script: Play | str = "", size: tuple[int, int
 
     asyncio.run(run())
     return host
+
+
+OPEN = "still open"
+
+
+def replies(make: Callable[[], ModalScreen[Any]], *scripts: str) -> list[Any]:
+    """What a dialog answers to each of these keys, or that it is still open. In one app, which takes the most time."""
+    found: list[Any] = []
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        for number, keys in enumerate(scripts):
+            if number:
+                host.push_screen(make(), host.answers.append)
+                await settled(pilot)
+            await press(pilot, keys)
+            found.append(host.answers.pop() if host.answers else OPEN)
+            while len(host.screen_stack) > 1:
+                host.pop_screen()
+            await settled(pilot)
+
+    play(make(), script)
+    return found
 
 
 async def press(pilot: Pilot[None], keys: str) -> None:

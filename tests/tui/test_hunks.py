@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from agentcli.core.permission import Answer
 from agentcli.tui.hunks import diff_of, hunks_of, merge, narrowed, split, stranded, verdict
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.hunks import HunkReview
-from tests.tui.dialog_host import Host, asked, look, play, settled, shown
+from tests.tui.dialog_host import Host, asked, look, play, replies, settled, shown
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "é", "", "  x"]), max_size=14)
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])
@@ -225,10 +227,8 @@ def review(
     return HunkReview(asked(name, input or EDIT, display=shown), Palette(), cwd=cwd)
 
 
-def answer(keys: str, dialog: HunkReview | None = None) -> Answer:
-    found = play(dialog or review(), keys).answer
-    assert isinstance(found, Answer)
-    return found
+def answers(*scripts: str, of: Callable[[], HunkReview] = review) -> list[Any]:
+    return replies(of, *scripts)
 
 
 def test_every_hunk_is_shown_with_what_becomes_of_it() -> None:
@@ -265,35 +265,24 @@ def test_every_hunk_is_shown_with_what_becomes_of_it() -> None:
     )
 
 
-def test_done_with_all_accepted_is_a_plain_yes() -> None:
-    assert answer("enter") == Answer("allow")
-    assert answer("y y y enter") == Answer("allow")
-    assert answer("n k y enter") == Answer("allow")
+def test_done_with_all_accepted_is_a_plain_yes_and_esc_no_answer() -> None:
+    assert answers("enter", "y y y enter", "n k y enter", "n n escape") == [Answer("allow")] * 3 + [None]
 
 
 def test_only_what_was_accepted_happens_and_the_model_is_told_of_the_rest() -> None:
-    found = answer("y n y enter")
-    assert found.behavior == "allow"
-    assert found.updated_input == {**EDIT, "new_string": merge(OLD, NEW, {0, 2})}
-    assert found.message.startswith("The person accepted 2 of 3 hunks; only those were applied. Rejected:\n@@")
-    assert "-line 10" in found.message
-
-
-def test_the_rest_can_be_accepted_or_rejected_at_once() -> None:
-    assert answer("y d enter").updated_input == {**EDIT, "new_string": merge(OLD, NEW, {0})}
-    assert answer("n d up up up a enter") == Answer("allow")
-    assert answer("j space enter").updated_input == {**EDIT, "new_string": merge(OLD, NEW, {0, 2})}
+    found = answers("y n y enter", "j space enter", "y d enter", "n d up up up a enter")
+    wanted = [merge(OLD, NEW, {0, 2}), merge(OLD, NEW, {0, 2}), merge(OLD, NEW, {0})]
+    assert [answer.updated_input for answer in found] == [*({**EDIT, "new_string": text} for text in wanted), None]
+    assert {answer.behavior for answer in found} == {"allow"}
+    assert found[0].message.startswith("The person accepted 2 of 3 hunks; only those were applied. Rejected:\n@@")
+    assert "-line 10" in found[0].message
+    assert found[3].message == ""
 
 
 def test_nothing_accepted_is_a_no() -> None:
-    found = answer("d enter")
-    assert found.behavior == "deny"
-    assert found.updated_input is None
+    (found,) = answers("d enter")
+    assert (found.behavior, found.updated_input) == ("deny", None)
     assert "rejected all of its 3 hunks" in found.message
-
-
-def test_esc_goes_back_without_an_answer() -> None:
-    assert play(review(), "n n escape").answers == [None]
 
 
 def test_the_lines_of_an_edit_are_counted_as_in_the_file() -> None:
@@ -304,15 +293,15 @@ def test_the_lines_of_an_edit_are_counted_as_in_the_file() -> None:
 def test_a_write_is_reviewed_against_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf" + OLD.replace("\n", "\r\n").encode())
     input = {"file_path": "a.txt", "content": NEW}
-    found = answer("n n y enter", review("Write", input, tmp_path))
+    (found,) = answers("n n y enter", of=lambda: review("Write", input, tmp_path))
     assert found.updated_input == {"file_path": "a.txt", "content": merge(OLD, NEW, {2})}
     assert len((tmp_path / "a.txt").read_bytes()) == len(OLD) + 20 + 3
 
 
 def test_a_write_of_a_new_file_is_all_or_nothing(tmp_path: Path) -> None:
     input = {"file_path": str(tmp_path / "new.txt"), "content": NEW}
-    assert answer("enter", review("Write", input)) == Answer("allow")
-    assert answer("n enter", review("Write", input)).behavior == "deny"
+    found = answers("enter", "n enter", of=lambda: review("Write", input))
+    assert [answer.behavior for answer in found] == ["allow", "deny"]
     assert "❯ 1 Apply the hunk" in look(review("Write", input), (80, 40))
 
 
@@ -321,7 +310,8 @@ def test_a_file_that_cannot_be_compared_says_why_and_goes_back(tmp_path: Path) -
     for name in ("a.bin", "."):
         text = look(review("Write", {"file_path": str(tmp_path / name), "content": "x"}))
         assert "The change cannot be shown in hunks: " in text
-        assert play(review("Write", {"file_path": str(tmp_path / name), "content": "x"}), "enter").answers == [None]
+        input = {"file_path": str(tmp_path / name), "content": "x"}
+        assert answers("enter", of=functools.partial(review, "Write", input)) == [None]
 
 
 def test_an_edit_that_would_fail_without_a_rejected_hunk_is_warned_of() -> None:
@@ -359,4 +349,4 @@ def test_hostile_text_in_a_hunk_is_only_text() -> None:
     for size in ((120, 30), (40, 10)):
         text = look(review(input=evil, path=evil["file_path"]), size)
         assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u200b"} & set(text)
-    assert answer("n enter", review(input=evil)).behavior == "deny"
+    assert answers("n enter", of=lambda: review(input=evil))[0].behavior == "deny"

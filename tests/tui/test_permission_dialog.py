@@ -17,7 +17,7 @@ from agentcli.tui.palette import Palette
 from agentcli.tui.screens.hunks import HunkReview
 from agentcli.tui.screens.panel_rows import ScrolledLines
 from agentcli.tui.screens.permission import PermissionDialog
-from tests.tui.dialog_host import Clock, Host, asked, look, play, press, settled, shown
+from tests.tui.dialog_host import OPEN, Clock, Host, asked, look, play, press, replies, settled, shown
 
 COMMAND = asked(
     "Bash",
@@ -55,10 +55,8 @@ def dialog(event: PermissionRequested = COMMAND, waiting: int = 0) -> Permission
     return made
 
 
-def answer(keys: str, event: PermissionRequested = COMMAND) -> Answer | None:
-    found = play(dialog(event), keys).answer
-    assert found is None or isinstance(found, Answer)
-    return found
+def answers(*scripts: str, event: PermissionRequested = COMMAND) -> list[Answer | str | None]:
+    return replies(lambda: dialog(event), *scripts)
 
 
 # -------------------------------------------------------------------------------------------------------- looks
@@ -122,14 +120,16 @@ def test_the_question_covers_only_what_it_needs_and_the_transcript_stays_above_i
     play(dialog(), script, (100, 40))
 
 
-@pytest.mark.parametrize("size", [(120, 40), (80, 24), (40, 10)])
 @pytest.mark.parametrize("event", [COMMAND, EDIT], ids=["command", "edit"])
-def test_at_every_size_all_choices_are_in_sight(event: PermissionRequested, size: tuple[int, int]) -> None:
-    rows = look(dialog(event), size).split("\n")
-    count = 6 if event is EDIT else 4
-    numbers = [row.lstrip(" ❯")[:1] for row in rows]
-    assert [number for number in "123456"[:count] if number not in numbers] == []
-    assert len(rows) <= size[1]
+def test_at_every_size_all_choices_are_in_sight(event: PermissionRequested) -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        for width, height in ((120, 40), (80, 24), (40, 10)):
+            await pilot.resize_terminal(width, height)
+            await settled(pilot)
+            numbers = [row.lstrip(" ❯")[:1] for row in shown(host)]
+            assert set("123456" if event is EDIT else "1234") <= set(numbers)
+
+    play(dialog(event), script)
 
 
 def test_below_the_smallest_size_the_marked_choice_is_in_sight() -> None:
@@ -265,25 +265,15 @@ def test_a_change_of_line_ends_alone_is_said() -> None:
 # ------------------------------------------------------------------------------------------------------ answers
 
 
-@pytest.mark.parametrize("keys", ["enter", "1", "y", "down up enter"])
-def test_yes_allows_this_once(keys: str) -> None:
-    assert answer(keys) == Answer("allow")
+def test_yes_allows_this_once() -> None:
+    assert answers("enter", "1", "y", "down up enter") == [Answer("allow")] * 4
 
 
-def test_always_saves_exactly_the_rules_that_were_shown() -> None:
+def test_always_saves_exactly_the_rules_that_were_shown_where_it_was_shown() -> None:
     rules = ("Bash(npm run build)", "Bash(rm -rf dist)")
-    assert answer("2") == Answer("allow", rules=rules, save_to="session")
-    assert answer("a") == Answer("allow", rules=rules, save_to="session")
-
-
-@pytest.mark.parametrize(
-    ("keys", "place"),
-    [("tab 2", "local"), ("down right right enter", "user"), ("left 2", "user"), ("tab tab tab 2", "session")],
-)
-def test_where_it_is_saved_can_be_changed(keys: str, place: str) -> None:
-    found = answer(keys)
-    assert found is not None
-    assert found.save_to == place
+    places = ("session", "session", "local", "user", "user", "session")
+    scripts = ("2", "a", "tab 2", "down right right enter", "left 2", "tab tab tab 2")
+    assert answers(*scripts) == [Answer("allow", rules=rules, save_to=place) for place in places]
 
 
 def test_the_place_is_shown_with_the_rules_and_in_the_choice() -> None:
@@ -302,31 +292,20 @@ def test_marking_always_scrolls_to_the_rules() -> None:
 def test_always_is_not_offered_without_rules_and_the_reason_is_said() -> None:
     event = asked("Bash", {"command": "x"}, display={"kind": "command"})
     assert "  2 Always: no rule can cover this; it is asked each time" in look(dialog(event))
-    assert play(dialog(event), "2").answers == []
-    assert play(dialog(event), "a").answers == []
-    assert answer("down enter", event) == Answer("deny")
+    assert answers("2", "a", "down enter", event=event) == [OPEN, OPEN, Answer("deny")]
 
 
 def test_all_edits_can_be_allowed_from_now_on() -> None:
-    assert answer("3", EDIT) == Answer("allow", mode=PermissionMode.ACCEPT_EDITS)
+    assert answers("3", event=EDIT) == [Answer("allow", mode=PermissionMode.ACCEPT_EDITS)]
 
 
-def test_no_denies() -> None:
-    assert answer("n") == Answer("deny")
-    assert answer("up up enter") == Answer("deny")
+def test_no_denies_and_can_say_what_to_do_instead() -> None:
+    scripts = ("n", "up up enter", "4 enter", "4 u s e space m a k e enter")
+    assert answers(*scripts) == [Answer("deny")] * 3 + [Answer("deny", message="use make")]
 
 
-def test_no_can_say_what_to_do_instead() -> None:
-    assert answer("4 u s e space m a k e enter") == Answer("deny", message="use make")
-    assert answer("4 enter") == Answer("deny")
-
-
-def test_esc_leaves_the_line_for_typing_and_keeps_what_is_in_it() -> None:
-    assert answer("4 a b escape 4 c enter") == Answer("deny", message="abc")
-
-
-def test_esc_closes_without_an_answer() -> None:
-    assert answer("escape") is None
+def test_esc_leaves_the_line_for_typing_and_keeps_what_is_in_it_then_closes_without_an_answer() -> None:
+    assert answers("4 a b escape | 4 c enter", "4 escape", "escape") == [Answer("deny", message="abc"), OPEN, None]
 
 
 def test_a_click_chooses() -> None:

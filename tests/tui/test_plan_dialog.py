@@ -14,7 +14,7 @@ from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tui.palette import Palette
 from agentcli.tui.prompt import external
 from agentcli.tui.screens.plan import PlanDialog
-from tests.tui.dialog_host import Clock, Host, asked, look, play, press, shown
+from tests.tui.dialog_host import Clock, Host, asked, look, play, press, replies, shown
 
 PLAN = "# Steps\n\nFirst look, then leap.\n"
 
@@ -33,10 +33,8 @@ def dialog(plan: str = PLAN) -> PlanDialog:
     return made
 
 
-def answer(keys: str, plan: str = PLAN) -> Answer | None:
-    found = play(dialog(plan), keys).answer
-    assert found is None or isinstance(found, Answer)
-    return found
+def answers(*scripts: str, plan: str = PLAN) -> list[Any]:
+    return replies(lambda: dialog(plan), *scripts)
 
 
 def test_the_plan_and_what_can_be_done_with_it_are_shown() -> None:
@@ -65,23 +63,19 @@ def test_on_a_small_screen_all_choices_stay_in_sight() -> None:
     ]
 
 
-def test_approving_sets_the_mode_for_the_edits_that_follow() -> None:
-    assert answer("1") == Answer("allow", mode=PermissionMode.ACCEPT_EDITS)
-    assert answer("2") == Answer("allow", mode=PermissionMode.DEFAULT)
-
-
-def test_keeping_on_planning_can_say_what_to_change() -> None:
-    assert answer("4 t e s t s enter") == Answer("deny", message="tests")
-    assert answer("4 enter") == Answer("deny")
-
-
-def test_esc_closes_without_an_answer() -> None:
-    assert answer("escape") is None
+def test_a_plan_is_approved_with_a_mode_for_its_edits_or_sent_back_with_what_to_change() -> None:
+    assert answers("1", "2", "4 enter", "4 t e s t s enter", "escape") == [
+        Answer("allow", mode=PermissionMode.ACCEPT_EDITS),
+        Answer("allow", mode=PermissionMode.DEFAULT),
+        Answer("deny"),
+        Answer("deny", message="tests"),
+        None,
+    ]
 
 
 def test_an_edited_plan_is_what_is_approved() -> None:
-    found = answer("3 | down down down down | T h e n enter r e s t | escape | 2")
-    assert found == Answer("allow", updated_input={"plan": PLAN + "Then\nrest"}, mode=PermissionMode.DEFAULT)
+    found = answers("3 | down down down down | T h e n enter r e s t | escape | 2")
+    assert found == [Answer("allow", updated_input={"plan": PLAN + "Then\nrest"}, mode=PermissionMode.DEFAULT)]
 
 
 def test_an_edited_plan_is_shown_and_can_be_taken_back() -> None:
@@ -116,9 +110,9 @@ def test_the_persons_own_editor_can_be_used(monkeypatch: pytest.MonkeyPatch) -> 
         return external.Written("Better.\x1b[2J") if len(seen) == 1 else external.NotWritten("No editor was found.")
 
     monkeypatch.setattr(external, "edit_outside", edit)
-    found = answer("ctrl+g | ctrl+g | 2")
+    found = answers("ctrl+g | ctrl+g | 2")
     assert seen == [PLAN, "Better."]
-    assert found == Answer("allow", updated_input={"plan": "Better."}, mode=PermissionMode.DEFAULT)
+    assert found == [Answer("allow", updated_input={"plan": "Better."}, mode=PermissionMode.DEFAULT)]
 
 
 def test_a_hostile_plan_is_only_text() -> None:
@@ -130,4 +124,4 @@ def test_a_hostile_plan_is_only_text() -> None:
             assert "\x9b" not in text
             assert "\x07" not in text
     assert "[red]Step one" in look(dialog(plan))
-    assert answer("2", plan) == Answer("allow", mode=PermissionMode.DEFAULT)
+    assert answers("2", plan=plan) == [Answer("allow", mode=PermissionMode.DEFAULT)]

@@ -13,7 +13,7 @@ from agentcli.tools.askuserquestion import AskUserQuestion
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.questions import QuestionsDialog
-from tests.tui.dialog_host import Clock, Host, asked, look, play, press, settled, shown
+from tests.tui.dialog_host import OPEN, Clock, Host, asked, look, play, press, replies, settled, shown
 
 DATABASE = {
     "question": "Which database should it use?",
@@ -46,13 +46,14 @@ def dialog(input: dict[str, Any]) -> QuestionsDialog:
     return made
 
 
-def answers(input: dict[str, Any], keys: str) -> Any:
-    found = play(dialog(input), keys).answer
-    assert isinstance(found, Answer)
-    assert found.behavior == "allow"
-    assert found.updated_input is not None
-    assert found.updated_input["questions"] == input["questions"]
-    return found.updated_input["answers"]
+def answers(input: dict[str, Any], *scripts: str) -> list[Any]:
+    found = replies(lambda: dialog(input), *scripts)
+    for reply in found:
+        assert isinstance(reply, Answer)
+        assert reply.behavior == "allow"
+        assert reply.updated_input is not None
+        assert reply.updated_input["questions"] == input["questions"]
+    return [reply.updated_input["answers"] for reply in found]
 
 
 def test_a_page_shows_the_question_and_its_options_with_what_they_mean() -> None:
@@ -89,17 +90,14 @@ def test_on_a_small_screen_all_options_stay_in_sight_and_their_meaning_can_be_sc
 
 
 def test_one_question_with_one_answer_needs_no_review() -> None:
-    assert answers(ONE, "2") == {"Which database should it use?": "SQLite"}
-    assert answers(ONE, "enter") == {"Which database should it use?": "PostgreSQL"}
+    key = "Which database should it use?"
+    assert answers(ONE, "2", "enter") == [{key: "SQLite"}, {key: "PostgreSQL"}]
     assert "→ Send" not in look(dialog(ONE))
 
 
-def test_free_text_is_an_answer() -> None:
-    assert answers(ONE, "3 M y enter") == {"Which database should it use?": "My"}
-
-
-def test_empty_free_text_is_none() -> None:
-    assert play(dialog(ONE), "3 enter").answers == []
+def test_free_text_is_an_answer_unless_it_is_empty() -> None:
+    assert answers(ONE, "3 M y enter") == [{"Which database should it use?": "My"}]
+    assert replies(lambda: dialog(ONE), "3 enter", "3 space enter") == [OPEN, OPEN]
 
 
 def test_several_questions_are_reviewed_before_they_are_sent() -> None:
@@ -130,24 +128,24 @@ def test_several_questions_are_reviewed_before_they_are_sent() -> None:
 
 def test_picks_of_several_are_taken_back_by_picking_again_and_free_text_is_one_more() -> None:
     many = answers({"questions": [LOGGING]}, "1 2 1 space down space o t o o enter | right enter")
-    assert many == {"What should be logged?": ["Requests", "too"]}
+    assert many == [{"What should be logged?": ["Requests", "too"]}]
 
 
 def test_a_single_pick_and_free_text_replace_each_other() -> None:
-    assert answers(BOTH, "1 left 3 x enter | right enter") == {"Which database should it use?": "x"}
-    assert answers(BOTH, "3 x enter | left 1 right enter") == {"Which database should it use?": "PostgreSQL"}
+    found = answers(BOTH, "1 left 3 x enter | right enter", "3 x enter | left 1 right enter")
+    assert found == [{"Which database should it use?": answer} for answer in ("x", "PostgreSQL")]
 
 
 def test_a_question_may_stay_unanswered_but_not_all() -> None:
     text = look(dialog(BOTH), keys="right right")
     assert text.count("(not answered)") == 2
     assert "1 Send: no question is answered yet" in text
-    assert play(dialog(BOTH), "right right 1").answers == []
-    assert answers(BOTH, "right 2 enter enter") == {"What should be logged?": ["Errors"]}
+    assert replies(lambda: dialog(BOTH), "right right 1") == [OPEN]
+    assert answers(BOTH, "right 2 enter enter") == [{"What should be logged?": ["Errors"]}]
 
 
 def test_an_answer_can_be_changed_from_the_review() -> None:
-    assert answers(BOTH, "2 enter 2 1 enter enter") == {"Which database should it use?": "PostgreSQL"}
+    assert answers(BOTH, "2 enter 2 1 enter enter") == [{"Which database should it use?": "PostgreSQL"}]
 
 
 def test_the_tabs_can_be_clicked() -> None:
@@ -160,13 +158,14 @@ def test_the_tabs_can_be_clicked() -> None:
     play(dialog(BOTH), script)
 
 
-@pytest.mark.parametrize("keys", ["escape", "2 escape", "2 enter escape"])
-def test_esc_sends_nothing(keys: str) -> None:
-    assert play(dialog(BOTH), keys).answers == [None]
-
-
-def test_esc_in_the_line_for_typing_only_leaves_that() -> None:
-    assert answers(ONE, "3 a escape 1") == {"Which database should it use?": "PostgreSQL"}
+def test_esc_sends_nothing_and_in_the_line_for_typing_only_leaves_that() -> None:
+    assert replies(lambda: dialog(BOTH), "escape", "2 escape", "2 enter escape", "3 a escape") == [
+        None,
+        None,
+        None,
+        OPEN,
+    ]
+    assert answers(ONE, "3 a escape | 1") == [{"Which database should it use?": "PostgreSQL"}]
 
 
 def test_hostile_questions_are_only_text() -> None:
@@ -186,7 +185,7 @@ def test_hostile_questions_are_only_text() -> None:
     assert "[red]Which?\n second line" in text
     assert "[bold]a[/bold]" in text
     # The tool finds the answer by the question as the model wrote it.
-    assert answers({"questions": [evil]}, "1") == {evil["question"]: "[bold]a[/bold]"}
+    assert answers({"questions": [evil]}, "1") == [{evil["question"]: "[bold]a[/bold]"}]
 
 
 @pytest.mark.anyio

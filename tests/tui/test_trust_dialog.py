@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from textual.pilot import Pilot
 
 from agentcli.config.trust import UNREADABLE, Part, TrustState, TrustStore
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.trust import TrustDialog
-from tests.tui.dialog_host import Clock, Host, look, play, press, shown
+from tests.tui.dialog_host import Clock, Host, look, play, press, replies, shown
 
 HOOKS = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "./check.sh --all"}]}]}}
 SERVERS = {"mcpServers": {"db": {"command": "npx", "args": ["-y", "db-server"]}}}
@@ -82,20 +81,10 @@ def test_every_file_is_shown_whole_with_the_programs_it_would_start() -> None:
     )
 
 
-def test_enter_alone_does_not_trust() -> None:
-    assert play(dialog(), "enter").answer == "restricted"
-
-
-@pytest.mark.parametrize(
-    ("keys", "verdict"),
-    [("1", "trust"), ("t", "trust"), ("up enter", "trust"), ("r", "restricted"), ("3", "exit"), ("x", "exit")],
-)
-def test_each_choice_says_what_it_is(keys: str, verdict: str) -> None:
-    assert play(dialog(), keys).answer == verdict
-
-
-def test_esc_decides_nothing() -> None:
-    assert play(dialog(), "escape").answers == [None]
+def test_each_choice_says_what_it_is_and_enter_alone_does_not_trust() -> None:
+    scripts = ("1", "t", "up enter", "enter", "r", "3", "x", "escape")
+    verdicts = ["trust", "trust", "trust", "restricted", "restricted", "exit", "exit", None]
+    assert replies(dialog, *scripts) == verdicts
 
 
 def test_of_a_known_folder_what_changed_comes_first_and_is_told_from_the_rest() -> None:
