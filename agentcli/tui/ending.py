@@ -34,9 +34,12 @@ class Ending:
         threading.Thread(target=self._enforce, name="terminal-end", daemon=True).start()
 
     def on_signal(self, signum: int, frame: FrameType | None) -> None:
-        if self._ordered.is_set():
+        """The second one ends the process at once. Unless it is a hang-up: that also comes along with the end of the
+        input, and nobody is there any more to be impatient."""
+        if not self._ordered.is_set():
+            self._order(128 + signum)
+        elif signum != signal.SIGHUP:
             self._end_process(128 + signum)
-        self._order(128 + signum)
 
     def terminal_gone(self) -> None:
         if not self._ordered.is_set():

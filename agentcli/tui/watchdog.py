@@ -21,6 +21,7 @@ CALM_SECONDS = 1.0
 """After so long without a turn of the loop the watchdog sleeps until the next one."""
 LIMIT = 1.0
 """Seconds that the loop may take to get around to an Esc."""
+PATIENCE_AFTERWARDS = 4
 RETRY_SECONDS = 0.05
 _LOOP_FILES = ("asyncio/base_events.py", "asyncio/events.py", "asyncio/selector_events.py", "/selectors.py")
 
@@ -144,16 +145,24 @@ class EscapeWatch:
             answer.set()
 
     def _watch(self, answer: threading.Event) -> None:
-        """Again and again: whatever is stuck may swallow the exception and go on."""
+        """Again and again: whatever is stuck may swallow the exception and go on. But not soon after an exception: where
+        it is received, a traceback may be made first, which takes its time."""
         wait = self._limit
         while not answer.wait(wait):
-            self._stack = ""
+            if self._report():
+                wait = self._limit * PATIENCE_AFTERWARDS
+                continue
             with contextlib.suppress(ProcessLookupError):
                 signal.pthread_kill(self._main_thread, STUCK_SIGNAL)
-            answer.wait(RETRY_SECONDS)
-            wait = self._limit if self._stack else RETRY_SECONDS
-            if self._stack:
-                self._log(self._stack)
+            wait = RETRY_SECONDS
+        self._report()
+
+    def _report(self) -> bool:
+        """Whether something was interrupted since the last time."""
+        stack, self._stack = self._stack, ""
+        if stack:
+            self._log(stack)
+        return bool(stack)
 
     def _interrupt(self, signum: int, frame: FrameType | None) -> None:
         """Runs in the main thread, between two instructions of whatever it does, so it takes no lock. Raises only

@@ -102,8 +102,9 @@ class Host(App):
 log = Path(sys.argv[1]) if len(sys.argv) > 1 else None
 app = Host(driver_class=AgentDriver.preload(instant=started, stuck_log=log))
 app.run(mouse={mouse})
-print("left with", app.return_code, flush=True)
-sys.exit(app.return_code)
+if log:
+    log.write_text("left in order")
+os._exit(app.return_code)
 """
 
 
@@ -189,20 +190,20 @@ def test_a_signal_ends_an_app_that_hangs_and_restores_the_terminal() -> None:
         program.send("\x1bOQ")
         program.until(lambda: b"HANGING" in program.raw)
         program.process.send_signal(signal.SIGTERM)
-        program.process.send_signal(signal.SIGHUP)
-        assert program.end() in (128 + signal.SIGTERM, 128 + signal.SIGHUP)
+        assert program.end() == 128 + signal.SIGTERM
         assert_restored(program)
 
 
-def test_an_app_whose_terminal_is_gone_ends_within_two_seconds() -> None:
-    with host() as program:
+def test_an_app_whose_terminal_is_gone_ends_in_order_and_soon(tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    with host(before=f"sys.argv.append({str(left)!r})") as program:
         program.until("ready")
         os.close(program.slave)
         os.close(program.fd)
         program.fd = program.slave = -1
-        began = time.monotonic()
+        # It is ended after two seconds if it does not end by itself.
         assert program.process.wait(timeout=10) == 128 + signal.SIGHUP
-        assert time.monotonic() - began < 3
+        assert left.exists()
 
 
 def test_a_crash_restores_the_terminal_before_it_is_told() -> None:
@@ -217,7 +218,7 @@ def test_a_crash_restores_the_terminal_before_it_is_told() -> None:
 def test_escape_ends_what_hangs_wherever_that_is_and_the_app_goes_on(tmp_path: Path) -> None:
     log = tmp_path / "state" / "stuck.log"
     with host(
-        before=f"sys.argv.append({str(log)!r}); from agentcli.tui import watchdog; watchdog.LIMIT = 0.1"
+        before=f"sys.argv.append({str(log)!r}); from agentcli.tui import watchdog; watchdog.LIMIT = 0.3"
     ) as program:
         program.until("ready")
         for number, key in enumerate((b"\x1bOQ", b"\x1b[15~", b"\x1b[19~", b"\x1b[20~"), 1):
@@ -227,7 +228,7 @@ def test_escape_ends_what_hangs_wherever_that_is_and_the_app_goes_on(tmp_path: P
             program.until(f"freed {number}")
             program.send(f"still here {number} ")
             program.until(f"still here {number}")
-        program.until(lambda: log.exists() and log.read_text().count("in hang") == 4)
+        program.until(lambda: log.exists() and log.read_text().count("in hang\n") == 4)
         program.send("\x11")
         assert program.end() == 0
 
