@@ -298,7 +298,7 @@ def test_settings_show_value_and_source_and_what_is_set_comes_first() -> None:
     seen = look(page, size=(100, 24)).splitlines()
     assert seen[2].split() == ["Set", "│", "model"]
     assert seen[3].split()[:3] == ["❯", "model", "claude-opus-5-5"]
-    assert "│ From   settings.json" in "\n".join(seen)
+    assert "│ From      settings.json" in "\n".join(seen)
 
 
 def test_a_choice_is_changed_by_choosing() -> None:

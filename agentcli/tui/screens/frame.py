@@ -40,13 +40,16 @@ class Lines(Widget, can_focus=False):
     def __init__(self, id: str) -> None:
         super().__init__(id=id)
         self.rows: list[Sequence[Run]] = []
+        self.edge: Runs = []
+        """Stands before every row, also before those that are empty."""
 
     def show(self, rows: Iterable[Sequence[Run]]) -> None:
         self.rows = list(rows)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        return painted(self.rows[y] if y < len(self.rows) else (), self.size.width, self.rich_style)
+        row = self.rows[y] if y < len(self.rows) else ()
+        return painted([*self.edge, *row], self.size.width, self.rich_style)
 
 
 class SearchLine(Lines):

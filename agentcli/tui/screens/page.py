@@ -113,8 +113,7 @@ class Pager(ScrollView, can_focus=False):
         self._matches_of: dict[int, list[tuple[int, int, bool]]] = {}
 
     def set_lines(self, lines: Sequence[Runs], width: int) -> None:
-        """Lines that are safe to show, and the width they have."""
-        width = max(1, width - 2 * MARGIN)
+        """Lines that are safe to show, and the width to wrap them at."""
         if lines is self._lines and width == self._width:
             return
         self._lines, self._width = lines, width
@@ -293,7 +292,8 @@ class Page(Sheet[T]):
     def lay_out(self, width: int, room: int) -> None:
         search = 1 if self.searching else 0
         pager = self.pager
-        pager.set_lines(self.lines(width - 2 * MARGIN), width - 1)
+        inner = max(1, width - 2 * MARGIN - 1)  # one for the scrollbar, whether it is there or not
+        pager.set_lines(self.lines(inner), inner)
         pager.styles.height = max(1, min(pager.row_count, room - search))
 
     def paint(self) -> None:
@@ -307,8 +307,10 @@ class Page(Sheet[T]):
         self.settle()
 
     def keys(self) -> list[tuple[str, str]]:
+        if self._typing:
+            return [("Enter", "go on"), ("Esc", "end search")]
         if self.searching:
-            return [("n N", "next, previous"), ("Enter", "next"), ("Esc", "end search")]
+            return [("/", "change"), ("n N", "next, previous"), ("Esc", "end search")]
         return [("↑↓ PgUp PgDn", "scroll"), ("/", "search"), ("Esc", "close")]
 
     def aside(self) -> str:

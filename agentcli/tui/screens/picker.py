@@ -51,7 +51,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
     """
 
     DEFAULT_CSS = """
-    ListSheet #preview { width: 1fr; height: 1fr; border-left: solid $foreground 20%; padding: 0 1; }
+    ListSheet #preview { width: 1fr; height: 1fr; padding: 0 1 0 0; }
     ListSheet #about, ListSheet #head { padding: 0 1; }
     """
 
@@ -85,6 +85,8 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._search: Search[T] | None = None
         """While a query over many rows is not finished."""
         self._found_count = len(self._entries)
+        self._typed_row: Row[T] | None = None
+        """For what was typed and is not in the list."""
         self._said = ""
         """Why the last Enter did nothing."""
         self._about_shown = 0
@@ -226,7 +228,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         return f"{total:,}" if total > 9 else ""
 
     def _show(self, found: Sequence[Found[T]], cursor: int, grouped: bool) -> None:
-        self._found_count = len(found)
+        self._found_count = sum(each.entry.row is not self._typed_row for each in found)
         self._said = ""
         self.listing.show(found, cursor, grouped)
         self._after_move()
@@ -262,7 +264,8 @@ class ListSheet(Sheet[R], Generic[T, R]):
         text = self.palette.text
         rows = [[(part, text)] for line in lines[:200] for part in safe_block(line[:2000])]
         pane = self.query_one("#preview", Lines)
-        width = max(1, pane.size.width or self.size.width // 2 - 3)
+        pane.edge = [("│ ", self.palette.faint)]
+        width = max(1, (pane.size.width or self.size.width // 2 - 1) - 2)
         pieces = [piece for row in rows for piece in wrapped(row, width, 4)]
         pane.show(pieces[-pane.size.height :] if self.preview_end and pane.size.height else pieces)
 
@@ -294,9 +297,9 @@ class ListSheet(Sheet[R], Generic[T, R]):
 
     def _show_found(self, found: list[Found[T]], keep: T | None) -> None:
         query = self.query_text.strip()
-        other = self.unlisted(query) if query else None
-        if other is not None:
-            typed = Found(entries_of([other])[0])
+        self._typed_row = self.unlisted(query) if query else None
+        if self._typed_row is not None:
+            typed = Found(entries_of([self._typed_row])[0])
             found = [typed, *found] if self.unlisted_first else [*found, typed]
         if not query and keep is None and self.row is not None:
             keep = self.row.value  # the query was taken back: the cursor stays where it is

@@ -117,6 +117,8 @@ def first_rows(rows: list[Runs], most: int, width: int = 10**6) -> list[Runs]:
     if len(rows) <= most or most <= 0:
         return rows[: max(0, most)]
     last = rows[most - 1]
+    if last and last[-1][0].endswith("…"):
+        return rows[:most]
     style = last[-1][1] if last else Style.null()
     return [*rows[: most - 1], [*cut_runs(last, width - 1), ("…", style)]]
 

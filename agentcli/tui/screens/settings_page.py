@@ -52,15 +52,13 @@ class SettingsPage(ListSheet[Setting, Change]):
     def _description(self, row: Row[Setting]) -> list[str]:
         setting = row.value
         key = BY_NAME.get(setting.key)
-        lines = [setting.key, "", setting.doc, "", f"Value  {shown_value(setting.value)}", f"From   {setting.source}"]
-        if key is None:
-            return lines
-        lines.append(f"Kind   {', '.join(key.choices) if key.choices else key.kind}")
-        if key.default is not None:
-            lines.append(f"Default  {shown_value(key.default)}")
-        if key.environment:
-            lines.append(f"Variables  {', '.join(key.environment)}")
-        return [*lines, *_who_may_set(key)]
+        facts = {"Value": shown_value(setting.value), "From": setting.source}
+        if key is not None:
+            facts["Kind"] = ", ".join(key.choices) if key.choices else key.kind
+            facts["Default"] = shown_value(key.default)
+            facts["Variable"] = ", ".join(key.environment)
+        lines = [setting.key, "", setting.doc, "", *(f"{name:<9} {fact}" for name, fact in facts.items() if fact)]
+        return [*lines, *(_who_may_set(key) if key is not None else ())]
 
     def about(self, row: Row[Setting] | None, width: int) -> list[Runs]:
         if row is None or self.query_one("#preview").display:
