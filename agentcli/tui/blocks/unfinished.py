@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 
-_UNDECIDED = re.compile(
-    r"[\s>]*(?:[-=*_+#>~`:|]+|\d{1,9}[.)]?|(?:`{3,}[^`]*|~{3,}.*)|(?:[-*+]|\d{1,9}[.)])\s*\[?[ xX]?\]?)?\s*"
-)
+_UNDECIDED = re.compile(r"[-=*_+#~`:|]*|\d{1,9}[.)]?|`{3,}[^`]*|~{3,}.*|(?:[-*+]|\d{1,9}[.)])[ \t]*\[?[ xX]?\]?")
 """The beginning of a list item, heading, rule, fence or quote without anything in it."""
-_TABLE_ROW = re.compile(r"[\s>]*\|")
+_TABLE_ROW = re.compile(r"[ \t>]*\|")
 _FIRST_ROW = re.compile(r"( {0,3})\|.*\|\s*")
-_DELIMITER = re.compile(r"[\s>]*[-:|][-:| ]*")
-_FENCE = re.compile(r"^[\s>]*(?:[-*+] +|\d{1,9}[.)] +)*(?:`{3,}|~{3,})", re.MULTILINE)
+_DELIMITER = re.compile(r"[ \t>]*[-:|][-:| ]*")
+_FENCE = re.compile(r"^[ \t>]*(?:[-*+] +|\d{1,9}[.)] +)*(?:`{3,}|~{3,})", re.MULTILINE)
 _HALF_LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\Z")
 _TICKS = re.compile(r"`+")
 _MARK = re.compile(r"(?<!\\)(\*\*\*|\*\*|\*|~~|__|_)")
@@ -30,7 +28,7 @@ def presentable(text: str) -> str:
         return text[:start] if line and not line.strip(" `~>") else text
     if not line:
         return text + _delimiter_below(text)
-    if _UNDECIDED.fullmatch(line) or _TABLE_ROW.match(line) or _is_half_delimiter(text, start):
+    if _UNDECIDED.fullmatch(line.lstrip(" \t>").rstrip()) or _TABLE_ROW.match(line) or _is_half_delimiter(text, start):
         text = text[:start]
         return text + _delimiter_below(text)
     return text[:start] + _closed(line)
