@@ -18,11 +18,13 @@ from textual import events
 from textual.message import Message
 from textual.message_pump import MessagePump
 
-PATIENCE_SECONDS = 0.05
+PATIENCE_SECONDS = 0.5
 """A handler may take long, or wait for what only a later key can bring. Then order is not worth a dead keyboard."""
+URGENT_SECONDS = 0.05
+"""The same for keys that interrupt."""
 BURST_SECONDS = 0.05
 """Text this young may still be on its way to the focused widget."""
-_NEVER_WAITS_FOR_TEXT = ("escape", "ctrl+c")
+_URGENT = ("escape", "ctrl+c")
 
 
 class KeyOrder:
@@ -39,6 +41,8 @@ class KeyOrder:
 
     def post(self, message: Message) -> None:
         self._pending.append(message)
+        if self._waiting and isinstance(message, events.Key) and message.key in _URGENT:
+            self._loop.call_later(URGENT_SECONDS, self._give_up, self._round)
         self._advance()
 
     def settle(self, then: Callable[[], object]) -> None:
@@ -57,7 +61,7 @@ class KeyOrder:
             elif first.is_printable:
                 self._text_at = time.monotonic()
                 self._app.post_message(first)
-            elif time.monotonic() - self._text_at < BURST_SECONDS and first.key not in _NEVER_WAITS_FOR_TEXT:
+            elif time.monotonic() - self._text_at < BURST_SECONDS and first.key not in _URGENT:
                 self._text_at = 0.0
                 self._pending.appendleft(first)
                 self._wait()

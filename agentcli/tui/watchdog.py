@@ -145,8 +145,8 @@ class EscapeWatch:
             answer.set()
 
     def _watch(self, answer: threading.Event) -> None:
-        """Again and again: whatever is stuck may swallow the exception and go on. But not soon after an exception: where
-        it is received, a traceback may be made first, which takes its time."""
+        """Again and again: whatever is stuck may swallow the exception and go on. But not soon after an exception: who
+        receives it may make a traceback first, which takes its time."""
         wait = self._limit
         while not answer.wait(wait):
             if self._report():
