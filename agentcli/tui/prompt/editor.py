@@ -66,6 +66,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
             color: $input-selection-foreground;
             background: $input-selection-background;
         }
+        &:ansi .prompt-editor--selection { text-style: reverse; }
     }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = TextArea.COMPONENT_CLASSES | {

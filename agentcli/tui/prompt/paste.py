@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_text
@@ -43,6 +41,8 @@ def picture_paths(text: str, cwd: Path) -> list[Path]:
     whole = _picture(text, cwd)
     if whole is not None:
         return [whole]
+    import shlex
+
     try:
         words = shlex.split(text)
     except ValueError:
@@ -55,6 +55,8 @@ def picture_paths(text: str, cwd: Path) -> list[Path]:
 
 def _picture(word: str, cwd: Path) -> Path | None:
     if word.lower().startswith("file://"):
+        from urllib.parse import unquote, urlsplit
+
         try:
             address = urlsplit(word)
         except ValueError:
