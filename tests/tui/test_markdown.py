@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.console import Console
 from rich.style import Style
 
 from agentcli.tui.blocks.answer import AnswerBlock
@@ -430,3 +431,15 @@ def test_an_answer_that_is_over_is_coloured_whether_or_not_its_languages_were_lo
     monkeypatch.setattr("agentcli.tui.blocks.answer.warm", lambda languages: None)
     text = "```python\ndef f(): pass\n```\n\nend"
     assert styles(grown(text, [9]), "def").color == PALETTE.syntax["keyword"].color
+
+
+def test_the_bytes_written_hold_colours_and_clean_links_only() -> None:
+    console = Console(force_terminal=True, color_system="truecolor")
+    evil = "\x1b]52;c;AAAA\x07\x1b[2J\x9b31m\u202e"
+    links = f"[a](https://x.org/{evil}) [b](https://y.org/%1b]0;x) <https://z.org/;> https://w.org/{evil}"
+    text = f"{links} `{evil}`\n\n```{evil}\n{evil}"
+    for line in answer(text, 70):
+        written = line.strip.render(console)
+        written = re.sub(r"\x1b\[[0-9;]*m", "", written)
+        written = re.sub(r"\x1b\]8;id=[-0-9]+;https?://[!-~]+\x1b\\|\x1b\]8;;\x1b\\", "", written)
+        assert not re.search("[\x00-\x1f\x7f-\x9f\u202e]", written)
