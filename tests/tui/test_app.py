@@ -1,0 +1,257 @@
+"""The whole app with a real engine on a script, headless: what stands on the screen at every size, and what keys do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from agentcli.assemble import Options
+from agentcli.core.permission import PermissionMode
+from agentcli.tui.app import AgentApp
+from agentcli.tui.preferences import load_preferences
+from agentcli.tui.start import Start
+from tests.support.scripts import call, pause, provider_on, reply, say, think, transport_for
+
+Play = Callable[[Pilot[int], AgentApp], Awaitable[None]]
+
+PARSER = "def head(text, end):\n    return text[0 : end - 1]\n"
+EDIT = {"file_path": "parser.py", "old_string": "end - 1", "new_string": "end"}
+
+
+class Desk:
+    """A project, a script, and the app on both."""
+
+    def __init__(self, folder: Path, *replies: Any, **options: Any) -> None:
+        self.project = folder / "project"
+        self.project.mkdir(exist_ok=True)
+        (self.project / "parser.py").write_text(PARSER)
+        self.transport = transport_for(*replies)
+        environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        given = {
+            "cwd": self.project,
+            "environ": environ,
+            "interactive": True,
+            "provider": provider_on(self.transport),
+            "permission_mode": PermissionMode.DEFAULT,
+            "model": "claude-sonnet-5-5",
+            "settings": '{"sandbox": {"mode": "off"}}',
+        }
+        start = Start(
+            make_options=lambda: Options(**{**given, **options}),  # type: ignore[arg-type]
+            cwd=self.project,
+            environ=environ,
+            prompt=options.pop("prompt", ""),
+        )
+        self.app = AgentApp(start, load_preferences(self.project, environ, None, "dark"))
+
+    def play(self, script: Play, size: tuple[int, int] = (80, 24)) -> AgentApp:
+        async def run() -> None:
+            async with self.app.run_test(size=size) as pilot:
+                await until(pilot, lambda: self.app.chat.session.engine is not None)
+                await script(pilot, self.app)
+                await self.app.chat.session.close()
+
+        asyncio.run(run())
+        return self.app
+
+
+async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
+    for _step in range(2_000):
+        if holds():
+            break
+        await pilot.pause(0.01)
+    assert holds(), "\n".join(rows(pilot.app))
+    await pilot.pause()
+
+
+async def idle(pilot: Pilot[int], app: AgentApp) -> None:
+    await until(pilot, lambda: not app.chat.session.busy)
+    app.chat.transcript.frame()
+    await pilot.pause()
+
+
+async def sends(pilot: Pilot[int], app: AgentApp, text: str) -> None:
+    app.chat.prompt.insert(text)
+    await pilot.press("enter")
+
+
+def rows(app: Any) -> list[str]:
+    """The screen as a person reads it."""
+    size = app.size
+    strips = app.screen._compositor.render_strips(size)
+    return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
+
+
+def shown(app: AgentApp) -> str:
+    return "\n".join(rows(app)).replace(str(app.preferences.cwd), "~/project")
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (40, 10)])
+def test_a_conversation_is_on_the_screen_at_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "look around")
+        await idle(pilot, app)
+        text = shown(app)
+        assert "All is **well**".replace("*", "") in text
+        assert rows(app)[-1].strip().startswith("sonnet-5-5")
+        assert "❯" in text
+        assert not app._exception
+
+    Desk(tmp_path, reply(think("hm"), "I look.", call("Glob", pattern="*")), "All is **well**.").play(script, size)
+
+
+def test_the_screen_reads_like_this(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "look around")
+        await idle(pilot, app)
+        whole = rows(app)
+        begin = whole.index("❯ look around")
+        assert whole[begin : begin + 7] == [
+            "❯ look around",
+            "",
+            "▸ Thought for 1 s",
+            "",
+            "◆ I look.",
+            "",
+            "✓ Glob * · 1 file",
+        ]
+        assert "◆ Well." in whole
+        rule = "─" * 80
+        assert whole[-4] == rule
+        assert whole[-3].startswith("❯ Ask anything")
+        assert whole[-2] == rule
+
+    Desk(tmp_path, reply(think("hm"), "I look.", call("Glob", pattern="*")), "Well.").play(script)
+
+
+def test_an_edit_is_asked_about_shown_and_made(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "fix it")
+        await until(pilot, lambda: len(app.screen_stack) > 2)
+        assert "Make this change?" in shown(app)
+        await until(pilot, lambda: app.screen.guard._is_over())  # type: ignore[attr-defined]
+        await pilot.press("1")
+        await idle(pilot, app)
+        assert "✓ Edit parser.py · +1 −1" in shown(app)
+
+    desk = Desk(tmp_path, reply(call("Read", file_path="parser.py"), call("Edit", **EDIT)), "Fixed.")
+    desk.play(script)
+    assert "text[0 : end]" in (desk.project / "parser.py").read_text()
+
+
+def test_esc_in_a_question_interrupts_and_the_next_prompt_works(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "fix it")
+        await until(pilot, lambda: len(app.screen_stack) > 2)
+        await pilot.press("escape")
+        assert "Interrupted" in shown(app)
+        await sends(pilot, app, "never mind")
+        await idle(pilot, app)
+        assert "Fine." in shown(app)
+
+    desk = Desk(tmp_path, reply(call("Read", file_path="parser.py"), call("Edit", **EDIT)), "Fine.")
+    desk.play(script)
+    assert (desk.project / "parser.py").read_text() == PARSER
+
+
+def test_esc_while_it_streams_says_so_before_the_next_frame(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "go")
+        await until(pilot, lambda: "on and" in app.chat.transcript.source_text())
+        await pilot.press("escape")
+        assert "Interrupted" in shown(app)
+        await idle(pilot, app)
+
+    Desk(tmp_path, reply(say("on and on and on", chunk=3), pause(30))).play(script)
+
+
+def test_prompts_queue_above_the_box_and_up_takes_one_back(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "go")
+        await until(pilot, lambda: app.chat.session.busy)
+        await sends(pilot, app, "and this")
+        assert "and this" in shown(app)
+        await pilot.press("up")
+        assert app.chat.prompt.draft.text == "and this"
+        await pilot.press("escape")
+        await idle(pilot, app)
+
+    Desk(tmp_path, reply(pause(30))).play(script)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("/model", "claude-haiku-5-5"),
+        ("/effort", "xhigh"),
+        ("/mode", "acceptEdits"),
+        ("/context", "system prompt"),
+        ("/cost", "Cost"),
+        ("/help", "Ctrl+O"),
+        ("/theme", "gruvbox-dark"),
+        ("/config", "sandbox.mode"),
+        ("/resume", "Resume"),
+        ("/tasks", "background"),
+        ("?", "Shift+Tab"),
+    ],
+)
+def test_every_dialog_opens_and_closes_with_esc_without_a_trace(tmp_path: Path, line: str, words: str) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        before = shown(app)
+        if line == "?":
+            await pilot.press("?")
+        else:
+            await sends(pilot, app, line)
+        await until(pilot, lambda: len(app.screen_stack) > 2 and words.lower() in shown(app).lower())
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 2)
+        assert shown(app) == before
+
+    desk = Desk(tmp_path)
+    desk.play(script)
+    assert not (tmp_path / ".config").exists()
+
+
+def test_a_theme_is_put_on_and_kept(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "/theme nord")
+        await until(pilot, lambda: app.theme == "nord")
+        await until(pilot, lambda: "saved in" in shown(app))
+
+    Desk(tmp_path).play(script)
+    assert '"nord"' in (tmp_path / ".config/agentcli/settings.json").read_text()
+
+
+def test_clear_starts_a_new_session_and_resume_finds_the_old_one(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "first words")
+        await idle(pilot, app)
+        session = app.chat.session
+        old = session.engine.session_id if session.engine else ""
+        await sends(pilot, app, "/clear")
+        await until(pilot, lambda: session.engine is not None and session.engine.session_id != old)
+        assert "first words" not in shown(app)
+        await sends(pilot, app, f"/resume {old}")
+        await until(pilot, lambda: session.engine is not None and session.engine.session_id == old)
+        await until(pilot, lambda: "first words" in shown(app))
+
+    Desk(tmp_path, "An answer.").play(script)
+
+
+def test_the_terminal_below_the_least_size_says_so_and_comes_back(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await pilot.resize_terminal(19, 4)
+        await pilot.pause()
+        assert "too small" in shown(app)
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert "too small" not in shown(app)
+        assert "❯" in shown(app)
+
+    Desk(tmp_path).play(script)
