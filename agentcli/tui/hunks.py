@@ -56,15 +56,7 @@ def split(old: str, new: str) -> list[Hunk]:
 
 def merge(old: str, new: str, accepted: Collection[int]) -> str:
     """The old text with the accepted hunks of `split(old, new)` in it."""
-    lines = _LINE.findall(old)
-    pieces: list[str] = []
-    position = 0
-    for hunk in split(old, new):
-        end = hunk.old_start + len(hunk.removed)
-        pieces += lines[position : hunk.old_start]
-        pieces += hunk.added if hunk.number in accepted else lines[hunk.old_start : end]
-        position = end
-    return "".join([*pieces, *lines[position:]])
+    return _applied(old, [hunk for hunk in split(old, new) if hunk.number in accepted])
 
 
 def hunks_of(name: str, input: Json, old_text: str = "") -> list[Hunk]:
@@ -75,15 +67,20 @@ def hunks_of(name: str, input: Json, old_text: str = "") -> list[Hunk]:
     return found
 
 
-def narrowed(name: str, input: Json, old_text: str, accepted: Collection[int]) -> Json | None:
-    """The input with which only the accepted hunks happen: the same if all are, None if nothing is left to do."""
-    hunks = hunks_of(name, input, old_text)
+def narrowed(
+    name: str, input: Json, old_text: str, accepted: Collection[int], hunks: Sequence[Hunk] | None = None
+) -> Json | None:
+    """The input with which only the accepted hunks happen: the same if all are, None if nothing is left to do.
+
+    Who has the result of `hunks_of` already gives it, and saves the comparison.
+    """
+    hunks = hunks_of(name, input, old_text) if hunks is None else hunks
     if all(hunk.number in accepted for hunk in hunks):
         return input
-    merged = []
-    for edit, (old, new) in enumerate(_changes(name, input, old_text)):
-        own = [hunk.number for hunk in hunks if hunk.edit == edit]
-        merged.append((old, merge(old, new, {number - own[0] for number in own if number in accepted})))
+    merged = [
+        (old, _applied(old, [hunk for hunk in hunks if hunk.edit == edit and hunk.number in accepted]))
+        for edit, (old, _new) in enumerate(_changes(name, input, old_text))
+    ]
     if all(old == new for old, new in merged):
         return None
     if name == "Write":
@@ -146,6 +143,16 @@ def verdict(hunks: Sequence[Hunk], accepted: Collection[int]) -> str:
         diff = diff[:_MOST_TOLD].rpartition("\n")[0] + "\n… (the rest is left out)"
     count = len(hunks) - len(rejected)
     return f"The person accepted {count} of {len(hunks)} hunks; only those were applied. Rejected:\n{diff}"
+
+
+def _applied(old: str, hunks: Sequence[Hunk]) -> str:
+    lines = _LINE.findall(old)
+    pieces: list[str] = []
+    position = 0
+    for hunk in hunks:
+        pieces += [*lines[position : hunk.old_start], *hunk.added]
+        position = hunk.old_start + len(hunk.removed)
+    return "".join([*pieces, *lines[position:]])
 
 
 def _changes(name: str, input: Json, old_text: str) -> list[tuple[str, str]]:

@@ -47,6 +47,9 @@ class HunkReview(Panel[Answer | None]):
         self.current = 0
         self._cwd = cwd
         self._old = ""
+        self._shift = 0
+        """From the lines of the piece that is replaced to those of the file."""
+        self._characters = 0
         self._problem = ""
         self._painted: dict[tuple[int, int], list[Line]] = {}
         self._places: list[tuple[int, int]] = []
@@ -59,11 +62,13 @@ class HunkReview(Panel[Answer | None]):
         path = (self._cwd or Path.cwd()) / str(self.event.input.get("file_path", ""))
         try:
             self._old, hunks = await asyncio.to_thread(_split, self.event, path)
+            self._shift = _shift(self.event, hunks)
         except (OSError, ValueError) as error:
             self._problem = f"The change cannot be shown in hunks: {error}. Decide about it as a whole."
             hunks = []
         self.hunks = hunks
         self.accepted = {hunk.number for hunk in hunks}
+        self._characters = sum(len(line) for hunk in hunks for line in (*hunk.removed, *hunk.added))
         self.update()
 
     @property
@@ -78,6 +83,10 @@ class HunkReview(Panel[Answer | None]):
     @property
     def hints(self) -> str:
         return "y accept · n reject · Esc back · ↑↓ hunk · a accept the rest · d reject the rest"
+
+    @property
+    def size_of_body(self) -> int:
+        return self._characters
 
     def extra_head(self, width: int) -> list[Strip]:
         """All hunks at a glance, with a sign for what becomes of each; a click turns one over."""
@@ -99,7 +108,7 @@ class HunkReview(Panel[Answer | None]):
         if not self.hunks:
             return paragraph(self._problem or "Nothing would change.", width, palette.warning)
         lines: list[Line] = []
-        self._places = []
+        places: list[tuple[int, int]] = []
         for hunk in self.hunks:
             start = len(lines)
             lines += self._heading(hunk, width)
@@ -107,7 +116,8 @@ class HunkReview(Panel[Answer | None]):
             if hunk.number not in self.accepted:
                 painted = [replace(line, strip=line.strip.apply_style(Style(dim=True))) for line in painted]
             lines += [*painted, BLANK]
-            self._places.append((start, len(lines) - 2))
+            places.append((start, len(lines) - 2))
+        self._places = places
         return lines[:-1]
 
     def choices(self) -> Sequence[Choice]:
@@ -117,7 +127,8 @@ class HunkReview(Panel[Answer | None]):
         if not count:
             return [Choice("done", "Deny: nothing is changed")]
         label = f"Apply {count} of {len(hunks)} hunks" if count < len(hunks) else f"Apply all {count} hunks"
-        lost = ", ".join(map(str, stranded(self.event.input, self._narrowed())))
+        left = self._narrowed() if self.event.name == "MultiEdit" else None
+        lost = ", ".join(map(str, stranded(self.event.input, left)))
         warning = f"Edit {lost} of those left looks for text that a rejected hunk would bring, and will fail"
         return [Choice("done", label if len(hunks) > 1 else "Apply the hunk", detail=warning if lost else "")]
 
@@ -126,7 +137,7 @@ class HunkReview(Panel[Answer | None]):
         if name == "back":
             self.dismiss(None)
             return
-        told, input = verdict(hunks, self.accepted), self._narrowed()
+        told, input = verdict([self._in_file(hunk) for hunk in hunks], self.accepted), self._narrowed()
         if input is None:
             self.dismiss(Answer("deny", message=told or verdict(hunks, ())))
         elif input is self.event.input:
@@ -166,10 +177,11 @@ class HunkReview(Panel[Answer | None]):
     def _set(self, accepted: set[int], current: int) -> None:
         self.accepted, self.current = accepted, current
         self.update()
-        self.scrolled.reveal(*self._places[current])
+        if current < len(self._places):
+            self.scrolled.reveal(*self._places[current])
 
     def _narrowed(self) -> dict[str, object] | None:
-        return narrowed(self.event.name, self.event.input, self._old, self.accepted)
+        return narrowed(self.event.name, self.event.input, self._old, self.accepted, self.hunks)
 
     def _sign(self, hunk: Hunk) -> tuple[str, Style]:
         return ("✓", self.palette.success) if hunk.number in self.accepted else ("✗", self.palette.error)
@@ -189,24 +201,27 @@ class HunkReview(Panel[Answer | None]):
         key = (hunk.number, width)
         if key not in self._painted:
             path = str(self.event.input.get("file_path", ""))
-            self._painted[key] = diff_lines(diff_of([hunk]), width, self.palette, path)
+            self._painted[key] = diff_lines(diff_of([self._in_file(hunk)]), width, self.palette, path)
         return self._painted[key]
+
+    def _in_file(self, hunk: Hunk) -> Hunk:
+        return replace(hunk, old_start=hunk.old_start + self._shift, new_start=hunk.new_start + self._shift)
 
 
 def _split(event: PermissionRequested, path: Path) -> tuple[str, list[Hunk]]:
     """The file's present text where it is needed, and the hunks of the change. Blocking."""
     old = _present_text(path) if event.name == "Write" else ""
-    hunks = hunks_of(event.name, event.input, old)
-    if event.name != "Edit" or not hunks:
-        return old, hunks
-    # The lines of an edit are counted in the piece it replaces; the preview knows where in the file that is.
+    return old, hunks_of(event.name, event.input, old)
+
+
+def _shift(event: PermissionRequested, hunks: Sequence[Hunk]) -> int:
+    """An edit only knows the lines of the piece that it replaces; the preview knows where in the file that is."""
     rows = str(event.display.get("diff", "")).split("\n")
     first = _FIRST.match(rows[0])
-    if first is None:
-        return old, hunks
+    if event.name != "Edit" or first is None or not hunks:
+        return 0
     above = next((place for place, row in enumerate(rows[1:]) if not row.startswith(" ")), 0)
-    shift = int(first[1]) - 1 + above - hunks[0].old_start
-    return old, [replace(hunk, old_start=hunk.old_start + shift, new_start=hunk.new_start + shift) for hunk in hunks]
+    return int(first[1]) - 1 + above - hunks[0].old_start
 
 
 def _present_text(path: Path) -> str:

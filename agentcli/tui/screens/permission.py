@@ -24,6 +24,8 @@ _PLACES: tuple[tuple[Place, str, str], ...] = (
     ("local", "this project", "in .agentcli/settings.local.json of this project, for you alone"),
     ("user", "all projects", "in your own settings, for every project"),
 )
+_SHORT_RULE = 60
+"""Characters up to which a rule is in the choice, too; in the body it is in any case."""
 _EDITS = (*REVIEWABLE, "NotebookEdit")
 
 
@@ -87,16 +89,14 @@ class PermissionDialog(Panel[Answer | None]):
 
     def choices(self) -> Sequence[Choice]:
         rules = self.event.suggestions
-        always = Choice("always", "Always allow", "a", turn=_PLACES[self._place][1])
-        if len(rules) == 1:
-            always = Choice(
-                "always", f"Always allow {shown_command(rules[0])}", "a", "Always allow", turn=_PLACES[self._place][1]
-            )
-        elif rules:
-            label = f"Always allow these {len(rules)} rules"
-            always = Choice("always", label, "a", "Always allow", turn=_PLACES[self._place][1])
-        else:
+        place = _PLACES[self._place][1]
+        if not rules:
             always = Choice("always", "Always", "a", refused="no rule can cover this; it is asked each time")
+        elif len(rules) == 1 and len(rules[0]) <= _SHORT_RULE:
+            always = Choice("always", f"Always allow {shown_command(rules[0])}", "a", "Always allow", turn=place)
+        else:
+            what = f"these {len(rules)} rules" if len(rules) > 1 else "this rule"
+            always = Choice("always", f"Always allow {what}", "a", "Always allow", turn=place)
         edits = self.event.name in _EDITS
         found = [Choice("once", "Allow once", "y"), always]
         if edits:
@@ -122,6 +122,11 @@ class PermissionDialog(Panel[Answer | None]):
                 self.dismiss(Answer("deny"))
             case "why":
                 self.ask("What should the agent do instead?", self._reason, "empty: just no")
+
+    def show_waiting(self, count: int) -> None:
+        """So many more questions wait now."""
+        self._waiting = count
+        self.update()
 
     def turned(self, name: str, step: int) -> None:
         self._place = (self._place + step) % len(_PLACES)
