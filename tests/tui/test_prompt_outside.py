@@ -51,7 +51,7 @@ def test_the_editor_gets_the_text_privately_and_what_it_writes_is_in_the_box(tmp
         assert host.text == "some", "as any other change it can be undone"
 
     assert told(play(script, environ=editor(tmp_path, body), cwd=tmp_path)) == []
-    file_mode, folder_mode, path = (tmp_path / "seen").read_text().split()
+    folder_mode, file_mode, path = (tmp_path / "seen").read_text().split()
     assert (file_mode, folder_mode) == ("-rw-------", "drwx------")
     assert not Path(path).parent.exists()
 
