@@ -1,0 +1,261 @@
+"""The app in a real terminal, talking HTTP to a loopback server: what a person does with it all day."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.scripts import call, pause, reply, say
+from tests.support.server import LoopbackServer
+from tests.support.terminal import TerminalProgram, app_with
+
+pytestmark = pytest.mark.anyio
+
+MARKDOWN = "# A heading\n\nSome **bold** words.\n\n- first\n- second\n\n```python\nprint('code')\n```\n\nThe end."
+
+
+def last_user_text(server: LoopbackServer) -> str:
+    """Everything that the last request says in its last message."""
+    return json.dumps(server.bodies[-1]["messages"][-1], ensure_ascii=False)
+
+
+async def requests(app: TerminalProgram, server: LoopbackServer, count: int) -> None:
+    await app.wait_for(lambda: len(server.bodies) >= count)
+
+
+# -------------------------------------------------------------------------------------------------------- the start
+
+
+async def test_what_is_typed_before_anything_is_painted_stands_in_the_box_in_order(tmp_path: Path) -> None:
+    typed = "".join(f"{number:03d}-" for number in range(50))
+    async with app_with(tmp_path) as (app, _server):
+        await app.type(typed[:120])
+        await app.wait_for(lambda: app.raw)
+        await app.type(typed[120:])
+        await app.ready()
+        await app.wait_for(lambda: app.box == typed)
+        await app.press("ctrl+c", "ctrl+c", "ctrl+c")
+        assert await app.end() == 0
+
+
+async def test_a_prompt_and_enter_sent_blindly_run_and_what_follows_stays_in_the_box(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("an answer")) as (app, server):
+        await app.submit("a question")
+        await app.type("and more")
+        await app.wait_for("an answer")
+        assert "a question" in last_user_text(server)
+        assert "and more" not in last_user_text(server)
+        assert app.box == "and more"
+        assert await app.leave() == 0
+        assert app.is_restored
+
+
+async def test_a_reply_streams_in_and_is_shown_as_markdown(tmp_path: Path) -> None:
+    first, last = MARKDOWN.split("The end.")
+    async with app_with(tmp_path, reply(say(first), pause(0.2), say("The end." + last))) as (app, _server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("• first")
+        assert "The end." not in app.text, "the beginning is shown while the rest is on its way"
+        await app.wait_for("The end.")
+        for shown in ("A heading", "Some bold words.", "• second", "print('code')"):
+            assert shown in app.text
+        for marks in ("**", "# A", "```"):
+            assert marks not in app.text
+        assert await app.leave() == 0
+
+
+# ---------------------------------------------------------------------------------------------------- permissions
+
+
+async def test_a_command_is_asked_about_and_allowed_once_or_denied_or_denied_with_words(tmp_path: Path) -> None:
+    replies = [
+        step for name in ("one", "two", "three") for step in (reply(call("Bash", command=f"touch {name}")), name)
+    ]
+    async with app_with(tmp_path, *replies) as (app, server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("Run this command?")
+        assert "$ touch one" in app.text
+        await app.answer("y")
+        await requests(app, server, 2)
+        await app.wait_for("Run this command?", gone=True)
+        assert (app.work / "one").exists()
+
+        await app.submit("again")
+        await app.wait_for("$ touch two")
+        await app.answer("n")
+        await requests(app, server, 4)
+        assert not (app.work / "two").exists()
+        assert '"is_error": true' in last_user_text(server)
+
+        await app.wait_for("Run this command?", gone=True)
+        await app.submit("third")
+        await app.wait_for("$ touch three")
+        await app.answer("w")
+        await app.wait_for("What should the agent do instead?")
+        await app.type("use the other file\r")
+        await requests(app, server, 6)
+        assert not (app.work / "three").exists()
+        assert "use the other file" in last_user_text(server)
+        assert await app.leave() == 0
+
+
+async def test_always_saves_the_rule_that_was_shown_in_the_file_that_was_named(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path, reply(call("Bash", command="touch it")), reply(call("Bash", command="touch it")), reply("ready now")
+    ) as (app, _server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("Always allow Bash(touch it)")
+        await app.answer("tab")
+        await app.wait_for("settings.local.json of this project")
+        await app.press("a")
+        await app.wait_for("ready now")  # the second call was not asked about
+        saved = json.loads((app.work / ".agentcli/settings.local.json").read_text())
+        assert saved["permissions"]["allow"] == ["Bash(touch it)"]
+        assert await app.leave() == 0
+
+
+async def test_an_edit_is_shown_as_a_diff_and_taken_hunk_by_hunk(tmp_path: Path) -> None:
+    before = [f"line {number}" for number in range(40)]
+    after = ["the first is new", *before[1:39], "the last is new"]
+    async with app_with(
+        tmp_path,
+        reply(call("Read", file_path="file.txt")),
+        reply(call("Write", file_path="file.txt", content="\n".join(after) + "\n")),
+        reply("half of it"),
+    ) as (app, server):
+        (app.work / "file.txt").write_text("\n".join(before) + "\n")
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("Review hunk by hunk")
+        assert "the first is new" in app.text
+        assert "- " in app.text, "what goes is marked by a sign, not only by a colour"
+        await app.answer("h")
+        await app.wait_for("Which of these hunks?")
+        await app.wait_for("1✓")
+        await app.press("n", "y")
+        await app.wait_for("Apply 1 of 2 hunks")
+        await app.press("enter")
+        await requests(app, server, 3)
+        assert (app.work / "file.txt").read_text().splitlines() == [*before[:39], "the last is new"]
+        assert "the first is new" in last_user_text(server), "the model is told what was rejected"
+        assert await app.leave() == 0
+
+
+# ---------------------------------------------------------------------------------------------------- the prompt box
+
+
+async def test_pasted_lines_wait_in_the_box_until_enter(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("seen")) as (app, server):
+        await app.ready()
+        await app.paste("first line\nsecond line\n")
+        await app.type("third")
+        await app.wait_for("third")
+        assert server.bodies == []
+        await app.press("enter")
+        await app.wait_for("seen")
+        assert "first line\\nsecond line\\nthird" in last_user_text(server)
+        assert await app.leave() == 0
+
+
+async def test_five_megabytes_are_one_chip_in_the_box_and_are_sent_whole(tmp_path: Path) -> None:
+    pasted = "".join(f"{number:07d}\n" for number in range(5 * 1024 * 1024 // 8))
+    async with app_with(tmp_path, reply("seen")) as (app, server):
+        await app.ready()
+        began = asyncio.get_running_loop().time()
+        await app.paste(pasted)
+        await app.type("what is it?")
+        await app.wait_for("what is it?")
+        assert asyncio.get_running_loop().time() - began < 5
+        assert len(app.box) < 100
+        await app.press("enter")
+        await requests(app, server, 1)
+        content = server.bodies[0]["messages"][-1]["content"]
+        sent = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+        assert pasted.strip() in sent
+        await app.wait_for("seen")
+        assert await app.leave() == 0
+
+
+async def test_a_shell_line_runs_at_once_and_the_model_hears_of_it_with_the_next_prompt(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("I see")) as (app, server):
+        await app.ready()
+        await app.submit("!echo hi-$((1+1))")
+        await app.wait_for("hi-2")
+        assert server.bodies == []
+        await app.submit("what was that?")
+        await app.wait_for("I see")
+        said = json.dumps(server.bodies[0]["messages"])
+        assert "hi-2" in said
+        assert "echo hi-" in said
+        assert await app.leave() == 0
+
+
+# ------------------------------------------------------------------------------------------------ pages and sessions
+
+
+PAGES = {
+    "/model": "Model",
+    "/effort": "Effort of",
+    "/mode": "Permission mode",
+    "/theme": "Theme",
+    "/context": "Context",
+    "/cost": "Cost of this session",
+    "/tasks": "Background commands",
+    "/help": "Help",
+    "/config": "Settings",
+    "/resume": "Resume a session",
+}
+
+
+async def test_every_page_opens_and_closes_with_escape_and_changes_nothing(tmp_path: Path) -> None:
+    async with app_with(tmp_path) as (app, server):
+        await app.ready()
+        before = app.text
+        files = settings_files(tmp_path)
+        for command, title in PAGES.items():
+            await app.submit(command)
+            await app.wait_for(f"─── {title}")
+            await app.press("down", "escape")
+            await app.wait_for(lambda: app.text == before)
+        assert settings_files(tmp_path) == files
+        assert server.bodies == []
+        assert await app.leave() == 0
+
+
+def settings_files(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*.json") if "settings" in path.name}
+
+
+async def test_a_session_is_resumed_with_c_and_picked_with_resume(tmp_path: Path) -> None:
+    long = "\n\n".join(f"paragraph {number}" for number in range(60))
+    async with app_with(tmp_path, reply(long)) as (app, _server):
+        await app.ready()
+        await app.submit("tell me something long")
+        await app.wait_for("paragraph 59")
+        assert await app.leave() == 0
+    async with app_with(tmp_path, reply("I remember"), arguments=["-c"]) as (app, server):
+        await app.wait_for("paragraph 59")
+        assert "paragraph 0\n" not in app.text
+        await app.submit("and?")
+        await app.wait_for("I remember")
+        assert "tell me something long" in json.dumps(server.bodies[0]["messages"])
+        assert await app.leave() == 0
+    async with app_with(tmp_path, arguments=["--resume"]) as (app, _server):
+        await app.wait_for("tell me something long")
+        await app.press("enter")
+        await app.wait_for("I remember")
+        assert await app.leave() == 0
+    async with app_with(tmp_path, reply("a new one"), arguments=["--resume"]) as (app, server):
+        await app.wait_for("tell me something long")
+        await app.press("escape")
+        await app.ready()
+        await app.submit("hello")
+        await app.wait_for("a new one")
+        assert len(server.bodies[0]["messages"]) == 1
+        assert await app.leave() == 0

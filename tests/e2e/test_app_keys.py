@@ -1,0 +1,185 @@
+"""Keys that stop, queue, steer and leave, whatever is going on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.scripts import call, fails, fault, reply, say
+from tests.support.server import LoopbackServer
+from tests.support.terminal import TerminalProgram, app_with, processes_in
+
+pytestmark = pytest.mark.anyio
+
+STALLS = reply(say("a beginning"), fault("stall"))
+
+
+def said(server: LoopbackServer, number: int = -1) -> str:
+    """All that the messages of a request say."""
+    return json.dumps(server.bodies[number]["messages"], ensure_ascii=False)
+
+
+async def next_prompt_works(app: TerminalProgram) -> None:
+    await app.submit("and now this")
+    await app.wait_for("works again")
+    assert await app.leave() == 0
+
+
+# ------------------------------------------------------------------------------------------------------------- Esc
+
+
+async def test_escape_in_a_stream_closes_the_connection_and_the_next_prompt_works(tmp_path: Path) -> None:
+    async with app_with(tmp_path, STALLS, reply("works again")) as (app, server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("a beginning")
+        await app.press("escape")
+        await app.wait_for("Interrupted")
+        await app.wait_for(lambda: server.closed_at)
+        await next_prompt_works(app)
+        assert "a beginning" in said(server), "what had come is kept"
+
+
+async def test_escape_in_a_retry_wait_stops_it(tmp_path: Path) -> None:
+    wait = fails(529, "Overloaded", headers={"retry-after": "50"})
+    async with app_with(tmp_path, wait, reply("works again")) as (app, server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("next in")
+        assert "529" in app.text
+        await app.press("escape")
+        await app.wait_for("Interrupted")
+        assert len(server.bodies) == 1
+        await next_prompt_works(app)
+
+
+async def test_escape_in_a_tool_ends_its_whole_process_group(tmp_path: Path) -> None:
+    command = "sleep 300 & sleep 300"
+    async with app_with(
+        tmp_path, reply(call("Bash", command=command)), reply("works again"), arguments=["--allowedTools", "Bash"]
+    ) as (app, server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for(lambda: len(processes_in(app.work)) >= 3)
+        await app.press("escape")
+        await app.wait_for("Interrupted")
+        await app.wait_for(lambda: processes_in(app.work) == [app.process.pid])
+        await next_prompt_works(app)
+        assert "tool_result" in said(server)
+
+
+async def test_escape_in_a_permission_dialog_stops_the_work_and_nothing_runs(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply(call("Bash", command="touch it")), reply("works again")) as (app, _server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("Run this command?")
+        await app.press("escape")
+        await app.wait_for("Interrupted")
+        await app.wait_for("Run this command?", gone=True)
+        await next_prompt_works(app)
+        assert not (app.work / "it").exists()
+
+
+async def test_escape_in_a_compaction_leaves_the_conversation_as_it_was(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("the first answer"), STALLS, reply("works again")) as (app, server):
+        await app.ready()
+        await app.submit("the first question")
+        await app.wait_for("the first answer")
+        await app.submit("/compact")
+        await app.wait_for(lambda: len(server.bodies) == 2)
+        await app.press("escape")
+        await app.wait_for("Interrupted")
+        await app.wait_for(lambda: server.closed_at)
+        await next_prompt_works(app)
+        assert "the first question" in said(server)
+        assert "the first answer" in said(server)
+
+
+# --------------------------------------------------------------------------------------------------- queue and steer
+
+
+async def test_a_prompt_sent_meanwhile_waits_above_the_box_and_up_takes_it_back(tmp_path: Path) -> None:
+    async with app_with(tmp_path, STALLS, reply("works again")) as (app, server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("a beginning")
+        await app.submit("for later")
+        await app.wait_for(lambda: app.box != "for later" and "for later" in app.text)
+        await app.submit("much later")
+        await app.wait_for(lambda: app.box != "much later" and "much later" in app.text)
+        await app.press("up")
+        await app.wait_for(lambda: app.box == "much later")
+        await app.press("ctrl+c")  # clears the box, or stops the work
+        await app.press("escape")
+        await app.wait_for("Interrupted")
+        await app.wait_for(lambda: "for later" in app.box)
+        assert len(server.bodies) == 1
+        await app.press("enter")
+        await app.wait_for("works again")
+        assert "for later" in said(server)
+        assert await app.leave() == 0
+
+
+async def test_what_was_queued_is_sent_when_the_work_is_done(tmp_path: Path) -> None:
+    replies: Sequence[object] = (reply(call("Bash", command="sleep 0.5")), reply("seen together"))
+    async with app_with(tmp_path, *replies, arguments=["--allowedTools", "Bash"]) as (app, server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for(lambda: len(server.bodies) == 1)
+        await app.submit("and consider this")
+        await app.wait_for("seen together")
+        assert "and consider this" in said(server), "the loop takes it in with the results of the tools"
+        assert await app.leave() == 0
+
+
+async def test_ctrl_enter_takes_the_place_of_what_runs(tmp_path: Path) -> None:
+    async with app_with(tmp_path, STALLS, reply("works again")) as (app, server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("a beginning")
+        await app.type("no, this instead")
+        await app.press("ctrl+enter")
+        await app.wait_for("works again")
+        assert server.closed_at
+        assert "no, this instead" in said(server)
+        assert await app.leave() == 0
+
+
+# ----------------------------------------------------------------------------------------------------------- leaving
+
+
+@pytest.mark.parametrize("keys", ["\x03\x03", "\x04\x04", "/exit\r"])
+async def test_the_ways_out_end_with_0_and_a_terminal_as_before(tmp_path: Path, keys: str) -> None:
+    async with app_with(tmp_path) as (app, _server):
+        await app.ready()
+        await app.type(keys)
+        assert await app.end() == 0
+        assert app.is_restored
+
+
+async def test_ctrl_c_first_clears_the_box_then_says_that_another_quits(tmp_path: Path) -> None:
+    async with app_with(tmp_path) as (app, _server):
+        await app.ready()
+        await app.type("half a thought")
+        await app.wait_for("half a thought")
+        await app.press("ctrl+c")
+        await app.wait_for("half a thought", gone=True)
+        await app.press("ctrl+c")
+        await app.wait_for("Ctrl+C again quits")
+        await app.press("ctrl+c")
+        assert await app.end() == 0
+
+
+async def test_leaving_in_the_middle_of_a_tool_leaves_no_process(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path, reply(call("Bash", command="sleep 300 & sleep 300")), arguments=["--allowedTools", "Bash"]
+    ) as (app, _server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for(lambda: len(processes_in(app.work)) >= 3)
+        await app.press("ctrl+c", "ctrl+c")
+        assert await app.end() == 0
+        assert app.is_restored
