@@ -163,9 +163,9 @@ class AgentApp(App[int]):
         self.chat.session.set_branch(await asyncio.to_thread(branch_of, engine.cwd))
         with contextlib.suppress(AgentError):
             await engine.warm()
-        from agentcli.tui.blocks.highlight import warm
+        from agentcli.tui.blocks.answer import warm_up
 
-        await asyncio.to_thread(warm, ("python", "bash", "diff"))
+        await asyncio.to_thread(warm_up)
 
     async def open_session(self, resume: str | None = None) -> None:
         """Another session takes the place of this one."""

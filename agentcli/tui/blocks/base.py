@@ -54,7 +54,7 @@ class Block(ABC):
         """Text was added to the item's end. Blocks whose items grow override this."""
         raise NotImplementedError
 
-    def forget(self) -> None:
+    def forget(self) -> None:  # noqa: B027 -- most blocks keep nothing
         """Drop everything that `layout` can make again."""
 
     def tick(self, now: float) -> bool:
