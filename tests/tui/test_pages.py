@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -15,12 +15,13 @@ from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import Selection
 
+from agentcli.agent.outlook import Category, ContextItem
 from agentcli.config.schema import BY_NAME, KEYS
 from agentcli.config.settings import Row as Setting
 from agentcli.core.usage import Totals, Usage
 from agentcli.tools.shells import BackgroundTask
 from agentcli.tui.palette import Palette
-from agentcli.tui.screens.context_page import ContextItem, ContextPage, shared_out
+from agentcli.tui.screens.context_page import ContextPage, shared_out
 from agentcli.tui.screens.cost_page import CostPage
 from agentcli.tui.screens.frame import Sheet
 from agentcli.tui.screens.help_page import HelpPage
@@ -238,6 +239,16 @@ def test_the_items_of_the_context_can_be_searched_and_letters_are_then_no_keys()
     assert answer(ContextPage(ITEMS, 20_000, 0), "enter") is UNANSWERED
 
 
+def test_every_kind_of_item_that_the_engine_knows_has_a_letter_of_its_own() -> None:
+    items = [ContextItem(name, name, f"an item of {name}", 1000) for name in get_args(Category)]
+    seen = look(ContextPage(items, 20_000, 0), size=(100, 40))
+    marks = {line[3] for line in seen.splitlines() if "an item of" in line}
+    assert len(marks) == len(items)
+    assert "?" not in marks
+    strange = ContextItem("x", "of a later version", "strange", 5)  # type: ignore[arg-type]
+    assert "? strange" in look(ContextPage([strange], 20_000, 0))
+
+
 def test_a_context_beyond_its_window_and_an_empty_one_are_said() -> None:
     full = [ContextItem(id="x", category="answers", label="much", tokens=30_000)]
     assert "! more than the window holds" in look(ContextPage(full, 20_000, 16_000))
@@ -373,7 +384,7 @@ TASKS = [
 
 
 def test_background_commands_show_how_they_are_doing() -> None:
-    assert look(TasksPage(TASKS)) == (
+    assert look(TasksPage(TASKS, lambda _id: [])) == (
         "─── Background commands ────────────────────────────────────────────────────────\n"
         " ❯ ● npm run dev  bash_1  running    1 min 15 s\n"
         "   ✗ pytest -q    bash_2  failed           12 s  exit code 1\n"

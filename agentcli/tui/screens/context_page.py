@@ -7,31 +7,15 @@ the window is kept free: from there on the conversation is compacted by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from rich.style import Style
 
+from agentcli.agent.outlook import ContextItem
 from agentcli.core.frozen import frozen
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.picker import ListSheet
 from agentcli.tui.screens.rows import Row
 from agentcli.tui.screens.runs import Runs, cut_runs, padded, percent, tokens, width_of
-
-Category = Literal["system", "tools", "memory", "prompts", "answers", "thinking", "results"]
-
-
-@frozen(kw_only=True)
-class ContextItem:
-    """One thing in the context: a message, a tool's description, a file of instructions."""
-
-    id: str
-    category: Category
-    label: str
-    tokens: int
-    age: int | None = None
-    """Turns ago; None for what is there from the beginning."""
-    cached: bool | None = None
-    """Whether the last request read it from the cache; None if that is not known."""
 
 
 @frozen
@@ -46,11 +30,17 @@ _KINDS: Mapping[str, _Kind] = {
     "system": _Kind("S", "system prompt", "function"),
     "tools": _Kind("T", "tools", "type"),
     "memory": _Kind("M", "memory", "builtin"),
+    "summary": _Kind("Y", "summary", "heading"),
+    "attachments": _Kind("H", "attachments", "attribute"),
     "prompts": _Kind("P", "prompts", "string"),
     "answers": _Kind("A", "answers", "keyword"),
     "thinking": _Kind("K", "thinking", "comment"),
+    "calls": _Kind("C", "tool calls", "tag"),
     "results": _Kind("R", "tool results", "number"),
+    "other": _Kind("?", "other", "name"),
 }
+_ALWAYS = ("system", "tools", "memory")
+"""Is in every request, from the beginning on."""
 _FREE, _RESERVE = "free", "reserve"
 _LEGEND_WIDTH = 33
 _LEAST_ROWS = 4
@@ -77,11 +67,13 @@ class ContextPage(ListSheet[ContextItem, None]):
 
     def _rows(self) -> list[Row[ContextItem]]:
         items = sorted(self._items, key=lambda item: -item.tokens) if self._by_size else self._items
-        return [Row(item, item.label, self._detail(item), _KINDS[item.category].letter) for item in items]
+        return [Row(item, item.label, self._detail(item), _KINDS[_kind(item)].letter) for item in items]
 
     def _detail(self, item: ContextItem) -> str:
-        age = "always" if item.age is None else "this turn" if item.age <= 0 else f"{item.age:,} turns ago"
-        age = "1 turn ago" if item.age == 1 else age
+        if item.category in _ALWAYS:
+            age = "always"
+        else:
+            age = "this turn" if item.age <= 0 else "1 turn ago" if item.age == 1 else f"{item.age:,} turns ago"
         cached = {True: "cached", False: "not cached", None: ""}[item.cached]
         return f"{tokens(item.tokens):>6}  {percent(item.tokens, self._window):>5}  {age:>12}  {cached}".rstrip()
 
@@ -117,7 +109,7 @@ class ContextPage(ListSheet[ContextItem, None]):
         """Tokens by kind, with what is free and what is kept free."""
         sums = dict.fromkeys(_KINDS, 0)
         for item in self._items:
-            sums[item.category] += max(0, item.tokens)
+            sums[_kind(item)] += max(0, item.tokens)
         used = sum(sums.values())
         limit = self._compact_at or self._window
         sums[_FREE] = max(0, limit - used)
@@ -194,6 +186,10 @@ class ContextPage(ListSheet[ContextItem, None]):
             (f"{tokens(count):>7}", palette.text),
             (f"{percent(count, self._window):>6}", palette.muted),
         ]
+
+
+def _kind(item: ContextItem) -> str:
+    return item.category if item.category in _KINDS else "other"
 
 
 def shared_out(amounts: Sequence[int], cells: int) -> list[int]:

@@ -195,10 +195,12 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         if isinstance(number, str):
             return painted([(" " + number, self.palette.muted + _BOLD)], width, base)
         chosen = number == self._cursor
-        return painted(self._runs(self._found[number], width, chosen), width, base + self._background(chosen))
-
-    def _background(self, chosen: bool) -> Style:
-        return self.palette.selection if chosen else Style.null()
+        runs = self._runs(self._found[number], width, chosen)
+        if not chosen:
+            return painted(runs, width, base)
+        if self.palette.selection.reverse:  # colours would come out as patches of background
+            runs = [(text, style.without_color) for text, style in runs]
+        return painted(runs, width, base + self.palette.selection)
 
     def _runs(self, found: Found[T], width: int, chosen: bool) -> Runs:
         palette, entry = self.palette, found.entry

@@ -60,7 +60,9 @@ class TasksPage(ListSheet[str, tuple[Literal["stop"], str]]):
     def keys(self) -> list[tuple[str, str]]:
         running = self.row is not None and self._tasks[self.row.value].status == "running"
         stop = [("k", "stop")] if running and not self.searching else []
-        return [*super().keys()[:-2], *stop, *super().keys()[-2:]]
+        show = [("Enter", self.verb)] if self._output is not None and self.row is not None else []
+        search = [] if self.searching else [("/", "search")]
+        return [*search, ("↑↓", "move"), *stop, *show, ("Esc", "end search" if self.searching else "back")]
 
 
 def task_rows(tasks: Sequence[BackgroundTask]) -> list[Row[str]]:
