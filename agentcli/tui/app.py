@@ -161,11 +161,11 @@ class AgentApp(App[int]):
 
     async def _warm(self, engine: Engine) -> None:
         self.chat.session.set_branch(await asyncio.to_thread(branch_of, engine.cwd))
-        with contextlib.suppress(AgentError):
-            await engine.warm()
         from agentcli.tui.blocks.answer import warm_up
 
         await asyncio.to_thread(warm_up)
+        with contextlib.suppress(AgentError):
+            await engine.warm()
 
     async def open_session(self, resume: str | None = None) -> None:
         """Another session takes the place of this one."""
