@@ -20,6 +20,8 @@ from textual.message_pump import MessagePump
 
 PATIENCE_SECONDS = 0.5
 """A handler may take long, or wait for what only a later key can bring. Then order is not worth a dead keyboard."""
+LOOK_SECONDS = 0.01
+STALLED_SECONDS = 2.0
 URGENT_SECONDS = 0.05
 """The same for keys that interrupt."""
 BURST_SECONDS = 0.05
@@ -37,7 +39,9 @@ class KeyOrder:
         self._text_at = 0.0
         self._round = 0
         self._waiting = False
-        self._stalled = False
+        self._stalled_until = 0.0
+        self._hop: MessagePump | None = None
+        """In whose queue the callback is that follows the key."""
 
     def post(self, message: Message) -> None:
         self._pending.append(message)
@@ -70,24 +74,36 @@ class KeyOrder:
                 self._wait()
 
     def _wait(self) -> None:
-        if self._stalled:
+        if time.monotonic() < self._stalled_until:
             return
         self._round += 1
-        this_round, self._waiting = self._round, True
-        patience = self._loop.call_later(PATIENCE_SECONDS, self._give_up, this_round)
+        self._waiting = True
+        began, this_round = time.monotonic(), self._round
 
         def settled() -> None:
-            patience.cancel()
             if this_round == self._round:
-                self._waiting = self._stalled = False
+                self._stalled_until = 0.0
+                self._waiting = False
                 self._advance()
 
+        def look_after_it() -> None:
+            if not self._waiting or this_round != self._round:
+                return
+            if self._hop is not None and (self._hop._closing or self._hop._closed):
+                settled()  # The key closed what it was for, a dialog say, and the callback went with that.
+            elif time.monotonic() - began > PATIENCE_SECONDS:
+                self._give_up(this_round)
+            else:
+                self._loop.call_later(LOOK_SECONDS, look_after_it)
+
+        self._loop.call_later(LOOK_SECONDS, look_after_it)
         self._pass_on(self._app, settled, through_focus=True)
 
     def _give_up(self, this_round: int) -> None:
-        """Until that key has arrived after all, later ones do not wait any more."""
+        """For a while later keys do not wait any more, unless that one has been all the way meanwhile."""
         if this_round == self._round and self._waiting:
-            self._waiting, self._stalled = False, True
+            self._waiting = False
+            self._stalled_until = time.monotonic() + STALLED_SECONDS
             self._advance()
 
     def _pass_on(self, pump: MessagePump, then: Callable[[], object], *, through_focus: bool) -> None:
@@ -104,6 +120,7 @@ class KeyOrder:
             else:
                 self._pass_on(following, then, through_focus=False)
 
+        self._hop = pump
         if not pump.call_later(next_hop):
             then()  # it is closing, and its keys go nowhere
 

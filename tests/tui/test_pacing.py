@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import ClassVar
 
@@ -10,9 +11,10 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
-from textual.widgets import TextArea
+from textual.screen import ModalScreen
+from textual.widgets import Button, TextArea
 
-from agentcli.tui.pacing import KeyOrder
+from agentcli.tui.pacing import PATIENCE_SECONDS, KeyOrder
 
 
 class Host(App[None]):
@@ -77,6 +79,27 @@ def test_what_is_no_key_keeps_its_place_among_them() -> None:
             order.post(message)
         await settled(order)
         assert app.query_one(TextArea).text == "pasted ba"
+
+    run(act)
+
+
+def test_a_key_that_closes_a_dialog_does_not_hold_up_those_for_what_is_below() -> None:
+    class Dialog(ModalScreen[None]):
+        BINDINGS: ClassVar = [("f8", "dismiss")]
+
+        def compose(self) -> ComposeResult:
+            yield Button("Yes")
+
+    async def act(app: Host, order: KeyOrder) -> None:
+        for _ in range(3):
+            await app.push_screen(Dialog())
+            began = time.monotonic()
+            for key in keys("tab", "f8", "a", "b", "backspace", "c"):
+                order.post(key)
+            await settled(order)
+            assert time.monotonic() - began < PATIENCE_SECONDS
+        assert order._stalled_until == 0.0
+        assert app.query_one(TextArea).text == "acacac"
 
     run(act)
 
