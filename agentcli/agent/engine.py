@@ -109,6 +109,12 @@ class Engine:
         shells = self._tool_context.shells
         return [shell.task for shell in shells.known()] if shells is not None else []
 
+    def background_output(self, task_id: str) -> str:
+        """What a background command has put out so far; its middle is left out when it is long."""
+        shells = self._tool_context.shells
+        shell = shells.get(task_id) if shells is not None else None
+        return shell.command.output.text() if shell is not None else ""
+
     @property
     def profile(self) -> Profile:
         return self._profile

@@ -209,7 +209,7 @@ class Actions:
         engine = self._engine
         outlook = engine.outlook()
         items = await asyncio.to_thread(engine.context_items)
-        await self._asked(ContextPage(items, outlook.window, outlook.compact_at, self._chat.palette))  # type: ignore[arg-type]
+        await self._asked(ContextPage(items, outlook.window, outlook.compact_at, self._chat.palette))
 
     async def _cost(self) -> None:
         from agentcli.tui.screens.cost_page import CostPage
@@ -221,7 +221,18 @@ class Actions:
         from agentcli.tui.screens.tasks_page import TasksPage
 
         engine = self._engine
-        picked = await self._asked(TasksPage(engine.background_tasks, palette=self._chat.palette))
+
+        def output(task_id: str) -> list[str]:
+            return plain_text(engine.background_output(task_id)).splitlines()[-200:]
+
+        page = TasksPage(engine.background_tasks, output, self._chat.palette)
+        refreshing = self._app.set_interval(
+            1.0, lambda: page.is_attached and page.update_tasks(engine.background_tasks)
+        )
+        try:
+            picked = await self._asked(page)
+        finally:
+            refreshing.stop()
         if picked is not None:
             await engine.stop_background(picked[1])
 
