@@ -227,6 +227,19 @@ def test_escape_leaves_the_search_with_what_was_typed_before() -> None:
     play(script, history=history("one"))
 
 
+def test_keys_in_a_search_that_finds_nothing_stay_in_the_search() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "typed")
+        await press(pilot, "ctrl+r")
+        await write(pilot, "zzz")
+        await press(pilot, "up", "down")
+        assert host.text == "zzz"
+        await press(pilot, "ctrl+enter")
+        assert host.text == "typed"
+
+    assert play(script, history=history("one")).sent == []
+
+
 def test_a_command_that_needs_no_argument_runs_from_the_menu() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "/stat")

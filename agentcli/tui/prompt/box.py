@@ -245,7 +245,9 @@ class PromptBox(Widget):
 
     def _send(self, *, now: bool) -> None:
         if self._before_search is not None:
+            # Looked at first: what was found is rarely what is wanted word for word.
             self._take_found(self._popup.chosen)
+            return
         draft = self._editor.draft
         draft = Draft(draft.text.strip("\n").rstrip(), draft.pieces)
         if draft.is_empty:
@@ -261,7 +263,7 @@ class PromptBox(Widget):
 
     def _go_up(self) -> None:
         editor = self._editor
-        if self._popup.count:
+        if self._popup.count or self._before_search is not None:
             self._popup.move(-1)
         elif not editor.navigator.is_first_wrapped_line(editor.cursor_location):
             editor.action_cursor_up()
@@ -272,7 +274,7 @@ class PromptBox(Widget):
 
     def _go_down(self) -> None:
         editor = self._editor
-        if self._popup.count:
+        if self._popup.count or self._before_search is not None:
             self._popup.move(1)
         elif not editor.navigator.is_last_wrapped_line(editor.cursor_location):
             editor.action_cursor_down()
