@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from textual.pilot import Pilot
 
 from agentcli.core.permission import Answer
+from agentcli.tools.edit_apply import Applied, Replacement, apply
 from agentcli.tui.hunks import diff_of, hunks_of, merge, narrowed, split, stranded, verdict
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.hunks import HunkReview
-from tests.tui.dialog_host import Host, asked, look, play, replies, settled, shown
+from tests.tui.dialog_host import Host, asked, look, play, press, replies, settled, shown
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "é", "", "  x"]), max_size=14)
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])
@@ -143,6 +144,17 @@ def test_a_write_is_compared_with_the_file_as_it_is_whatever_its_line_ends() -> 
     assert found == {"file_path": "f", "content": OLD.replace("line 10\n", "")}
     assert narrowed("Write", input, with_returns, {0, 1, 2}) is input
     assert narrowed("Write", input, with_returns, set()) is None
+
+
+def test_the_tool_makes_exactly_the_accepted_hunks_whatever_the_line_ends_of_the_file() -> None:
+    input = {"file_path": "f", "old_string": OLD, "new_string": NEW}
+    found = narrowed("Edit", input, "", {0, 2})
+    assert found is not None
+    for end in ("\n", "\r\n"):
+        text = f"top\n{OLD}bottom".replace("\n", end)
+        applied = apply(text, Replacement(found["old_string"], found["new_string"]), "f")
+        assert isinstance(applied, Applied)
+        assert applied.text == f"top\n{merge(OLD, NEW, {0, 2})}bottom".replace("\n", end)
 
 
 def test_a_write_of_a_new_file_is_one_hunk() -> None:
@@ -338,6 +350,18 @@ def test_many_hunks_and_small_screens_keep_the_current_one_in_sight() -> None:
     assert "34✓" in text.split("\n")[1]
     assert "❯ ✓ accepted  Hunk 34 of 40" in text
     assert text.split("\n")[-2] == " ❯ 1 Apply 7 of 40 hunks"
+
+
+def test_a_very_long_change_can_be_reviewed(tmp_path: Path) -> None:
+    old = "".join(f"line {number} {'x' * 40}\n" for number in range(4_000))
+    (tmp_path / "a").write_text(old)
+    new = old.replace("x", "y").replace("line 3990 y", "line 3990 x")
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "n | j | enter")
+        assert host.answer.behavior == "deny"
+
+    play(review("Write", {"file_path": "a", "content": new}, tmp_path), script)
 
 
 def test_hostile_text_in_a_hunk_is_only_text() -> None:

@@ -319,6 +319,25 @@ def test_a_click_chooses() -> None:
     play(dialog(), script)
 
 
+def test_the_wheel_scrolls_and_how_many_wait_may_change() -> None:
+    event = asked("Bash", {"command": "x\n" * 200}, display={"kind": "command"})
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        body = host.screen.query_one(ScrolledLines)
+        assert body.hidden[0] == 0
+        for _turn in range(3):
+            body.post_message(events.MouseScrollDown(body, 5, 5, 0, 1, 0, False, False, False))
+        await settled(pilot)
+        assert body.hidden[0] > 0
+        assert any("above" in row for row in shown(host))
+        assert isinstance(host.screen, PermissionDialog)
+        host.screen.show_waiting(3)
+        await settled(pilot)
+        assert shown(host)[0].endswith("3 more questions after this")
+
+    play(dialog(event), script)
+
+
 def test_text_in_the_body_can_be_found() -> None:
     event = asked(
         "Bash", {"command": "\n".join(f"echo {number}" for number in range(200))}, display={"kind": "command"}

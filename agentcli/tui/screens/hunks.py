@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
+from textual import events, work
 from textual.strip import Strip
 
 from agentcli.core.events import PermissionRequested
@@ -56,8 +56,9 @@ class HunkReview(Panel[Answer | None]):
 
     def on_mount(self) -> None:
         # The base class does its own part of this: Textual calls both.
-        self.run_worker(self._load(), group="hunks")
+        self._load()
 
+    @work(group="hunks")
     async def _load(self) -> None:
         path = (self._cwd or Path.cwd()) / str(self.event.input.get("file_path", ""))
         try:

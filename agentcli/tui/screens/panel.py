@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 from rich.style import Style
-from textual import events
+from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
@@ -77,6 +77,7 @@ class Panel(ModalScreen[T], Generic[T]):
         self._version = 0
         self._laid_out: dict[tuple[int, bool], tuple[int, list[Line]]] = {}
         """By width and compactness, with the version it was made for."""
+        self._laying_out: set[tuple[int, bool]] = set()
         self._first_choice = 0
         self._says_more = False
 
@@ -260,12 +261,18 @@ class Panel(ModalScreen[T], Generic[T]):
             lines = self.body(width)
             self._laid_out[key] = (self._version, lines)
             return lines
-        self.run_worker(self._lay_out(key, self._version), group=f"layout {key}", exclusive=True)
+        if key not in self._laying_out:
+            self._laying_out.add(key)
+            self._lay_out(key)
         return lines or wrap([("Laying out a long text …", self.palette.muted)], width)
 
-    async def _lay_out(self, key: tuple[int, bool], version: int) -> None:
-        lines = await asyncio.to_thread(self.body, key[0])
-        self._laid_out[key] = (version, lines)
+    @work(group="layout")
+    async def _lay_out(self, key: tuple[int, bool]) -> None:
+        version = -1
+        while version != self._version:
+            version = self._version
+            self._laid_out[key] = (version, await asyncio.to_thread(self.body, key[0]))
+        self._laying_out.discard(key)
         self._arrange()
 
     def _more(self) -> Strip:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from textual import events
+from textual import events, work
 from textual.app import ComposeResult
 from textual.widgets import TextArea
 
@@ -137,7 +137,7 @@ class PlanDialog(Panel[Answer | None]):
         if event.key == "ctrl+g" and not self.asking:
             if not self._is_outside:
                 self._is_outside = True
-                self.run_worker(self._outside(), group="editor")
+                self._outside()
             return True
         return False
 
@@ -156,6 +156,7 @@ class PlanDialog(Panel[Answer | None]):
             self.query_one(TextArea).insert(text)
         return bool(text)
 
+    @work(group="editor")
     async def _outside(self) -> None:
         from agentcli.tui.prompt.external import Written, edit_outside
 
