@@ -170,7 +170,8 @@ def test_an_answer_that_comes_after_the_end_is_not_left_to_the_shell() -> None:
     def answer(data: bytes) -> bytes:
         return b"\x1b]11;rgb:0/0/0\x07" if b"\x1b[?1049l" in data else b""
 
-    body = "started.finish(); started.restore.restore_terminal(); print('GONE', flush=True)"
+    body = "from agentcli.tui import restore; restore.REPLY_SECONDS = 10\n"
+    body += "started.finish(); started.restore.restore_terminal(); print('GONE', flush=True)"
     with PtyProgram(PROGRAM.format(body=body), answer=answer) as program:
         program.end()
         termios.tcflush(program.slave, termios.TCOFLUSH)
