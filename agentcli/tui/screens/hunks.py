@@ -22,7 +22,7 @@ from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.hunks import Hunk, diff_of, hunks_of, narrowed, stranded, verdict
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice
-from agentcli.tui.screens.panel import Panel
+from agentcli.tui.screens.panel import PAINTED, Panel
 from agentcli.tui.screens.subject import BLANK, diff_lines, paragraph
 
 _FIRST = re.compile(r"@@ -(\d+)")
@@ -87,7 +87,7 @@ class HunkReview(Panel[Answer | None]):
 
     @property
     def size_of_body(self) -> int:
-        return self._characters
+        return PAINTED * self._characters
 
     def extra_head(self, width: int) -> list[Strip]:
         """All hunks at a glance, with a sign for what becomes of each; a click turns one over."""

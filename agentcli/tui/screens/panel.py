@@ -33,8 +33,10 @@ T = TypeVar("T")
 
 _SMALL = 3
 """Rows that the body keeps before the keys are left out."""
-_LONG = 100_000
-"""Characters from which on a body is laid out beside the event loop."""
+_LONG = 80_000
+"""Characters of plain text that take about as long to lay out as a key may take to be answered. What is longer is laid
+out beside the event loop."""
+PAINTED = 5
 _TYPING_KEYS = frozenset({"enter", "shift+enter", "ctrl+j", "backspace", "delete", "space"})
 
 
@@ -111,7 +113,7 @@ class Panel(ModalScreen[T], Generic[T]):
 
     @property
     def size_of_body(self) -> int:
-        """About how many characters it has."""
+        """About how many characters of plain text it is worth; a diff or Markdown costs `PAINTED` times as much."""
         return 0
 
     def extra_head(self, width: int) -> list[Strip]:

@@ -15,7 +15,7 @@ from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.hunks import REVIEWABLE
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice
-from agentcli.tui.screens.panel import Panel
+from agentcli.tui.screens.panel import PAINTED, Panel
 from agentcli.tui.screens.subject import BLANK, paragraph, question_of, subject_lines
 
 Place = Literal["session", "local", "user"]
@@ -68,7 +68,10 @@ class PermissionDialog(Panel[Answer | None]):
 
     @property
     def size_of_body(self) -> int:
-        return sum(len(str(value)) for value in self.event.input.values())
+        display, whole = self.event.display, sum(len(str(value)) for value in self.event.input.values())
+        if display.get("kind") == "diff":
+            return PAINTED * len(str(display.get("diff", ""))) + (whole if display.get("truncated") else 0)
+        return whole * (PAINTED if display.get("kind") in ("markdown", "plan") else 1)
 
     def body(self, width: int) -> list[Line]:
         palette = self.palette

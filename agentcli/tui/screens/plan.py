@@ -19,7 +19,7 @@ from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice
-from agentcli.tui.screens.panel import Panel
+from agentcli.tui.screens.panel import PAINTED, Panel
 from agentcli.tui.screens.subject import markdown_lines
 
 
@@ -70,7 +70,7 @@ class PlanDialog(Panel[Answer | None]):
 
     @property
     def size_of_body(self) -> int:
-        return len(self.plan)
+        return PAINTED * len(self.plan)
 
     def body(self, width: int) -> list[Line]:
         if not self.plan.strip():
