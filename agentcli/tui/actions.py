@@ -226,9 +226,12 @@ class Actions:
             return plain_text(engine.background_output(task_id)).splitlines()[-200:]
 
         page = TasksPage(engine.background_tasks, output, self._chat.palette)
-        refreshing = self._app.set_interval(
-            1.0, lambda: page.is_attached and page.update_tasks(engine.background_tasks)
-        )
+
+        def refresh() -> None:
+            if page.is_attached:
+                page.update_tasks(engine.background_tasks)
+
+        refreshing = self._app.set_interval(1.0, refresh)
         try:
             picked = await self._asked(page)
         finally:
