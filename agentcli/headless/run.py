@@ -160,7 +160,7 @@ class Run:
             self._task.cancel()
 
     def _leave_at_once(self, code: int) -> None:
-        from agentcli.headless.descendants import kill_descendants
+        from agentcli.core.descendants import kill_descendants
 
         kill_descendants()
         os._exit(code)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,8 +22,9 @@ from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.dressing import Dressing
-from agentcli.tui.driver import BackgroundColour
+from agentcli.tui.driver import BackgroundColour, TakenOver
 from agentcli.tui.facts import branch_of, shown_path
+from agentcli.tui.freeing import Freed
 from agentcli.tui.lookkeeping import keep_look
 from agentcli.tui.model import Add, WelcomeItem
 from agentcli.tui.palette import Palette
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from agentcli.tui.prompt.sources import FileHit, IndexedFiles
     from agentcli.tui.start import Start
 
+LATEST_TAKE_OVER = 2.5
 LONG_WORK_SECONDS = 10.0
 """Work that took longer calls when it is done and nobody looks."""
 
@@ -67,10 +70,8 @@ class AgentApp(App[int]):
         """Said once the terminal is as it was."""
         self.preferences = preferences
         self._start_with = start
-        terminal = Terminal.from_environ(preferences.environ)
-        self.surroundings = Surroundings(
-            terminal, self.write_to_terminal, preferences.cwd.name, preferences.notifications
-        )
+        terminal = Terminal.from_environ(preferences.environ, sys.platform)
+        self.surroundings = Surroundings(terminal, self.write_to_terminal, preferences.cwd, preferences.notifications)
         folders = theme_folders(preferences.paths.config_dir)
         self.dressing = Dressing(folders, preferences.theme, preferences.environ)
         # Before the style sheet is read, which names the theme's own variables.
@@ -89,6 +90,7 @@ class AgentApp(App[int]):
         )
         self.chat = ChatScreen(self, self.dressing.palette, PromptBox(parts))
         self._watching: Worker[None] | None = None
+        self._taken_over = asyncio.Event()
 
     # ------------------------------------------------------------------------------------------------- life cycle
 
@@ -102,7 +104,7 @@ class AgentApp(App[int]):
         """The first frame is out: now what takes longer."""
         self.chat.apply([Add(WelcomeItem(id="welcome", version=__version__, lines=self._welcome()))])
         self.run_worker(self._open(), exit_on_error=False, group="engine")
-        self.surroundings.show_work(False)
+        self.surroundings.begin(self._restores)
         if self.dressing.problem:
             self.chat.apply(self.chat.session.presenter.note(self.dressing.problem, "warning"))
         self._follow_theme_file()
@@ -116,6 +118,9 @@ class AgentApp(App[int]):
             self.failure = error
             self.leave(2)
             return
+        with contextlib.suppress(TimeoutError):
+            # What was typed before there was a question must not answer it.
+            await asyncio.wait_for(self._taken_over.wait(), 0 if self.is_headless else LATEST_TAKE_OVER)
         if not await self._may_go_on(options):
             self.leave()
             return
@@ -126,6 +131,18 @@ class AgentApp(App[int]):
             await self._start_engine(options)
         if self._start_with.prompt:
             self.chat.send(Draft(self._start_with.prompt))
+
+    @on(TakenOver)
+    def _keys_are_ours(self) -> None:
+        self._taken_over.set()
+
+    @on(Freed)
+    def _freed(self) -> None:
+        """Esc had to end something that held up everything."""
+        text = (
+            "Something held everything up and was ended. The session goes on; stuck.log in the state folder says what."
+        )
+        self.chat.apply(self.chat.session.presenter.note(text, "warning"))
 
     async def _may_go_on(self, options: Options) -> bool:
         """Ask about a folder that brings settings along; false: the person wants to leave."""
@@ -184,7 +201,7 @@ class AgentApp(App[int]):
 
     async def _leave(self, code: int) -> None:
         self.drafts.flush()
-        keep_look(self.chat, self.preferences.environ)
+        keep_look(self.chat, self.preferences.environ, self.surroundings.terminal.colours)
         engine = self.chat.session.engine
         if engine is not None and engine.persistent and engine.messages:
             self.farewell = f"To go on with this session: agentcli -r {engine.session_id}"
@@ -285,6 +302,11 @@ class AgentApp(App[int]):
     def write_to_terminal(self, text: str) -> None:
         if text and self._driver is not None and not self.is_headless:
             self._driver.write(text)
+
+    def _restores(self, sequence: str) -> None:
+        """To be written when the terminal is put back, whatever the reason."""
+        if (restore := getattr(self._driver, "restore", None)) is not None:
+            restore.also(sequence)
 
     def call_for_attention(self, text: str) -> None:
         """A notification, if nobody looks at the window."""

@@ -17,33 +17,33 @@ from agentcli.tui.prompt.rows import PromptMark, PromptRule
 if TYPE_CHECKING:
     from agentcli.tui.chat import ChatScreen
 
+_SYSTEMS = {"truecolor": ColorSystem.TRUECOLOR, "256": ColorSystem.EIGHT_BIT, "16": ColorSystem.STANDARD}
 _SGR = re.compile(r"\x1b\[([\d;]*)m")
 
 
-def keep_look(chat: ChatScreen, environ: Mapping[str, str]) -> None:
+def keep_look(chat: ChatScreen, environ: Mapping[str, str], colours: str) -> None:
     path = look_path(environ)
     if path and chat.is_attached:
-        save_look(path, look_of(chat))
+        save_look(path, look_of(chat, _SYSTEMS.get(colours)))
 
 
-def look_of(chat: ChatScreen) -> dict[str, str]:
+def look_of(chat: ChatScreen, system: ColorSystem | None) -> dict[str, str]:
+    def numbers(style: Style) -> str:
+        found = _SGR.match(style.render("x", color_system=system)) if system is not None else None
+        return found.group(1) if found else ""
+
     rule, mark, palette = chat.query_one(PromptRule), chat.query_one(PromptMark), chat.palette
     background = chat.rich_style.background_style
     return {
-        "background": _numbers(background),
-        "rule": _numbers(rule.rich_style),
-        "mark": _numbers(mark.rich_style),
-        "text": _numbers(palette.text),
-        "placeholder": _numbers(palette.faint),
+        "background": numbers(background),
+        "rule": numbers(rule.rich_style),
+        "mark": numbers(mark.rich_style),
+        "text": numbers(palette.text),
+        "placeholder": numbers(palette.faint),
         "cursor": "7",
-        "status": _numbers(palette.muted),
-        "label_style": _numbers(palette.muted),
+        "status": numbers(palette.muted),
+        "label_style": numbers(palette.muted),
         "placeholder_text": IDLE_HINT,
         "label_text": "",
         "status_text": "",
     }
-
-
-def _numbers(style: Style) -> str:
-    found = _SGR.match(style.render("x", color_system=ColorSystem.TRUECOLOR))
-    return found.group(1) if found else ""

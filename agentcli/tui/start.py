@@ -48,11 +48,13 @@ def run(start: Start, early: Instant | None = None) -> int:
     from agentcli.tui.preferences import load_preferences
 
     preferences = load_preferences(start.cwd, start.environ, start.settings, start.theme)
+    from agentcli.core.descendants import kill_descendants
     from agentcli.tui.app import AgentApp
     from agentcli.tui.driver import AgentDriver
 
     state = preferences.paths.state_dir
-    driver = AgentDriver.preload(instant=early, stuck_log=state / "stuck.log" if state else None)
+    stuck_log = state / "stuck.log" if state else None
+    driver = AgentDriver.preload(instant=early, stuck_log=stuck_log, last_resort=kill_descendants)
     app = AgentApp(start, preferences, driver_class=driver)
     code = app.run(mouse=preferences.mouse)
     if app.failure is not None:

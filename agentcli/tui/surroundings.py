@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from agentcli.core.plaintext import plain_line
 from agentcli.tui import terminal as term
 
 
 class Surroundings:
-    def __init__(self, terminal: term.Terminal, write: Callable[[str], None], folder: str, notifications: str) -> None:
-        self._terminal = terminal
+    def __init__(self, terminal: term.Terminal, write: Callable[[str], None], folder: Path, notifications: str) -> None:
+        self.terminal = terminal
         self._write = write
         self._folder = folder
         self._notifications = notifications
         self._title = ""
 
+    def begin(self, restores: Callable[[str], None]) -> None:
+        """`restores` takes what has to be written when the app ends, in whichever way."""
+        self._write(term.push_title(self.terminal))
+        restores(term.progress(self.terminal, "none") + term.pop_title(self.terminal))
+        self.show_work(False)
+
     def show_work(self, working: bool) -> None:
-        title = f"{'working' if working else 'agentcli'} · {self._folder}"
+        title = f"{'working' if working else 'agentcli'} · {self._folder.name}"
         if title != self._title:
             self._title = title
-            self._write(term.title(title, self._terminal))
-            self._write(term.progress(self._terminal, "indeterminate" if working else "none"))
+            self._write(term.title(title, self.terminal))
+            self._write(term.progress(self.terminal, "indeterminate" if working else "none"))
 
     def notify(self, text: str) -> None:
         if self._notifications != "off":
             bell = self._notifications == "bell"
-            self._write("\a" if bell else term.notification(self._terminal, "agentcli", plain_line(text)))
+            self._write("\a" if bell else term.notification(self.terminal, "agentcli", plain_line(text)))
 
     async def copy(self, text: str) -> str:
         """Says how it was copied, or why not."""
-        return await term.copy(text, self._terminal, self._write)
+        return await term.copy(text, self.terminal, self._write, (self._folder,))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.headless.descendants import kill_descendants
+from agentcli.core.descendants import kill_descendants
 from agentcli.headless.streams import OutputLost, Writer, complain, is_terminal
 
 pytestmark = pytest.mark.anyio
