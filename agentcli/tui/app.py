@@ -156,7 +156,9 @@ class AgentApp(App[int]):
         state = await asyncio.to_thread(store.state, self.preferences.cwd)
         if state.trusted or not state.parts:
             return True
-        answer = await self.ask_on_screen(TrustDialog(state, self.chat.palette))
+        answer = await self.ask_on_screen(
+            TrustDialog(state, self.chat.palette, typed=lambda: self.chat.prompt.last_typed)
+        )
         if answer == "trust":
             await asyncio.to_thread(store.trust, state)
         return answer in ("trust", "restricted")

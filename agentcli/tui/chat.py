@@ -22,6 +22,7 @@ from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tui.activity import ActivityLine
 from agentcli.tui.blocks.make import make_block
+from agentcli.tui.compositing import QuickCompositor
 from agentcli.tui.findbar import FindBar
 from agentcli.tui.keys import screen_bindings
 from agentcli.tui.model import Activity, Facts, Operation
@@ -61,6 +62,7 @@ class ChatScreen(Screen[None]):
 
     def __init__(self, app: AgentApp, palette: Palette, prompt: PromptBox) -> None:
         super().__init__()
+        self._compositor = QuickCompositor()
         from agentcli.tui.actions import Actions
 
         self.palette = palette
@@ -158,7 +160,10 @@ class ChatScreen(Screen[None]):
         if kind == "plan":
             from agentcli.tui.screens.plan import PlanDialog
 
-            return PlanDialog(event, self.palette, typed=lambda: self.prompt.last_typed)
+            own = self._host.preferences
+            return PlanDialog(
+                event, self.palette, typed=lambda: self.prompt.last_typed, environ=own.environ, cwd=own.cwd
+            )
         from agentcli.tui.screens.permission import PermissionDialog
 
         cwd = self.session.engine.cwd if self.session.engine else Path.cwd()
