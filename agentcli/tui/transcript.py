@@ -43,6 +43,9 @@ SLICE = 0.005
 """Seconds of work at a time on what is not in view."""
 PAUSE = 0.016
 """Seconds between two slices, so that keys come first."""
+MEASURED_ROWS = 3000
+"""True heights are found out up to so far above and below the view. Further away an estimate will do for the scrollbar,
+and thousands of blocks need not be laid out to be counted."""
 WHEEL = 3
 
 
@@ -163,14 +166,12 @@ class Transcript(ScrollView):
             if self.text_selection is not None:
                 self.screen.clear_selection()  # its cells are elsewhere now
         self._settle()
-        if self._rest is not None and (self._conversation.unsure or self._finder.searching):
-            self._rest.resume()
 
     def _on_rest(self) -> None:
-        """One slice of what can wait."""
+        """One slice of what can wait. What changed since the last frame waits for the next one, which lays it out."""
         deadline = perf_counter() + SLICE
-        if self._conversation.unsure:
-            if self._conversation.measure(self._view.nearest(), deadline):
+        if self._conversation.unsure and not self._dirty:
+            if self._conversation.measure(self._view.nearest(MEASURED_ROWS), deadline):
                 self._settle()
         elif self._finder.searching:
             self._search(deadline)
@@ -194,11 +195,14 @@ class Transcript(ScrollView):
         if round(self.scroll_y) != top:  # a drag beyond the edge moves by parts of a row: these are kept
             self.set_scroll(None, top)
             self.set_reactive(Widget.scroll_target_y, top)
+            self._conversation.unsure = True  # of what is near now
         self._show_rows(height)
         self._show_thumb(top, height, total)
         if self._told != (self._view.sees_end, self._view.unseen):
             self._told = (self._view.sees_end, self._view.unseen)
             self._post(self.FollowingChanged(*self._told))
+        if self._rest is not None and (self._conversation.unsure or self._finder.searching):
+            self._rest.resume()
 
     def _show_rows(self, height: int) -> None:
         selection, selected = self.text_selection, self._conversation.layouts.palette.selection

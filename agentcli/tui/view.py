@@ -96,15 +96,18 @@ class View:
         for index in range(self._stack.index(entry) + 1, len(entries)):
             yield entries[index]
 
-    def nearest(self) -> Iterator[Entry]:
-        """All blocks: upwards from the end of the view, then downwards."""
+    def nearest(self, rows: int | None = None) -> Iterator[Entry]:
+        """All blocks, or those within so many rows: upwards from the end of the view, then downwards."""
         entries = self._stack.entries
         end = self._stack.at(self.top + self.height)
         here = self._stack.index(end[0]) if end is not None else -1
-        for index in range(here, -1, -1):
-            yield entries[index]
-        for index in range(here + 1, len(entries)):
-            yield entries[index]
+        for way in (range(here, -1, -1), range(here + 1, len(entries))):
+            passed = 0
+            for index in way:
+                if rows is not None and passed > rows:
+                    break
+                yield entries[index]
+                passed += entries[index].rows
 
     # ---------------------------------------------------------------------------------------------------- moving
 
