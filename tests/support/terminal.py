@@ -59,25 +59,23 @@ KEYS = {
 _TAKE_THE_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 )
-_NOT_FOR_THE_EMULATOR = re.compile(
-    rb"\x1b\[([<>=?])[0-9;]*u|\x1b\[\?[0-9;]*\$p|\x1b\[[0-9;]*t|\x1b\[[0-9]* q|\x1b\\(?!\])"
-)
+_STRING = re.compile(rb"\x1b\]([^\x07\x1b]*)(?:\x07|\x1b\\)|\x1b\\")
+_UNKNOWN = re.compile(rb"\x1b\[([<>=?])[0-9;]*u|\x1b\[\?[0-9;]*\$p|\x1b\[[0-9;]*t|\x1b\[[0-9]* q")
 _CUT_OFF = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?)?\Z")
 _ANSWERS = {
     b"\x1b]11;?\x07": b"\x1b]11;rgb:1e1e/1e1e/1e1e\x1b\\",
     b"\x1b[?2026$p": b"\x1b[?2026;2$y",
 }
-"""What an ordinary modern terminal says when it is asked: it is dark, and it can hold a frame back until it is whole."""
+"""What an ordinary terminal says when it is asked: it is dark, and can hold a frame back until it is whole."""
 
 
 class Emulator(pyte.Screen):
-    """pyte knows neither the alternate screen nor which private modes are on, and both are what a crash leaves behind."""
+    """pyte knows neither the alternate screen nor which private modes are on: just what a crash would leave behind."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self.private_modes: set[int] = {7, 25}
         self.keyboards = 0
         """How many keyboard protocols are stacked."""
-        self.titles: list[str] = []
         self._main_buffer: Any = None
         super().__init__(columns, rows)
 
@@ -96,10 +94,6 @@ class Emulator(pyte.Screen):
             self.private_modes -= set(modes)
         super().reset_mode(*modes, **rest)
 
-    def set_title(self, param: str) -> None:
-        self.titles.append(param)
-        super().set_title(param)
-
     @property
     def is_as_before(self) -> bool:
         """Whether the terminal is as a shell expects it."""
@@ -107,7 +101,7 @@ class Emulator(pyte.Screen):
 
 
 class TerminalProgram:
-    """`ready`, `type`, `press`, `paste`, `resize`, `wait_for`, `end`; `screen`, `text` and `raw` are what was painted."""
+    """`screen` and `text` are what is on the screen, `raw` is all that was ever written to it."""
 
     def __init__(
         self,
@@ -118,11 +112,14 @@ class TerminalProgram:
         rows: int = 30,
         environ: Mapping[str, str] | None = None,
         command: Sequence[str] = ("-m", "agentcli"),
+        project: str = "work",
     ) -> None:
         """`folder` gets a home and a project folder, or has them from the program before. `environ`: variables more, or
-        with "" as value fewer. `command`: what Python runs."""
-        self.home, self.work = folder / "home", folder / "work"
+        with "" as value fewer. `command`: what Python runs. `project`: the name of the project folder."""
+        self.home, self.work = folder / "home", folder / project
         self.raw = bytearray()
+        self.titles: list[str] = []
+        """Of the window, one after the other."""
         self._arguments = [sys.executable, *command, *arguments]
         self._size = (columns, rows)
         self._environ = self._variables(url, environ or {})
@@ -192,14 +189,18 @@ class TerminalProgram:
     async def end(self) -> int:
         """The exit code, once the program has ended by itself, and nobody of its folder is left."""
         await self.wait_for(lambda: self.process.poll() is not None)
-        while self.fd >= 0 and self._read():
+        while self._read():
             pass
         await self.wait_for(lambda: not processes_in(self.work), seconds=3)
         return self.process.returncode
 
     async def leave(self) -> int:
-        """Quit as people do."""
-        await self.press("ctrl+c", "ctrl+c", "ctrl+c")
+        """Quit as impatient people do, whatever is in the box and whatever runs: Ctrl+C until it is gone."""
+        for _press in range(20):
+            await self.press("ctrl+c")
+            with contextlib.suppress(AssertionError):
+                await self.wait_for(lambda: self.process.poll() is not None, seconds=0.3)
+                break
         return await self.end()
 
     @property
@@ -215,10 +216,6 @@ class TerminalProgram:
     @property
     def text(self) -> str:
         return "\n".join(self.screen)
-
-    @property
-    def titles(self) -> list[str]:
-        return self._emulator.titles
 
     @property
     def is_restored(self) -> bool:
@@ -269,6 +266,8 @@ class TerminalProgram:
 
     def _read(self) -> bool:
         """Whether something came."""
+        if self.fd < 0:
+            return False
         try:
             data = os.read(self.fd, 1 << 16)
         except BlockingIOError:
@@ -290,12 +289,14 @@ class TerminalProgram:
         for question, answer in _ANSWERS.items():
             if question in data:
                 os.write(self.fd, answer)
-        for found in _NOT_FOR_THE_EMULATOR.finditer(data):
+        for found in _UNKNOWN.finditer(data):
             if found[1] in (b">", b"<"):
-                self._emulator.keyboards += 1 if found[1] == b">" else -1
-                # Popping what is not there is no mistake.
-                self._emulator.keyboards = max(0, self._emulator.keyboards)
-        self._stream.feed(_NOT_FOR_THE_EMULATOR.sub(b"", data))
+                # Taking off what is not there is no mistake.
+                self._emulator.keyboards = max(0, self._emulator.keyboards + (1 if found[1] == b">" else -1))
+        for found in _STRING.finditer(data):
+            if found[1] and found[1][:2] in (b"0;", b"2;"):
+                self.titles.append(found[1][2:].decode())
+        self._stream.feed(_UNKNOWN.sub(b"", _STRING.sub(b"", data)))
 
     # ------------------------------------------------------------------------------------------------- what is done
 
@@ -343,9 +344,11 @@ async def app_with(
     folder: Path, *replies: Json | str, arguments: Sequence[str] = (), **rest: Any
 ) -> AsyncIterator[tuple[TerminalProgram, LoopbackServer]]:
     """The program, and the server that answers it with these replies."""
-    async with LoopbackServer(*replies) as server:
-        async with TerminalProgram(folder, *arguments, url=server.url, **rest) as app:
-            yield app, server
+    async with (
+        LoopbackServer(*replies) as server,
+        TerminalProgram(folder, *arguments, url=server.url, **rest) as app,
+    ):
+        yield app, server
 
 
 def processes_in(folder: Path) -> list[int]:

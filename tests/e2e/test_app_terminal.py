@@ -1,0 +1,201 @@
+"""The app and the terminal around it: sizes, signals, suspension, crashes, and terminals that can do little."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import Program
+from tests.support.scripts import call, reply
+from tests.support.terminal import TerminalProgram, app_with, processes_in
+
+pytestmark = pytest.mark.anyio
+
+RULE = re.compile(r"─+")
+SGR = re.compile(rb"\x1b\[([0-9;:]*)m")
+
+
+def is_laid_out(app: TerminalProgram, columns: int, rows: int) -> bool:
+    """The box and the status line are where they belong, and as wide as the screen."""
+    screen = app.screen
+    rules = [row for row in screen if RULE.fullmatch(row)]
+    return len(screen) == rows and "opus" in screen[-1] and bool(rules) and all(len(rule) == columns for rule in rules)
+
+
+# ------------------------------------------------------------------------------------------------------------- sizes
+
+
+async def test_it_fits_every_size_says_when_it_is_too_small_and_comes_back(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path, reply("an answer that is a little longer than forty characters"), columns=120, rows=40
+    ) as (
+        app,
+        _server,
+    ):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("forty characters")
+        await app.type("a draft")
+        for columns, rows in ((80, 24), (40, 10), (20, 5)):
+            app.resize(columns, rows)
+            await app.wait_for(lambda columns=columns, rows=rows: is_laid_out(app, columns, rows))
+            await app.wait_for(lambda: app.box == "a draft")
+        app.resize(19, 4)
+        await app.wait_for("too small")
+        app.resize(1, 1)
+        await app.type(" goes on")
+        app.resize(120, 40)
+        await app.wait_for("forty characters")
+        await app.wait_for(lambda: is_laid_out(app, 120, 40))
+        await app.wait_for(lambda: app.box == "a draft goes on")
+        assert await app.leave() == 0
+
+
+async def test_a_storm_of_sizes_ends_in_the_last_one(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("the answer")) as (app, _server):
+        await app.ready()
+        await app.submit("go")
+        for number in range(200):
+            app.resize(40 + number % 60, 10 + number % 20)
+            os.kill(app.process.pid, signal.SIGWINCH)
+        app.resize(90, 27)
+        await app.wait_for("the answer")
+        await app.wait_for(lambda: is_laid_out(app, 90, 27))
+        await app.type("still there")
+        await app.wait_for(lambda: app.box == "still there")
+        assert await app.leave() == 0
+
+
+# ----------------------------------------------------------------------------------------------------------- signals
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+async def test_a_signal_ends_it_with_its_children_and_a_terminal_as_before(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    async with app_with(
+        tmp_path, reply(call("Bash", command="sleep 300 & sleep 300")), arguments=["--allowedTools", "Bash"]
+    ) as (app, _server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for(lambda: len(processes_in(app.work)) >= 3)
+        app.signal(number)
+        assert await app.end() == code
+        assert app.is_restored
+
+
+async def test_a_window_that_is_closed_ends_it_with_its_children(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path, reply(call("Bash", command="sleep 300 & sleep 300")), arguments=["--allowedTools", "Bash"]
+    ) as (app, _server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for(lambda: len(processes_in(app.work)) >= 3)
+        app.hang_up()
+        assert await app.end() == 129
+
+
+@pytest.mark.parametrize("how", ["key", "signal"])
+async def test_suspended_it_gives_the_terminal_back_and_continued_it_draws_itself_again(
+    tmp_path: Path, how: str
+) -> None:
+    async with app_with(tmp_path, reply("an answer"), reply("another")) as (app, _server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("✓")
+        await app.type("a draft")
+        await app.wait_for(lambda: app.box == "a draft")
+        before = app.text
+        if how == "key":
+            await app.press("ctrl+z")
+        else:
+            app.signal(signal.SIGTSTP)
+        await app.wait_for(lambda: app.is_stopped)
+        await app.wait_for(lambda: app.is_restored)
+        app.signal(signal.SIGCONT)
+        await app.wait_for(lambda: app.text == before)
+        assert 1049 in app.modes
+        await app.press("enter")
+        await app.wait_for("another")
+        assert await app.leave() == 0
+        assert app.is_restored
+
+
+# ------------------------------------------------------------------------------------------------------------ a crash
+
+_CRASHING = """
+def fail(*_, **__):
+    raise RuntimeError("boom")
+{patch}
+from agentcli.__main__ import main
+main()
+"""
+_IN_A_KEY = "from agentcli.tui.chat import ChatScreen; ChatScreen.action_details = fail"
+_IN_THE_START = "from agentcli.tui import preferences; preferences.load_preferences = fail"
+
+
+@pytest.mark.parametrize(("patch", "starts"), [(_IN_A_KEY, True), (_IN_THE_START, False)])
+async def test_a_crash_puts_the_terminal_back_and_says_where_the_details_are(
+    tmp_path: Path, patch: str, starts: bool
+) -> None:
+    async with app_with(tmp_path, command=("-c", _CRASHING.format(patch=patch))) as (app, _server):
+        if starts:
+            await app.ready()
+            await app.press("ctrl+o")
+        assert await app.end() == 1
+        assert app.is_restored
+        last = bytes(app.raw).rpartition(b"\x1b[?1049l")[2]
+        for what in (b"\x1b[?1000l", b"\x1b[?2004l", b"\x1b[<u"):
+            assert what in app.raw
+        assert b"\x1b[?25h" in last
+        told = "".join(app.screen)
+        assert "boom" in told
+        assert "Traceback" not in told
+        report = next(app.home.rglob("agentcli-crash-*.txt"))
+        assert str(report) in told
+        assert "RuntimeError: boom" in report.read_text()
+
+
+# ------------------------------------------------------------------------------------------- terminals that do little
+
+
+async def test_with_no_color_nothing_that_is_written_has_a_colour(tmp_path: Path) -> None:
+    answer = "# A heading\n\n`code` and\n\n```python\nprint('code')\n```\n\n```diff\n-a\n+b\n```\n"
+    async with app_with(
+        tmp_path, reply(answer), reply(call("Bash", command="touch it")), environ={"NO_COLOR": "1"}
+    ) as (app, _server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("print('code')")
+        await app.submit("again")
+        await app.wait_for("Run this command?")
+        await app.press("escape")
+        await app.wait_for("Interrupted")
+        await app.submit("/theme")
+        await app.wait_for("─── Theme")
+        await app.press("down", "escape")
+        await app.wait_for("─── Theme", gone=True)
+        assert await app.leave() == 0
+    numbers = {number for found in SGR.findall(bytes(app.raw)) for number in re.split(b"[;:]", found) if number}
+    colours = {int(number) for number in numbers} & {*range(30, 39), *range(40, 49), *range(90, 98), *range(100, 108)}
+    assert colours == set()
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+async def test_a_terminal_that_cannot_show_it_gets_a_sentence_and_no_escape_codes(tmp_path: Path, term: str) -> None:
+    async with app_with(tmp_path, environ={"TERM": term}) as (app, _server):
+        assert await app.end() == 2
+        assert b"\x1b" not in app.raw
+        assert "agentcli -p" in app.text
+        assert len(app.text.strip().splitlines()) == 1
+
+
+async def test_without_a_terminal_it_says_so_in_a_sentence(program: Program) -> None:
+    ended = await program.run()
+    assert ended.code == 2
+    assert "\x1b" not in ended.out + ended.err
+    assert len(ended.err.splitlines()) == 1
