@@ -1,0 +1,125 @@
+"""What the screen shows where, and the bytes of what changed: Textual's compositor with a shorter way to the terminal.
+
+Textual renders every widget of a screen for every change, also those that stand behind others, cuts all rows at all
+edges and makes objects for every move of the cursor. Here it is worked out once for a layout which widget shows in
+which cells of a row; a change then asks only the widgets that show in it, and only for its rows. The picture is the
+same, cell by cell, but that wide characters are not cut at the edges of what is behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.control import Control
+from textual._compositor import ChopsUpdate, Compositor, CompositorUpdate, LayoutUpdate
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+
+class Piece(NamedTuple):
+    """Cells of one row in which a widget shows."""
+
+    left: int
+    right: int
+    widget: Widget
+    region: Region
+    """Where the widget is on the screen, also what is outside of it."""
+    shown: Region
+    """The part of that which is not clipped."""
+
+
+Placed = tuple[int, int, Strip]
+"""Column, row, and what goes there."""
+
+
+class QuickUpdate(CompositorUpdate):
+    def __init__(self, strips: list[Placed]) -> None:
+        self.strips = strips
+
+    def render_segments(self, console: Console) -> str:
+        return "".join([f"\x1b[{y + 1};{x + 1}H{strip.render(console)}" for x, y, strip in self.strips])
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for x, y, strip in self.strips:
+            yield Control.move_to(x, y).segment
+            yield from strip
+
+
+class QuickCompositor(Compositor):
+    def __init__(self) -> None:
+        super().__init__()
+        self._pieces: list[list[Piece]] = []
+        self._pieces_of: object = None
+        """What they were worked out from; another one after every layout."""
+
+    def render_partial_update(self) -> ChopsUpdate | None:
+        regions = [region for region in self._dirty_regions if region]
+        self._dirty_regions.clear()
+        if not regions:
+            return None
+        return QuickUpdate(self._strips(list(self._regions_to_spans(regions))))  # type: ignore[return-value]
+
+    def render_full_update(self, simplify: bool = False) -> LayoutUpdate:
+        if simplify:
+            return super().render_full_update(simplify)
+        self._dirty_regions.clear()
+        width, height = self.size
+        return QuickUpdate(self._strips([(y, 0, width) for y in range(height)]))  # type: ignore[return-value]
+
+    def _strips(self, spans: list[tuple[int, int, int]]) -> list[Placed]:
+        """What shows in these spans (row, from and up to which column)."""
+        rows = self._pieces_by_row()
+        due: list[tuple[int, int, Piece]] = []
+        lines: dict[Widget, tuple[int, int, Piece]] = {}
+        """Which rows of each widget are needed: from, up to; and any of its pieces."""
+        for y, left, right in spans:
+            for piece in rows[y] if 0 <= y < len(rows) else ():
+                if piece.left < right and piece.right > left:
+                    # From where the widget begins to show, since half a wide character cannot be written.
+                    due.append((y, min(right, piece.right), piece))
+                    first = lines[piece.widget][0] if piece.widget in lines else y
+                    lines[piece.widget] = first, y, piece
+        rendered = {widget: _render(*needed) for widget, needed in lines.items()}
+        placed: list[Placed] = []
+        for y, right, piece in due:
+            strips, row, origin = rendered[piece.widget], y - lines[piece.widget][0], piece.shown.x
+            if row < len(strips):
+                placed.append((piece.left, y, strips[row].crop(piece.left - origin, right - origin)))
+        return placed
+
+    def _pieces_by_row(self) -> list[list[Piece]]:
+        visible = self.visible_widgets
+        if self._pieces_of is not visible:
+            self._pieces_of = visible
+            self._pieces = _shown(visible.items(), self.size.region)
+        return self._pieces
+
+
+def _render(first: int, last: int, piece: Piece) -> list[Strip]:
+    region, shown = piece.region, piece.shown
+    return piece.widget.render_lines(Region(shown.x - region.x, first - region.y, shown.width, last - first + 1))
+
+
+def _shown(widgets: Iterable[tuple[Widget, tuple[Region, Region]]], screen: Region) -> list[list[Piece]]:
+    """The pieces of every row, of widgets that are given from front to back."""
+    rows: list[list[Piece]] = [[] for _row in range(screen.height)]
+    free: list[list[tuple[int, int]]] = [[(0, screen.width)] for _row in range(screen.height)]
+    for widget, (region, clip) in widgets:
+        shown = region.intersection(clip).intersection(screen)
+        for y in shown.line_range if shown else ():
+            if free[y]:
+                taken = [(max(left, shown.x), min(right, shown.right)) for left, right in free[y]]
+                rows[y] += [Piece(left, right, widget, region, shown) for left, right in taken if left < right]
+                free[y] = list(_without(free[y], shown.x, shown.right))
+    return [sorted(row, key=lambda piece: piece.left) for row in rows]
+
+
+def _without(spans: list[tuple[int, int]], from_x: int, to_x: int) -> Iterator[tuple[int, int]]:
+    for left, right in spans:
+        if left < min(right, from_x):
+            yield left, min(right, from_x)
+        if max(left, to_x) < right:
+            yield max(left, to_x), right
