@@ -103,21 +103,23 @@ class AgentApp(App[int]):
     def _painted(self) -> None:
         """The first frame is out: now what takes longer."""
         self.chat.apply([Add(WelcomeItem(id="welcome", version=__version__, lines=self._welcome()))])
-        self.run_worker(self._open(), exit_on_error=False, group="engine")
+        self.run_worker(self._open_or_leave(), exit_on_error=False, group="engine")
         self.surroundings.begin(self._restores)
-        if self.dressing.problem:
-            self.chat.apply(self.chat.session.presenter.note(self.dressing.problem, "warning"))
+        self._tell_theme_problem()
         self._follow_theme_file()
+
+    async def _open_or_leave(self) -> None:
+        """Without an engine nothing can ever be sent, so what prevents it ends the app. What was typed is kept."""
+        try:
+            await self._open()
+        except Exception as error:  # noqa: BLE001 -- told by whoever runs the app, once the terminal is as it was
+            self.failure = error
+            self.leave(2)
 
     async def _open(self) -> None:
         if (draft := await asyncio.to_thread(self.drafts.load)) is not None and self.chat.prompt.is_empty:
             self.chat.prompt.load(draft)
-        try:
-            options = await asyncio.to_thread(self._start_with.make_options)
-        except AgentError as error:
-            self.failure = error
-            self.leave(2)
-            return
+        options = await asyncio.to_thread(self._start_with.make_options)
         with contextlib.suppress(TimeoutError):
             # What was typed before there was a question must not answer it.
             await asyncio.wait_for(self._taken_over.wait(), 0 if self.is_headless else LATEST_TAKE_OVER)
@@ -169,7 +171,11 @@ class AgentApp(App[int]):
         try:
             engine = await asyncio.to_thread(_built, options)
         except AgentError as error:
-            self.chat.apply(self.chat.session.presenter.note(str(error), "error"))
+            if self.chat.session.engine is None:
+                self.failure = error
+                self.leave(2)
+            else:
+                self.chat.apply(self.chat.session.presenter.note(str(error), "error"))
             return
         if self.chat.session.engine is None:
             self.chat.session.open(engine)
@@ -256,7 +262,13 @@ class AgentApp(App[int]):
     def try_theme(self, name: str) -> Palette:
         """Put a theme on; what it is painted with from now on."""
         self.dressing.wear(name)
-        return self._dress()
+        palette = self._dress()
+        self._tell_theme_problem()
+        return palette
+
+    def _tell_theme_problem(self) -> None:
+        if self.dressing.problem:
+            self.chat.apply(self.chat.session.presenter.note(self.dressing.problem, "warning"))
 
     def use_theme(self, name: str) -> None:
         """The same, but raises where there is none of that name."""
@@ -268,8 +280,6 @@ class AgentApp(App[int]):
         apply_theme(self, dressing.textual)
         palette = dressing.palette
         self.chat.set_palette(palette)
-        if dressing.problem:
-            self.chat.apply(self.chat.session.presenter.note(dressing.problem, "warning"))
         self._follow_theme_file()
         return palette
 
