@@ -28,7 +28,6 @@ from agentcli.agent.questions import Audience, Questions
 from agentcli.agent.state import CompactTracking, LoopState, Terminal
 from agentcli.agent.undoing import COMMAND_FAILED, undo_note
 from agentcli.context.normalise import MISSING_RESULT
-from agentcli.context.view import since_boundary
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.core.aio import cancel_and_wait
@@ -166,12 +165,15 @@ class Engine:
 
     def outlook(self) -> Outlook:
         """How full the context is and what the next request will cost."""
-        return look_ahead(since_boundary(self._log), self._context_limits(), self.catalog.get(self.model).price)
+        limits, view = self._context_limits(), self._parts.view
+        tokens = view.estimate(self._log, limits.overhead)
+        return look_ahead(view.messages(self._log), tokens, limits, self.catalog.get(self.model).price)
 
     def context_items(self) -> list[ContextItem]:
         """What the next request would carry, item by item."""
-        tools = self._parts.registry.schemas()
-        return context_items(self._log, self._profile.system, tools, self._context_limits())
+        view, tools = self._parts.view, self._parts.registry.schemas()
+        total = view.estimate(self._log, self._requests.overhead_tokens())
+        return context_items(view.messages(self._log), total, self._profile.system, tools)
 
     def _context_limits(self) -> ContextLimits:
         return context_for(self._profile, self._parts.tuning, self.catalog, self._requests.overhead_tokens())

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from agentcli.agent.ports import ContextLimits
-from agentcli.context.estimate import block_tokens, context_tokens
-from agentcli.context.view import since_boundary
+from agentcli.context.estimate import block_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, is_thinking
 from agentcli.core.plaintext import plain_line
@@ -47,8 +46,8 @@ class Outlook:
     """Of sending it when nothing can be read from the cache: what a change of model or effort costs."""
 
 
-def look_ahead(messages: Sequence[Message], limits: ContextLimits, price: Price | None) -> Outlook:
-    tokens = context_tokens(messages, limits.overhead)
+def look_ahead(messages: Sequence[Message], tokens: int, limits: ContextLimits, price: Price | None) -> Outlook:
+    """`messages` as the next request would have them, `tokens` what they come to."""
     cached = min(tokens, _cached(messages))
     fresh = Usage(cache_write_5m_tokens=tokens)
     warm = Usage(cache_read_input_tokens=cached, cache_write_5m_tokens=tokens - cached)
@@ -72,11 +71,9 @@ def _cached(messages: Sequence[Message]) -> int:
 
 
 def context_items(
-    log: Sequence[Message], system: Iterable[str], tools: Iterable[Json], limits: ContextLimits
+    messages: Sequence[Message], total: int, system: Iterable[str], tools: Iterable[Json]
 ) -> list[ContextItem]:
-    """Everything the next request would carry, in its order."""
-    messages = since_boundary(log)
-    total = context_tokens(messages, limits.overhead)
+    """Everything the next request would carry, in its order. `total`: the tokens that it comes to."""
     items = [ContextItem("system", "system", "System prompt", _size("".join(system)), cached=True)]
     items += [
         ContextItem(f"tool:{tool['name']}", "tools", str(tool["name"]), _size(str(tool)), cached=True) for tool in tools

@@ -10,7 +10,6 @@ from agentcli.agent import words
 from agentcli.agent.compaction import Compaction
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.state import CompactTracking, LoopState
-from agentcli.context.estimate import context_tokens
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 
@@ -38,7 +37,7 @@ class Preparation:
             self.blocked = words.blocking_limit(self.estimate, self._parts.context.usable)
 
     def _estimated(self) -> int:
-        return context_tokens(self._parts.compact.view.messages(self.state.messages), self._parts.context.overhead)
+        return self._parts.compact.view.estimate(self.state.messages, self._parts.context.overhead)
 
     def _wants_compaction(self) -> bool:
         context = self._parts.context

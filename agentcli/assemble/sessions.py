@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 
 from agentcli import __version__
 from agentcli.agent.ports import NoWorkspace, Workspace
 from agentcli.assemble.ground import Ground
+from agentcli.context.edits import edit_from_dict
 from agentcli.context.prompt import system_context, system_parts
 from agentcli.context.view import View
 from agentcli.core.errors import AgentError, UsageError
@@ -80,6 +82,10 @@ class SessionParts:
         view = View()
         for redaction in loaded.redactions:
             view.repair(redaction.repair, redaction.through)
+        for after, edit in loaded.edits:
+            with suppress(KeyError, ValueError, TypeError):
+                # Of a newer version; what it hid is shown.
+                view.edit([edit_from_dict(edit)], after)
         forked_from = path.stem if options.persist and options.fork_session else ""
         return OpenedSession(store, loaded.messages, view, loaded.system_context, forked_from)
 

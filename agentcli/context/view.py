@@ -1,17 +1,19 @@
 """What of the log the next request shows (SPEC 2.1). The log itself is never rewritten.
 
-A view is a projection: what follows the last compact boundary, with repairs laid over it (pieces the API has
-refused), and the user context in front. A repair is sticky: it is recorded as an event, so that a resumed
-session builds the same bytes again.
+A view is a projection: what follows the last compact boundary, with edits laid over it (what steps of the preparation
+or the person decided about old content) and repairs (pieces the API has refused), and the user context in front. Edits
+and repairs are sticky: they are recorded as events, so that a resumed session builds the same bytes again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from operator import is_
 
+from agentcli.context.edits import Edit, Edits
+from agentcli.context.estimate import context_tokens
 from agentcli.context.normalise import Memory, check_pairing, normalise
 from agentcli.core.messages import (
     Block,
@@ -40,6 +42,33 @@ class View:
         self._memory = Memory()
         self._checked: tuple[Json, ...] = ()
         self._repaired: dict[tuple[int, str], tuple[Message, Message]] = {}
+        self._edits = Edits()
+        self._freed: list[tuple[str, int]] = []
+        """Tokens that edits freed, each with the id of the last message there was when it was made."""
+
+    @property
+    def edits(self) -> Edits:
+        return self._edits
+
+    def edit(self, edits: Iterable[Edit], after: str = "") -> None:
+        """From now on lay these over the log. `after`: the id of the last message of the log as they are made."""
+        for edit in edits:
+            self._edits.add(edit)
+            if edit.freed:
+                self._freed.append((after, edit.freed))
+
+    def estimate(self, log: Sequence[Message], overhead: int) -> int:
+        """Tokens of a request: the last true usage, what came since, less what edits have freed since."""
+        shown = self.messages(log)
+        tokens = context_tokens(shown, overhead)
+        if not self._freed:
+            return tokens
+        counted = next((m.id for m in reversed(log) if m.usage is not None and m.usage.prompt_tokens), "")
+        if not counted:
+            return tokens
+        places = {message.id: place for place, message in enumerate(log)}
+        since = places.get(counted, -1)
+        return max(0, tokens - sum(freed for after, freed in self._freed if places.get(after, -1) >= since))
 
     def repair(self, kind: str, through: str) -> None:
         """From now on apply a repair of `REPAIRS` to all messages up to the one with the id `through`."""
@@ -50,7 +79,7 @@ class View:
 
     def messages(self, log: Sequence[Message]) -> tuple[Message, ...]:
         """The part of the log that is in force, repaired, before normalising."""
-        shown = self._repair_all(since_boundary(log))
+        shown = self._repair_all(self._edits.shown(self._edits.in_force(log)))
         if self._user_context:
             shown = (Message("user", (TextBlock(self._user_context),), "user-context", Origin.ATTACHMENT), *shown)
         return shown
@@ -76,15 +105,6 @@ class View:
         if key not in self._repaired:
             self._repaired[key] = (message, REPAIRS[kind](message))
         return self._repaired[key][1]
-
-
-def since_boundary(log: Sequence[Message]) -> tuple[Message, ...]:
-    """Only what follows the last compact boundary."""
-    boundary = Origin.BOUNDARY  # looking it up is what would cost most here, and this is done twice a turn
-    for index in range(len(log) - 1, -1, -1):
-        if log[index].origin is boundary:
-            return tuple(log[index + 1 :])
-    return tuple(log)
 
 
 def _with(message: Message, content: Sequence[Block]) -> Message:

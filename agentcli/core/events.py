@@ -349,6 +349,19 @@ class PrefixBroken(Event):
 
 
 @frozen(kw_only=True)
+class ContextEdited(Event):
+    """Old content is shown otherwise from here on; the log keeps it. Recorded before anybody sees it."""
+
+    edits: list[Json]
+    """In the form of `context.edits.edit_to_dict`."""
+    step: str
+    """budget, snip, microcompact, collapse, compact or person."""
+    freed_tokens: int = 0
+    text: str = ""
+    """What was done, for people: `cleared 12 old results`."""
+
+
+@frozen(kw_only=True)
 class CompactionStarted(Event):
     trigger: str
     """manual, auto or reactive."""

@@ -12,6 +12,7 @@ sessionId, timestamp, cwd, version, isSidechain, message); a message of several 
     boundary, error  messages of the log that are never sent
     tombstone        the blocks of `messageId` so far are void
     redaction        requests leave something out from here on (`repair`, `through`)
+    edit             requests show old content otherwise from here on (`edits`, `step`)
     submission-end   a Result: how it ended, cost, usage per model, number of messages in the log
     resume           another process goes on from here: what is still open above stays as it is
     system-context   the system context has changed

@@ -54,6 +54,8 @@ class LoadedSession:
     session_id: str
     messages: list[Message] = field(default_factory=list)
     redactions: list[Redaction] = field(default_factory=list)
+    edits: list[tuple[str, Json]] = field(default_factory=list)
+    """How old content is shown, in the form of `context.edits`, each with the id of the last message before it."""
     cwd: str = ""
     title: str = ""
     system_context: str | None = None
@@ -152,6 +154,7 @@ class _Reader:
             "results-end": self._take_results_end,
             "tombstone": self._take_tombstone,
             "redaction": self._take_redaction,
+            "edit": self._take_edit,
             "submission-end": self._take_submission_end,
             "resume": self._take_resume,
             "gap": self._take_gap,
@@ -199,6 +202,10 @@ class _Reader:
         self.session.redactions.append(
             Redaction(str(record["repair"]), str(record["through"]), str(record.get("text", "")))
         )
+
+    def _take_edit(self, record: Json) -> None:
+        last = self.session.messages[-1].id if self.session.messages else ""
+        self.session.edits += [(last, dict(edit)) for edit in record["edits"]]
 
     # -------------------------------------------------------------------------------------------------- messages
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from agentcli.core.errors import UsageError
 from agentcli.core.events import (
     BlockFinished,
+    ContextEdited,
     Event,
     MessageAppended,
     ReplyTombstoned,
@@ -156,6 +157,8 @@ class SessionStore:
                 self._record_tombstone(message_id)
             case RequestRepaired():
                 self._write("redaction", {"repair": event.repair, "through": event.through, "text": event.text})
+            case ContextEdited():
+                self._write("edit", {"edits": event.edits, "step": event.step, "text": event.text})
             case Result():
                 self._record_submission_end(event)
             case _:

@@ -303,6 +303,7 @@ class Presenter:
     @_show.register(ev.ModeChanged)
     @_show.register(ev.BackgroundChanged)
     @_show.register(ev.CompactionFailed)
+    @_show.register(ev.ContextEdited)
     def _(self, event: ev.Event, now: float) -> list[Operation]:
         text, level = wording.notice(event)
         return self.note(text, level, type(event).__name__)

@@ -52,6 +52,8 @@ def notice(event: ev.Event) -> tuple[str, Level]:
             what = f"Background {event.task_id} {event.status}: {plain_line(event.command, 80)}"
             failed: Level = "warning" if event.status == "failed" else "info"
             return (f"{what} ({event.summary})" if event.summary else what), failed
+        case ev.ContextEdited():
+            return f"Made room in the context: {event.text} (about {tokens(event.freed_tokens)} tokens)", "info"
         case ev.CompactionFailed():
             return f"The conversation was not compacted: {event.text}", "warning"
     return type(event).__name__, "info"

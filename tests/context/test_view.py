@@ -3,9 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from agentcli.context.compact import compacted, instruction, without_oldest
+from agentcli.context.edits import Edits
 from agentcli.context.estimate import context_tokens, message_tokens
 from agentcli.context.prompt import default_prompt, git_branch, system_context, system_parts
-from agentcli.context.view import View, since_boundary
+from agentcli.context.view import View
 from agentcli.core.messages import (
     ImageBlock,
     Message,
@@ -29,8 +30,8 @@ LOG = [
 
 def test_only_what_follows_the_last_boundary_is_shown() -> None:
     boundary = Message("user", (), "b", Origin.BOUNDARY)
-    assert since_boundary([*LOG, boundary, LOG[0]]) == (LOG[0],)
-    assert since_boundary(LOG) == tuple(LOG)
+    assert Edits().in_force([*LOG, boundary, LOG[0]]) == (LOG[0],)
+    assert Edits().in_force(LOG) == tuple(LOG)
 
 
 def test_user_context_stands_in_front_and_not_in_the_log() -> None:

@@ -255,6 +255,7 @@ SILENT = {
     "RulesLearned",
     "TodosChanged",
     "PrefixBroken",
+    "ContextEdited",
     "LoopContinued",
     "LoopEnded",
 }

@@ -1,0 +1,178 @@
+"""Decisions about how old messages are shown in requests, as values (SPEC 2.1). The log itself is never rewritten.
+
+An edit is made once, recorded as an event, and laid over the log again byte for byte by every later request, also in
+another process: the prompt cache depends on it. A block is named by its message and its place in it (`<id>:<n>`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ToolResultBlock
+
+EditKind = Literal["replace", "drop", "collapse", "undo_compaction", "restore"]
+"""replace: `text` stands in the place of a result's or a text's content.
+drop: the block is left out; dropping a call drops its result too (both are named).
+collapse: one message with `text` stands for all messages from `target` through `through` (ids of messages).
+undo_compaction: the boundary `target` and what was restored behind it, through `through`, count as never written.
+restore: edits of `target` made so far hold no more."""
+
+
+@frozen(kw_only=True)
+class Edit:
+    kind: EditKind
+    target: str
+    text: str = ""
+    through: str = ""
+    step: str = ""
+    """Who made it: `budget`, `snip`, `microcompact`, `collapse`, `compact`, `person`."""
+    freed: int = 0
+    """Tokens, estimated, that requests are smaller by."""
+
+
+def edit_to_dict(edit: Edit) -> Json:
+    values = {
+        "kind": edit.kind,
+        "target": edit.target,
+        "text": edit.text,
+        "through": edit.through,
+        "step": edit.step,
+        "freed": edit.freed,
+    }
+    return {name: value for name, value in values.items() if value}
+
+
+def edit_from_dict(data: Mapping[str, Any]) -> Edit:
+    """Raises KeyError or ValueError for what is none."""
+    kind = data["kind"]
+    if kind not in ("replace", "drop", "collapse", "undo_compaction", "restore"):
+        raise ValueError(f"unknown edit: {kind!r}")
+    return Edit(
+        kind=kind,
+        target=str(data["target"]),
+        text=str(data.get("text", "")),
+        through=str(data.get("through", "")),
+        step=str(data.get("step", "")),
+        freed=int(data.get("freed", 0)),
+    )
+
+
+def block_id(message: Message, number: int) -> str:
+    return f"{message.id}:{number}"
+
+
+class Edits:
+    """All edits in force, and the messages as they show them. Unchanged messages come out as the very same objects, and
+    changed ones as the same object each time."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[str, dict[int, Edit]] = {}
+        """By the id of the message, then the number of the block."""
+        self._collapses: dict[str, Edit] = {}
+        """By the id of the first message."""
+        self._undone: dict[str, str] = {}
+        self._made: dict[str, tuple[Message, tuple[Edit, ...], Message]] = {}
+        self._spans: dict[str, tuple[Edit, Message]] = {}
+
+    def add(self, edit: Edit) -> None:
+        match edit.kind:
+            case "collapse":
+                self._collapses[edit.target] = edit
+            case "undo_compaction":
+                self._undone[edit.target] = edit.through
+            case "restore":
+                self._forget(edit.target)
+            case _:
+                message_id, _colon, number = edit.target.rpartition(":")
+                if number.isdigit():
+                    self._blocks.setdefault(message_id, {})[int(number)] = edit
+
+    def edited(self, block: str) -> Edit | None:
+        """The edit of a block that is in force."""
+        message_id, _colon, number = block.rpartition(":")
+        return self._blocks.get(message_id, {}).get(int(number)) if number.isdigit() else None
+
+    def in_force(self, log: Sequence[Message]) -> tuple[Message, ...]:
+        """What follows the last compact boundary that counts, without what belongs to undone ones."""
+        if self._undone:
+            log = _without_undone(log, self._undone)
+        boundary = Origin.BOUNDARY  # looking it up is what would cost most here, and this is done twice a turn
+        for index in range(len(log) - 1, -1, -1):
+            if log[index].origin is boundary:
+                return tuple(log[index + 1 :])
+        return tuple(log)
+
+    def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """The messages with all edits laid over them."""
+        if not self._blocks and not self._collapses:
+            return tuple(messages)
+        if self._collapses:
+            messages = self._collapsed(messages)
+        return tuple(self._shown_one(message) if message.id in self._blocks else message for message in messages)
+
+    def _forget(self, target: str) -> None:
+        self._collapses.pop(target, None)
+        self._undone.pop(target, None)
+        message_id, _colon, number = target.rpartition(":")
+        if number.isdigit() and message_id in self._blocks:
+            self._blocks[message_id].pop(int(number), None)
+            if not self._blocks[message_id]:
+                del self._blocks[message_id]
+
+    def _shown_one(self, message: Message) -> Message:
+        edits = self._blocks[message.id]
+        key = tuple(edits[number] for number in sorted(edits))
+        known = self._made.get(message.id)
+        if known is not None and known[0] is message and known[1] == key:
+            return known[2]
+        content = [
+            block if (edit := edits.get(number)) is None else _edited(block, edit)
+            for number, block in enumerate(message.content)
+        ]
+        shown = replace(message, content=tuple(block for block in content if block is not None))
+        self._made[message.id] = (message, key, shown)
+        return shown
+
+    def _collapsed(self, messages: Sequence[Message]) -> list[Message]:
+        shown: list[Message] = []
+        until = ""
+        for message in messages:
+            if until:
+                until = "" if message.id == until else until
+                continue
+            edit = self._collapses.get(message.id)
+            if edit is None:
+                shown.append(message)
+                continue
+            known = self._spans.get(message.id)
+            if known is None or known[0] != edit:
+                stand_in = Message("user", (TextBlock(edit.text),), f"collapse:{message.id}", Origin.SUMMARY)
+                known = self._spans[message.id] = (edit, stand_in)
+            shown.append(known[1])
+            until = "" if edit.through == message.id else edit.through
+        return shown
+
+
+def _edited(block: Block, edit: Edit) -> Block | None:
+    if edit.kind == "drop":
+        return None
+    if isinstance(block, ToolResultBlock):
+        return replace(block, content=(TextBlock(edit.text),))
+    return TextBlock(edit.text) if isinstance(block, TextBlock) else block
+
+
+def _without_undone(log: Iterable[Message], undone: Mapping[str, str]) -> list[Message]:
+    kept: list[Message] = []
+    until = ""
+    for message in log:
+        if until:
+            until = "" if message.id == until else until
+            continue
+        if message.id in undone:
+            until = "" if undone[message.id] == message.id else undone[message.id]
+            continue
+        kept.append(message)
+    return kept

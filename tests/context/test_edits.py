@@ -1,0 +1,115 @@
+"""Edits over a log: what they show, as the same bytes each time, and that nothing in the log changes."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.context.edits import Edit, Edits, block_id, edit_from_dict, edit_to_dict
+from agentcli.context.view import View
+from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
+from tests.support.validate import problems
+
+
+def conversation(turns: int) -> list[Message]:
+    log = []
+    for turn in range(turns):
+        call = ToolUseBlock(f"call{turn}", "Read", {"file_path": f"{turn}.py"})
+        result = ToolResultBlock(f"call{turn}", (TextBlock(f"content {turn} " * 50),))
+        log += [
+            Message("user", (TextBlock(f"prompt {turn}"),), f"p{turn}", Origin.PROMPT),
+            Message("assistant", (TextBlock(f"I read {turn}."), call), f"a{turn}", Origin.REPLY),
+            Message("user", (result,), f"r{turn}", Origin.TOOL_RESULTS),
+            Message("assistant", (TextBlock(f"Done {turn}."),), f"d{turn}", Origin.REPLY),
+        ]
+    return log
+
+
+LOG = conversation(4)
+QUESTION = Message("user", (TextBlock("and now?"),), "last", Origin.PROMPT)
+
+
+def refused(view: View) -> list[str]:
+    """What the API would not take of a request with this view of the log."""
+    body = {"model": "m", "max_tokens": 10, "messages": list(view.wire([*LOG, QUESTION]))}
+    return [problem for problem in problems(body) if "tool" in problem or "content" in problem or "role" in problem]
+
+
+def test_a_replaced_result_keeps_its_call_and_the_rest_stays_the_same_object() -> None:
+    view = View()
+    view.edit([Edit(kind="replace", target="r1:0", text="[cleared]", step="microcompact", freed=150)])
+    shown = view.messages(LOG)
+    assert shown[6].tool_results[0].text == "[cleared]"
+    assert [one is other for one, other in zip(shown, LOG, strict=True)].count(False) == 1
+    assert view.messages(LOG)[6] is shown[6], "the same object, so that what was encoded is remembered"
+    assert refused(view) == []
+
+
+def test_a_dropped_pair_is_gone_and_the_request_is_valid() -> None:
+    view = View()
+    view.edit([Edit(kind="drop", target="a1:1"), Edit(kind="drop", target="r1:0")])
+    assert "call1" not in json.dumps(view.wire(LOG))
+    assert refused(view) == []
+
+
+def test_a_collapsed_span_is_one_message_and_can_be_restored() -> None:
+    edits = Edits()
+    edits.add(Edit(kind="collapse", target="p0", through="d1", text="They read 0 and 1."))
+    shown = edits.shown(LOG)
+    assert [message.id for message in shown] == ["collapse:p0", *[message.id for message in LOG[8:]]]
+    assert edits.shown(LOG)[0] is shown[0]
+    edits.add(Edit(kind="restore", target="p0"))
+    assert edits.shown(LOG) == tuple(LOG)
+
+
+def test_an_undone_compaction_counts_as_never_written() -> None:
+    boundary = Message("user", (), "b", Origin.BOUNDARY)
+    summary = Message("user", (TextBlock("All of it"),), "s", Origin.SUMMARY)
+    later = Message("user", (TextBlock("more"),), "p9", Origin.PROMPT)
+    edits = Edits()
+    log = [*LOG, boundary, summary, later]
+    assert edits.in_force(log) == (summary, later)
+    edits.add(Edit(kind="undo_compaction", target="b", through="s"))
+    assert edits.in_force(log) == (*LOG, later)
+
+
+def test_what_edits_freed_since_the_last_usage_is_taken_off_the_estimate() -> None:
+    from dataclasses import replace
+
+    from agentcli.core.usage import Usage
+
+    log = [*LOG[:-1], replace(LOG[-1], usage=Usage(input_tokens=10_000, output_tokens=100))]
+    view = View()
+    assert view.estimate(log, 0) == 10_100
+    view.edit([Edit(kind="replace", target="r1:0", text="[cleared]", freed=500)], after=log[-1].id)
+    assert view.estimate(log, 0) == 9_600
+    newer = replace(LOG[-1], id="new", usage=Usage(input_tokens=9_500, output_tokens=100))
+    assert view.estimate([*log, LOG[0], newer], 0) == 9_600, "the next response has counted it"
+
+
+EDIT = st.one_of(
+    st.builds(
+        lambda message, number, kind, text: Edit(kind=kind, target=f"{message.id}:{number}", text=text),
+        st.sampled_from(LOG),
+        st.integers(0, 2),
+        st.sampled_from(["replace", "restore"]),
+        st.text(max_size=5),
+    ),
+    st.builds(lambda turn: Edit(kind="collapse", target=f"p{turn}", through=f"d{turn}", text="x"), st.integers(0, 3)),
+)
+
+
+@given(st.lists(EDIT, max_size=12))
+def test_any_edits_give_a_valid_request_and_come_back_from_a_file_as_they_were(made: list[Edit]) -> None:
+    one, other = View(), View()
+    one.edit(made)
+    other.edit([edit_from_dict(json.loads(json.dumps(edit_to_dict(edit)))) for edit in made])
+    assert one.wire(LOG) == other.wire(LOG)
+    assert refused(one) == []
+    assert conversation(4) == LOG, "the log is as it was"
+
+
+def test_a_block_is_named_by_its_message_and_place() -> None:
+    assert block_id(LOG[1], 1) == "a0:1"
