@@ -96,6 +96,10 @@ class Presenter:
         self.begin(now)
         return [Add(PromptItem(id=self._new("prompt"), text=plain_text(text), images=images))]
 
+    def forget_sent(self, count: int) -> None:
+        """So many prompts that were shown as sent never will be."""
+        self._echoed -= count
+
     def told(self, text: str) -> list[Operation]:
         """A command that runs beside what goes on."""
         return [Add(PromptItem(id=self._new("prompt"), text=plain_text(text)))]

@@ -211,17 +211,29 @@ class Session:
 
     def interrupt(self) -> bool:
         """ESC: false when nothing runs. Says so at once; what was queued goes back into the box."""
-        if not self.busy or self._engine is None:
+        if not self.busy and not self._next:
             return False
-        if not self._stopping:
+        drafts: list[Draft] = []
+        if self._engine is not None and self.busy and not self._stopping:
             self._engine.abort(AbortReason.USER_CANCEL)
             self._view.apply(self.presenter.interrupted(self._now()))
             self._view.show_activity(self.presenter.activity)
             self._guard_end()
-            if drafts := [waiting.draft for waiting in self._take_waiting()]:
-                self._view.give_back(drafts)
+            drafts = [waiting.draft for waiting in self._take_waiting()]
             self._drop_questions()
+        if drafts := [*drafts, *self._take_due()]:
+            self._view.give_back(drafts)
         return True
+
+    def _take_due(self) -> list[Draft]:
+        """What was shown as sent and has not begun: the engine is still starting, or what ran before is stopping."""
+        due, self._next = self._next, []
+        if due and not self.busy:
+            self._view.apply(self.presenter.interrupted(self._now()))
+            self._view.apply(self.presenter.settled(self._now()))
+            self._view.show_activity(self.presenter.activity)
+        self.presenter.forget_sent(sum(not _is_command(draft) for draft in due))
+        return due
 
     def send_to_background(self) -> bool:
         """The command that runs goes on in the background; false when none does."""
@@ -246,8 +258,7 @@ class Session:
         return self._guard is not None and not self._guard.done()
 
     def _show_sent(self, draft: Draft) -> None:
-        command = draft.text.startswith(("/", "!"))
-        self._view.apply(self.presenter.sent(draft.text, self._now(), draft.images, command))
+        self._view.apply(self.presenter.sent(draft.text, self._now(), draft.images, _is_command(draft)))
         self._view.show_activity(self.presenter.activity)
 
     def _start(self, draft: Draft) -> None:
@@ -363,7 +374,7 @@ class Session:
     def _enqueue(self, draft: Draft) -> None:
         assert self._engine is not None
         waiting = _Waiting(draft)
-        local = draft.text.startswith(("/", "!")) or any(not one.queued_id for one in self._waiting) or draft.images
+        local = _is_command(draft) or any(not one.queued_id for one in self._waiting) or draft.images
         if not local:
             waiting.queued_id = self._engine.enqueue(draft.expanded(), "next")
         self._waiting.append(waiting)
@@ -451,3 +462,8 @@ class Session:
     def refresh_facts(self) -> None:
         if self._engine is not None:
             self._view.show_facts(facts_of(self._engine, self._branch))
+
+
+def _is_command(draft: Draft) -> bool:
+    """Neither goes to the model as a prompt."""
+    return draft.text.startswith(("/", "!"))

@@ -100,6 +100,7 @@ async def test_orders_in_what_tools_print_and_in_file_names_are_inert(tmp_path: 
         arguments=["--allowedTools", "Bash"],
     ) as (app, server):
         (app.work / name).write_text(f"{EVIL}\nold\n".replace("\x00", ""))
+        (app.work / "evil-looking.txt").touch()
         await app.ready()
         await app.submit("go")
         await app.wait_for("Review hunk by hunk")
@@ -115,7 +116,8 @@ async def test_orders_in_what_tools_print_and_in_file_names_are_inert(tmp_path: 
         await app.submit("/clear")
         await app.wait_for("evil<<", gone=True)
         await app.type("@evil")
-        await app.wait_for("evil<<")
+        await app.wait_for("evil-looking.txt")
+        assert "evil<<" not in app.text, "what nobody could type is not offered"
         assert await app.leave() == 0
         assert_inert(app)
 

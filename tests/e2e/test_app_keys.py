@@ -98,6 +98,35 @@ async def test_escape_in_a_compaction_leaves_the_conversation_as_it_was(tmp_path
         assert "the first answer" in said(server)
 
 
+_SLOW_START = """
+from pathlib import Path
+from agentcli.tui import app
+build = app._built
+def slowly(options):
+    import time
+    while not Path("go").exists():
+        time.sleep(0.01)
+    return build(options)
+app._built = slowly
+from agentcli.__main__ import main
+main()
+"""
+
+
+async def test_escape_before_the_engine_is_there_gives_the_prompt_back(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("works again"), command=("-c", _SLOW_START)) as (app, server):
+        await app.submit("too early")
+        await app.wait_for("Starting")
+        await app.press("escape")
+        await app.wait_for("Interrupted")
+        await app.wait_for(lambda: app.box == "too early")
+        (app.work / "go").touch()
+        await app.ready()
+        await next_prompt_works(app)
+        assert "too earlyand now this" in said(server)
+        assert len(server.bodies) == 1
+
+
 # --------------------------------------------------------------------------------------------------- queue and steer
 
 
