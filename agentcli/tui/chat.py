@@ -5,6 +5,7 @@ What slash commands do on the screen is in `actions`; what happens to the engine
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from agentcli.tui.app import AgentApp
 
 SMALLEST = (20, 5)
+CLOSING_SECONDS = 0.003
 TWICE_SECONDS = 2.0
 """Within this time a second press of the same key means the stronger thing."""
 _MODES = (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.PLAN)
@@ -242,13 +244,34 @@ class ChatScreen(Screen[None]):
     def action_interrupt(self) -> None:
         if self.finder.is_open:
             self.finder.close()
-        elif self.session.interrupt():
+        elif self._interrupt():
             self._pressed = ("", 0.0)
-            self.prompt.busy(False)
         elif self.get_selected_text():
             self.clear_selection()
         elif self.prompt.is_empty and self._twice("escape"):
             self.actions.run("rewind")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.session.busy if action == "interrupt_work" else super().check_action(action, parameters)
+
+    def action_interrupt_work(self) -> None:
+        if not self.prompt.dismiss():
+            self.action_interrupt()
+
+    def _interrupt(self) -> bool:
+        """Whether anything ran. It is painted at once, not with the next frame of what streams, but first of all the
+        connection is closed, which takes a few turns of the loop."""
+        if not self.session.interrupt():
+            return False
+        self.prompt.busy(False)
+        asyncio.get_running_loop().call_later(CLOSING_SECONDS, self._paint)
+        return True
+
+    def _paint(self) -> None:
+        """Without the detour of widgets that tell the screen, when they are idle, that it shall paint them soon."""
+        self.transcript.frame()
+        self._dirty_widgets |= {self.transcript, self.activity}
+        self._on_timer_update()
 
     def action_leave_or_copy(self) -> None:
         selected = self.get_selected_text()

@@ -49,9 +49,14 @@ FINDING_KEYS = (
 
 
 def screen_bindings() -> list[Binding]:
-    return [
+    bindings = [
         Binding(key.keys, key.action, key.help, show=False, priority=key.priority, id=key.id) for key in SCREEN_KEYS
     ]
+    # While something runs, the same key does not go through the editor first: that takes milliseconds when a reply
+    # streams as fast as it can. `check_action` of the screen says when.
+    interrupt = next(key for key in SCREEN_KEYS if key.action == "interrupt")
+    at_once = Binding(interrupt.keys, "interrupt_work", interrupt.help, show=False, priority=True, id=interrupt.id)
+    return [*bindings, at_once]
 
 
 def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 FRAMES_A_SECOND = "240"
 """How soon after a key the screen may be painted. Textual waits for the next of 60 frames a second otherwise, which is
 up to 16 ms; what streams is held to 30 frames elsewhere, so this costs nothing."""
+
+SWITCH_SECONDS = 0.001
+"""How long the thread that reads keys may have to wait for the one that paints. Python's 5 ms would be felt: they come
+on top of every key while a reply streams, and before every Esc."""
 
 
 @frozen(kw_only=True)
@@ -45,6 +50,7 @@ def run(start: Start, early: Instant | None = None) -> int:
     from textual import constants  # noqa: F401 -- reads the variable now; children must not inherit it
 
     os.environ.pop("TEXTUAL_FPS")
+    sys.setswitchinterval(SWITCH_SECONDS)
     from agentcli.tui.preferences import load_preferences
 
     preferences = load_preferences(start.cwd, start.environ, start.settings, start.theme)
