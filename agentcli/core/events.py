@@ -343,9 +343,14 @@ class PermissionDenied(Event):
 
 @frozen(kw_only=True)
 class PrefixBroken(Event):
-    """Earlier content of the request changed, so the prompt cache after it is lost; says why."""
+    """Earlier content of the request changed, so the prompt cache after it is lost; says why. Comes after the response
+    to the request in which it happened, because only that tells what it has cost."""
 
     reason: str
+    block: str = ""
+    """Which one changed, in words: `the tool Bash`, `the result of Read src/x.py in turn 3`."""
+    rebilled_tokens: int = 0
+    """That were in the cache, are sent again, and were not read from it."""
 
 
 @frozen(kw_only=True)
