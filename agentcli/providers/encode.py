@@ -22,22 +22,27 @@ class BodyEncoder:
         self._known: dict[int, tuple[Json, bytes]] = {}
 
     def encode(self, body: Json) -> bytes:
+        """All pieces are joined once, at the end: a long conversation is megabytes, and every copy of it is felt."""
         parts: list[bytes] = []
         for key, value in body.items():
-            encoded = self._messages(value) if key == "messages" else to_bytes(value)
-            parts.append(to_bytes(key) + b":" + encoded)
-        return b"{" + b",".join(parts) + b"}"
+            parts += (b"," if parts else b"{", to_bytes(key), b":")
+            if key == "messages":
+                self._add_messages(value, parts)
+            else:
+                parts.append(to_bytes(value))
+        return b"".join((*parts, b"}")) if parts else b"{}"
 
-    def _messages(self, messages: list[Json]) -> bytes:
-        encoded: list[bytes] = []
-        for message in messages:
-            entry = self._known.get(id(message))
+    def _add_messages(self, messages: list[Json], parts: list[bytes]) -> None:
+        known = self._known
+        parts.append(b"[")
+        for number, message in enumerate(messages):
+            entry = known.get(id(message))
             if entry is None or entry[0] is not message:
-                entry = self._known[id(message)] = (message, to_bytes(message))
-            encoded.append(entry[1])
-        if len(self._known) > 2 * len(messages) + 64:
-            self._known = {id(message): self._known[id(message)] for message in messages}
-        return b"[" + b",".join(encoded) + b"]"
+                entry = known[id(message)] = (message, to_bytes(message))
+            parts += (b",", entry[1]) if number else (entry[1],)
+        parts.append(b"]")
+        if len(known) > 2 * len(messages) + 64:
+            self._known = {id(message): known[id(message)] for message in messages}
 
 
 def to_bytes(value: Any) -> bytes:
