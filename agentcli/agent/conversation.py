@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import field
 from typing import Any
 
+from agentcli.agent.cachewatch import CacheWatch
 from agentcli.agent.compaction import CompactParts
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.permission import LivePermissions
@@ -66,6 +67,7 @@ class Conversation:
     """The names of the slash commands that front ends can offer."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The person's own, whole, for the commands that they type themselves."""
+    watch: CacheWatch = field(default_factory=CacheWatch)
 
 
 @frozen
@@ -117,4 +119,5 @@ def loop_parts(own: Conversation, live: Live, controller: AbortController) -> Lo
         summaries=Summaries(own.provider, live.requests, price, late) if own.tuning.tool_summaries else None,
         late=late,
         detach=live.detach,
+        watch=own.watch,
     )

@@ -63,6 +63,7 @@ class Engine:
         self._notes: list[str] = []
         self._compact_failures = 0
         self._todos: list[Json] = todos_from(conversation.log)
+        conversation.watch.resume(conversation.log)
 
     # ------------------------------------------------------------------------------------------------ what it knows
 
@@ -462,6 +463,7 @@ class Engine:
                 text=budget_text(self._parts.bounds.max_budget_usd, self._totals),
             )
         account.take(event)
+        self._parts.watch.note(event)
         self._kept(event)
         match event:
             case ev.UsageReported():

@@ -1,4 +1,6 @@
-"""The call of one iteration (SPEC 2.3): a turn, and once more with a repair if the API refused a piece of history."""
+"""The call of one iteration (SPEC 2.3): a turn, and once more with a repair if the API refused a piece of history.
+
+Every request passes the cache watch here, and so does what each response says it has read from the cache."""
 
 from __future__ import annotations
 
@@ -30,25 +32,28 @@ class Exchange:
         self.turn = self._new_turn()
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
-        view = self._parts.compact.view
+        view, watch, clock = self._parts.compact.view, self._parts.watch, self._parts.turn.clock
         through = self._state.messages[-1].id
         while True:
             async with aclosing(self.turn.run()) as events:
                 async for event in events:
                     yield event
+                    if isinstance(event, ev.UsageReported) and event.purpose == "turn":
+                        for told in watch.answered(event.model, event.usage, clock.monotonic()):
+                            yield told
             failure = self.turn.outcome.failure
             repair = _REPAIRS.get(failure.kind) if failure is not None else None
             if failure is None or repair is None or self._signal.aborted or view.has_repair(repair, through):
                 return
             view.repair(repair, through)
             yield ev.RequestRepaired(repair=repair, through=through, text=failure.message)
-            yield ev.PrefixBroken(reason=f"{repair}: {failure.message}")
             self.turn = self._new_turn()
 
     def _new_turn(self) -> Turn:
         parts, state = self._parts, self._state
         cap = state.max_output_override or parts.limits.output_cap
         request = parts.compact.requests.build(parts.compact.view.wire(state.messages), cap, "turn", state.tokens.used)
+        parts.watch.look(request, parts.turn.clock.monotonic())
         may_escalate = state.max_output_override is None and parts.limits.raised_output_cap > parts.limits.output_cap
         plan = TurnPlan(request, state.turn_count, may_escalate, self._estimate)
         return Turn(parts.turn, plan, state.tool_context, self._signal)

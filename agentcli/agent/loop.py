@@ -82,7 +82,6 @@ async def _ending(
     for prompt in refused_prompts(state) if outcome.refused is not None else ():
         parts.compact.view.repair("leave_out_prompt", prompt)
         events.append(ev.RequestRepaired(repair="leave_out_prompt", through=prompt, text=stop.text))
-        events.append(ev.PrefixBroken(reason="a prompt that was declined is left out from now on"))
     if stop.terminal is Terminal.PROMPT_TOO_LONG:
         parts.detach(parts.seams.hooks.after_failure(stop.text))
     events += [ev.MessageAppended(message=m) for m in way_out_messages(stop, outcome, parts.turn.ids)]

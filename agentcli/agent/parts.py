@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from agentcli.agent.cachewatch import CacheWatch
 from agentcli.agent.compaction import CompactParts
 from agentcli.agent.ports import ContextLimits, Seams
 from agentcli.agent.prompts import PromptQueue
@@ -30,6 +31,7 @@ class LoopParts:
     """Events of background work, put here by it and taken by the loop when it passes by."""
     detach: Callable[[Coroutine[Any, Any, None]], None]
     """Run something beside the submission that nobody waits for (StopFailure hooks); the engine owns it."""
+    watch: CacheWatch
 
     def summarise(self, added: Sequence[Message], signal: AbortSignal) -> None:
         """Begin a background summary of a finished batch of tools, if such are wanted; returns at once."""

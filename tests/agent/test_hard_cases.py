@@ -232,9 +232,11 @@ def test_a_refusal_leaves_out_every_prompt_of_the_submission() -> None:
         b = bench(reply(call("Look")), refusal, "Fine.", tools=[FakeTool(seconds=3)])
         async with b.engine:
             asyncio.get_running_loop().call_later(1, b.engine.enqueue, "and harmless")
-            events = await b.run("something awful")
-            assert only(events, ev.PrefixBroken)
-            await b.run("something nice")
+            await b.run("something awful")
+            broken = only(await b.run("something nice"), ev.PrefixBroken)
+        assert [(one.block, one.reason) for one in broken] == [
+            ("the message “something awful” in turn 1", "a prompt that was declined is left out")
+        ]
         assert "awful" not in str(b.requests[-1])
         assert "harmless" not in str(b.requests[-1])
 

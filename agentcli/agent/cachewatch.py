@@ -1,0 +1,344 @@
+"""Watches the prompt cache: what of a request was there before, what changed, and what was really billed anew.
+
+The API bills the beginning of a request at a tenth if it is byte for byte what an earlier request began with. So each
+request is compared with the last one that was answered, block by block, in the order in which the cache reads it:
+model and effort, tools, system prompt, the other settings, messages. Equal prefixes of a conversation are the same
+objects (`View.wire`), so comparing costs what is new, not all there is; and the blocks themselves are better than a
+hash of them, because they can be named. The response then tells what the change has cost.
+
+One `PrefixBroken` for each break, after the response to the request that it happened in. A compaction is none: it says
+itself what it did. Never here: anything that changes a request.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from operator import is_
+
+from agentcli.core import events as ev
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json, Message
+from agentcli.core.plaintext import plain_line
+from agentcli.core.usage import Usage
+from agentcli.providers.base import Request
+
+SHORT_TTL = 300.0
+LONG_TTL = 3600.0
+UNKNOWN = "unknown: please report"
+"""The reason of a break for which nobody gave one. It is a bug: nothing that was sent may change without a word."""
+_LEAST_MISSING = 1_024
+"""Tokens; what is missing less is within what estimates and the server's own rounding explain."""
+_REASON_LIMIT = 300
+_REPAIRS = {
+    "strip_thinking": "thinking that the API refused is left out",
+    "drop_images": "pictures that the API refused are left out",
+    "flatten_tools": "calls that the API refused are sent as text",
+    "leave_out_prompt": "a prompt that was declined is left out",
+}
+
+
+@frozen
+class Break:
+    block: str
+    """Which one changed, in words: `the tool Bash`, `the result of Read src/x.py in turn 3`."""
+    reason: str
+
+
+@frozen
+class _Sent:
+    """A request as the cache sees it."""
+
+    request: Request
+    sizes: tuple[int, ...]
+    """Characters of each message."""
+    head: int
+    """Characters of what comes before the messages."""
+
+    @property
+    def size(self) -> int:
+        return self.head + sum(self.sizes)
+
+
+@frozen
+class _Answered:
+    sent: _Sent
+    model: str
+    at: float
+    cached: int
+    """Tokens at its beginning that are in the cache since."""
+    ttl: float
+
+
+class CacheWatch:
+    """One for each conversation. For each request `look`, then `answered` for each usage that its responses report;
+    `note` takes every event that is about to be shown, for the reasons in it."""
+
+    def __init__(self) -> None:
+        self._last: _Answered | None = None
+        self._asked: _Sent | None = None
+        self._asked_at = 0.0
+        self._break: Break | None = None
+        self._reasons: list[str] = []
+        self._compacted = False
+        self._resumed = 0
+
+    # ---------------------------------------------------------------------------------------------- for others to know
+
+    @property
+    def cached_tokens(self) -> int:
+        """At the beginning of the next request, if nothing in it has changed; true as long as it is not `cold`."""
+        return self._last.cached if self._last is not None else 0
+
+    def cold(self, now: float) -> bool:
+        """Whether what was cached has run out, so that rewriting old content costs nothing."""
+        return self._last is not None and now - self._last.at >= self._last.ttl
+
+    def resume(self, messages: Sequence[Message]) -> None:
+        """The conversation goes on in a new process: what its last response left in the cache may still be there."""
+        for message in reversed(messages):
+            if message.usage is not None and message.usage.prompt_tokens:
+                self._resumed = message.usage.cache_read_input_tokens + message.usage.cache_creation_input_tokens
+                return
+
+    # ------------------------------------------------------------------------------------------------------ the reasons
+
+    def explain(self, reason: str) -> None:
+        """Why the next request may differ from the one before it."""
+        if reason and reason not in self._reasons:
+            self._reasons.append(reason)
+
+    def note(self, event: ev.Event) -> None:
+        if event.agent:
+            return
+        match event:
+            case ev.ContextEdited():
+                self.explain(event.text or f"{event.step} changed old content")
+            case ev.RequestRepaired():
+                self.explain(_REPAIRS.get(event.repair, event.repair))
+            case ev.FeatureDropped():
+                self.explain(event.text)
+            case ev.ContextCompacted():
+                self._compacted = True
+            case ev.PrefixBroken(block="") if not event.rebilled_tokens:
+                self.explain(event.reason)
+
+    # ----------------------------------------------------------------------------------------------------- the requests
+
+    def look(self, request: Request, now: float) -> Break | None:
+        """Compare a request that is about to be sent with the last one that was answered."""
+        before = self._last.sent if self._last is not None else None
+        self._asked = _measured(request, self._asked or before)
+        self._asked_at = now
+        self._break = None
+        if before is not None and not self._compacted:
+            self._break = self._found(before.request, request)
+        return self._break
+
+    def answered(self, model: str, usage: Usage, now: float) -> list[ev.Event]:
+        """What there is to say about the cache after a response; a reply that broke off counts, its prompt was read.
+
+        `model`: the one that answered, which is not the one asked for after a fallback."""
+        asked, last = self._asked, self._last
+        if asked is None or not usage.prompt_tokens:
+            return []
+        events = self._told(asked, last, model, usage)
+        cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens
+        ttl = LONG_TTL if usage.cache_write_1h_tokens else last.ttl if last is not None else SHORT_TTL
+        self._last = _Answered(asked, model, now, cached, ttl)
+        self._break = None
+        self._reasons.clear()
+        self._compacted = False
+        self._resumed = 0
+        return events
+
+    def _told(self, asked: _Sent, last: _Answered | None, model: str, usage: Usage) -> list[ev.Event]:
+        if last is None:
+            missing = min(self._resumed, usage.prompt_tokens) - usage.cache_read_input_tokens
+            if missing < max(_LEAST_MISSING, self._resumed // 10):
+                return []
+            return [_cold(f"The prompt cache of this session had gone cold: {missing:,} tokens were billed anew.")]
+        if self._compacted:
+            return []
+        missing = _missing(asked, last, usage)
+        found = self._break
+        if found is None and missing < max(_LEAST_MISSING, last.cached // 10):
+            return []
+        if found is None and model != last.model:
+            found = Break("the model", plain_line(f"{model} answered, and {last.model} before", _REASON_LIMIT))
+        if found is None and self._reasons:
+            # Nothing in the conversation changed, but what the endpoint was asked with did.
+            found = Break("the settings of the request", self._reason())
+        if found is not None:
+            return [ev.PrefixBroken(reason=found.reason, block=found.block, rebilled_tokens=missing)]
+        idle = self._asked_at - last.at
+        if idle >= last.ttl:
+            return [_cold(f"The prompt cache had gone cold (idle {_span(idle)}): {missing:,} tokens were billed anew.")]
+        return [_cold(f"The server dropped the prompt cache: {missing:,} tokens were billed anew.")]
+
+    def _found(self, before: Request, now: Request) -> Break | None:
+        for block, own_reason in _settings(before, now):
+            return Break(block, own_reason or self._reason())
+        changed = _changed_message(before.messages, now.messages)
+        return None if changed is None else Break(changed, self._reason())
+
+    def _reason(self) -> str:
+        return plain_line("; ".join(self._reasons), _REASON_LIMIT) or UNKNOWN
+
+
+def _cold(text: str) -> ev.NoticeRaised:
+    return ev.NoticeRaised(text=text, code="cache")
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3_600:.0f} h"
+
+
+# ------------------------------------------------------------------------------------------------- what it has cost
+
+
+def _missing(asked: _Sent, last: _Answered, usage: Usage) -> int:
+    """Tokens that this request shares with the one before it, that were in the cache, and that were not read from it.
+
+    What was left out of the request is not billed anew, and neither is what is new in it: of the true size of the
+    prompt the share counts that is made of known blocks.
+    """
+    known = _known_size(asked, last.sent)
+    shared = int(usage.prompt_tokens * known / max(asked.size, 1))
+    return max(0, min(last.cached, shared) - usage.cache_read_input_tokens)
+
+
+def _known_size(asked: _Sent, before: _Sent) -> int:
+    same = _same_messages(before.request.messages, asked.request.messages)
+    known = sum(asked.sizes[:same])
+    rest = asked.request.messages[same:]
+    if rest and before.request.messages[same:]:
+        old = {_text(block) for message in before.request.messages[same:] for block in _blocks(message)}
+        known += sum(len(text) for message in rest for block in _blocks(message) if (text := _text(block)) in old)
+    old_head = {_text(part) for part in (*before.request.tools, *before.request.system)}
+    head = (_text(part) for part in (*asked.request.tools, *asked.request.system))
+    return known + (asked.head if _same_head(asked, before) else sum(len(text) for text in head if text in old_head))
+
+
+def _measured(request: Request, before: _Sent | None) -> _Sent:
+    same = _same_messages(before.request.messages, request.messages) if before is not None else 0
+    sizes = before.sizes[:same] if before is not None else ()
+    sizes += tuple(sum(len(_text(block)) for block in _blocks(message)) for message in request.messages[same:])
+    if before is not None and before.request.tools is request.tools and before.request.system is request.system:
+        return _Sent(request, sizes, before.head)
+    return _Sent(request, sizes, sum(len(_text(part)) for part in (*request.tools, *request.system)))
+
+
+def _same_head(asked: _Sent, before: _Sent) -> bool:
+    return asked.request.tools is before.request.tools and asked.request.system is before.request.system
+
+
+def _same_messages(before: Sequence[Json], now: Sequence[Json]) -> int:
+    """How many from the start are the very same."""
+    return sum(takewhile(bool, map(is_, before, now)))
+
+
+def _blocks(message: Json) -> Sequence[Json]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+# --------------------------------------------------------------------------------------------- what it is that changed
+
+
+def _settings(before: Request, now: Request) -> Iterator[tuple[str, str]]:
+    """What keys the cache beside the messages, and differs: its name, and the reason where the change is one itself."""
+    if before.model != now.model:
+        yield "the model", f"it was changed from {before.model} to {now.model}"
+    if before.effort != now.effort:
+        yield "the effort", f"it was changed from {before.effort or 'auto'} to {now.effort or 'auto'}"
+    if before.tools is not now.tools:
+        yield from _tools(before.tools, now.tools)
+    if before.system is not now.system and before.system != now.system:
+        same = sum(takewhile(bool, map(str.__eq__, before.system, now.system)))
+        yield ("the system prompt" if same == 0 else f"part {same + 1} of the system prompt"), ""
+    if _thinking(before) != _thinking(now):
+        yield "the thinking setting", f"it was changed from {before.thinking.mode} to {now.thinking.mode}"
+    if before.forbid_tools != now.forbid_tools:
+        yield "the choice of tools", "they were forbidden" if now.forbid_tools else "they are allowed again"
+
+
+def _thinking(request: Request) -> tuple[object, ...]:
+    thinking = request.thinking
+    # Without a budget of its own it is made from the output limit, see `providers/body.py`.
+    derived = request.max_tokens if thinking.mode == "enabled" and thinking.budget_tokens is None else None
+    return (thinking.mode, thinking.budget_tokens, derived)
+
+
+def _tools(before: Sequence[Json], now: Sequence[Json]) -> Iterator[tuple[str, str]]:
+    old = {str(tool.get("name")): tool for tool in before}
+    new = {str(tool.get("name")): tool for tool in now}
+    for name in dict.fromkeys((*old, *new)):
+        block = f"the tool {plain_line(name, 128)}"
+        if name not in new:
+            yield block, "it is no longer there"
+        elif name not in old:
+            yield block, "it was added"
+        elif old[name] != new[name]:
+            yield block, ""
+    if list(old) != list(new):
+        yield "the order of the tools", ""
+
+
+def _changed_message(before: Sequence[Json], now: Sequence[Json]) -> str | None:
+    """The first block of the old messages that is not at its place in the new ones, in words."""
+    for place in range(_same_messages(before, now), len(before)):
+        old = _blocks(before[place])
+        new = _blocks(now[place]) if place < len(now) and now[place]["role"] == before[place]["role"] else ()
+        for number, block in enumerate(old):
+            if number >= len(new) or new[number] != block:
+                return _named(block, before, place)
+        if len(new) > len(old) and place < len(before) - 1:
+            return f"what was added to the message in turn {_turn(before, place)}"
+    return None
+
+
+def _named(block: Json, messages: Sequence[Json], place: int) -> str:
+    turn = f"in turn {_turn(messages, place)}"
+    match block.get("type"):
+        case "tool_result":
+            return f"the result of {_call(str(block.get('tool_use_id')), messages[:place])} {turn}"
+        case "tool_use":
+            return f"the call {_called(block)} {turn}"
+        case "thinking" | "redacted_thinking":
+            return f"the thinking {turn}"
+        case "image":
+            return f"a picture {turn}"
+        case "text":
+            said = plain_line(str(block.get("text", "")), 40)
+            is_answer = messages[place]["role"] == "assistant"
+            return f"the answer “{said}” {turn}" if is_answer else f"the message “{said}” {turn}"
+    return f"a block of the kind {plain_line(str(block.get('type')), 40)} {turn}"
+
+
+def _turn(messages: Sequence[Json], place: int) -> int:
+    """Counted by replies: the prompt that a reply answers and the results of its calls belong to its turn."""
+    replies = sum(1 for message in messages[: place + 1] if message["role"] == "assistant")
+    answers = any(block.get("type") == "tool_result" for block in _blocks(messages[place]))
+    return replies if answers or messages[place]["role"] == "assistant" else replies + 1
+
+
+def _call(id: str, messages: Sequence[Json]) -> str:
+    for message in reversed(messages):
+        for block in _blocks(message):
+            if block.get("type") == "tool_use" and block.get("id") == id:
+                return _called(block)
+    return "a call"
+
+
+def _called(block: Json) -> str:
+    input = block.get("input")
+    values = input if isinstance(input, dict) else {}
+    names = ("file_path", "notebook_path", "command", "pattern", "url", "query")
+    gist = next((str(values[name]) for name in names if name in values), "")
+    return plain_line(f"{block.get('name')} {gist}", 100).rstrip()
