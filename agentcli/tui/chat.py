@@ -16,6 +16,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
 from textual.widgets import Static
 
 from agentcli import __version__
@@ -30,6 +31,7 @@ from agentcli.tui.model import Activity, Facts, Operation
 from agentcli.tui.palette import Palette
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.draft import Draft
+from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.session import Session
 from agentcli.tui.status import StatusLine
 from agentcli.tui.transcript import NewBelow, Transcript
@@ -99,12 +101,13 @@ class ChatScreen(Screen[None]):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1], "-too-small")
 
-    def on_key(self, event: events.Key) -> None:
-        # Whatever has the focus, what is typed belongs into the box.
-        if event.is_printable and not self.finder.is_open and self.focused is None and event.character:
-            self.prompt.focus_editor()
-            self.prompt.insert(event.character)
-            event.stop()
+    def set_focus(self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False) -> None:
+        """The focus moves but never goes, because keys and pastes on their way to nobody would be lost. Textual would
+        take it away while another window has it, and after a click beside everything."""
+        if widget is None and self.prompt.is_attached:
+            kept = self.focused
+            widget = kept if kept is not None and kept.focusable else self.prompt.query_one(PromptEditor)
+        super().set_focus(widget, scroll_visible, from_app_focus)
 
     def set_palette(self, palette: Palette) -> None:
         self.palette = palette
