@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.scripts import call, pause, reply, say
+from tests.support.scripts import call, pause, reply, say, think
 from tests.support.server import LoopbackServer
 from tests.support.terminal import TerminalProgram, app_with
 
@@ -258,4 +258,78 @@ async def test_a_session_is_resumed_with_c_and_picked_with_resume(tmp_path: Path
         await app.submit("hello")
         await app.wait_for("a new one")
         assert len(server.bodies[0]["messages"]) == 1
+        assert await app.leave() == 0
+
+
+# ------------------------------------------------------------------------------------------------- other questions
+
+
+async def test_a_folder_with_settings_of_its_own_is_asked_about_before_any_of_it_holds(tmp_path: Path) -> None:
+    replies = (reply(call("Bash", command="touch made")), reply("an answer"))
+    async with app_with(tmp_path, *replies) as (app, _server):
+        (app.work / ".agentcli").mkdir()
+        (app.work / ".agentcli/settings.json").write_text('{"permissions": {"allow": ["Bash(touch *)"]}}')
+        await app.submit("t")  # typed blindly, it is a prompt and no answer
+        await app.wait_for("Trust it: all of this takes effect")
+        assert "Bash(touch *)" in app.text
+        assert not (app.work / "made").exists()
+        await app.answer("t")
+        await app.wait_for("an answer")
+        assert (app.work / "made").exists(), "the rule holds now"
+        assert await app.leave() == 0
+
+
+async def test_a_question_of_the_model_and_its_plan_are_answered(tmp_path: Path) -> None:
+    options = [{"label": "red", "description": "warm"}, {"label": "blue", "description": "cold"}]
+    question = {"question": "Which colour?", "header": "Colour", "multiSelect": False, "options": options}
+    async with app_with(
+        tmp_path,
+        reply(call("AskUserQuestion", questions=[question])),
+        reply(call("ExitPlanMode", plan="# The plan\n\n1. paint it")),
+        reply("painted"),
+        arguments=["--permission-mode", "plan"],
+    ) as (app, server):
+        await app.ready()
+        await app.submit("paint it")
+        await app.wait_for("A question for you")
+        assert "2 ○ blue" in app.text
+        await app.answer("2")
+        await requests(app, server, 2)
+        assert "blue" in last_user_text(server)
+        await app.wait_for("Yes, and ask before each edit")
+        assert "The plan" in app.text
+        await app.answer("y")
+        await app.wait_for("painted")
+        await app.wait_for("default mode")
+        assert await app.leave() == 0
+
+
+async def test_shift_tab_goes_through_the_modes_and_ctrl_o_opens_what_is_folded(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply(think("a deep thought"), "an answer")) as (app, _server):
+        await app.ready()
+        await app.press("shift+tab")
+        await app.wait_for("accepts edits")
+        await app.press("shift+tab")
+        await app.wait_for("plan: changes nothing")
+        await app.press("shift+tab")
+        await app.wait_for("plan: changes nothing", gone=True)
+        await app.submit("go")
+        await app.wait_for("Thought for")
+        assert "a deep thought" not in app.text
+        await app.press("ctrl+o")
+        await app.wait_for("a deep thought")
+        assert await app.leave() == 0
+
+
+async def test_a_draft_survives_that_the_program_is_killed(tmp_path: Path) -> None:
+    async with app_with(tmp_path) as (app, _server):
+        await app.ready()
+        await app.type("half a thought")
+        await app.wait_for(
+            lambda: any("half a thought" in path.read_text() for path in app.home.rglob("*") if path.is_file())
+        )
+        app.process.kill()
+        assert await app.end() == -9
+    async with app_with(tmp_path) as (app, _server):
+        await app.wait_for(lambda: app.box == "half a thought")
         assert await app.leave() == 0

@@ -194,8 +194,44 @@ async def test_a_terminal_that_cannot_show_it_gets_a_sentence_and_no_escape_code
         assert len(app.text.strip().splitlines()) == 1
 
 
+async def test_what_keeps_it_from_starting_is_one_sentence_on_a_terminal_as_before(tmp_path: Path) -> None:
+    async with app_with(tmp_path, arguments=["--continue"]) as (app, _server):
+        await app.type("typed")
+        assert await app.end() == 1
+        assert app.is_restored
+        assert "There is no conversation to continue in this folder." in app.text
+    async with app_with(tmp_path) as (app, _server):
+        await app.wait_for(lambda: app.box == "typed")  # it was not lost
+        assert await app.leave() == 0
+
+
 async def test_without_a_terminal_it_says_so_in_a_sentence(program: Program) -> None:
     ended = await program.run()
     assert ended.code == 2
     assert "\x1b" not in ended.out + ended.err
     assert len(ended.err.splitlines()) == 1
+
+
+GARBAGE = (
+    b"\xff\xfe\x80",  # no UTF-8
+    b"\x1b[<0;5;5M\x1b[<0;5;5m\x1b[<64;999;999M",  # mouse, in and out of the screen
+    b"\x1b[I\x1b[O",  # focus comes and goes: what is dropped on a window without it counts as well
+    b"\x1b[12;40R\x1b[?62;22c\x1b[?2048;0$y",  # answers to questions of somebody else
+    b"\x1bP1+r544e=78\x1b\\",
+    b"\x1b]11;rgb:1e1e/1e1e/1e1e\x07",
+)
+
+
+async def test_garbage_from_the_terminal_types_nothing_and_keys_in_any_script_do(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("答え")) as (app, server):
+        await app.ready()
+        for piece in GARBAGE:
+            await app.type(piece)
+        await app.type("日本語 e\u0301")
+        await app.type(b"\x1b[200~pas")  # a paste that is cut in two
+        await app.type(b"ted\x1b[201~!")
+        await app.wait_for(lambda: app.box.replace("\u0301", "") in ("日本語 epasted!", "日本語 épasted!"))
+        await app.press("enter")
+        await app.wait_for("答え")
+        assert server.bodies[0]["messages"][-1]["content"][-1]["text"].endswith("日本語 e\u0301pasted!")
+        assert await app.leave() == 0

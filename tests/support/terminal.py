@@ -76,21 +76,22 @@ class Emulator(pyte.Screen):
         self.private_modes: set[int] = {7, 25}
         self.keyboards = 0
         """How many keyboard protocols are stacked."""
-        self._main_buffer: Any = None
+        self._main: Any = None
+        """The main screen and its cursor, while the alternate one is shown."""
         super().__init__(columns, rows)
 
     def set_mode(self, *modes: int, **rest: Any) -> None:
         if rest.get("private"):
             if 1049 in modes and 1049 not in self.private_modes:
-                self._main_buffer = copy.deepcopy(self.buffer)
+                self._main = copy.deepcopy((self.buffer, self.cursor))
                 self.erase_in_display(2)
             self.private_modes |= set(modes)
         super().set_mode(*modes, **rest)
 
     def reset_mode(self, *modes: int, **rest: Any) -> None:
         if rest.get("private"):
-            if 1049 in modes and self._main_buffer is not None:
-                self.buffer, self._main_buffer = self._main_buffer, None
+            if 1049 in modes and self._main is not None:
+                (self.buffer, self.cursor), self._main = self._main, None
             self.private_modes -= set(modes)
         super().reset_mode(*modes, **rest)
 
@@ -195,11 +196,12 @@ class TerminalProgram:
         return self.process.returncode
 
     async def leave(self) -> int:
-        """Quit as impatient people do, whatever is in the box and whatever runs: Ctrl+C until it is gone."""
-        for _press in range(20):
+        """Quit as people do, whatever is in the box and whatever runs: Ctrl+C, and again when it has had its effect."""
+        for _press in range(10):
+            before = self.text
             await self.press("ctrl+c")
-            with contextlib.suppress(AssertionError):
-                await self.wait_for(lambda: self.process.poll() is not None, seconds=0.3)
+            await self.wait_for(lambda before=before: self.text != before or self.process.poll() is not None)  # type: ignore[misc]
+            if 1049 not in self.modes:
                 break
         return await self.end()
 
