@@ -11,10 +11,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ToolResultBlock
+from agentcli.core.messages import Block, ImageBlock, Json, Message, Origin, TextBlock, ToolResultBlock
+
+WRITTEN = "messages"
+"""In a boundary's meta: the ids of all messages that belong to it, in their order."""
 
 EditKind = Literal["replace", "drop", "collapse", "undo_compaction", "restore"]
-"""replace: `text` stands in the place of a result's or a text's content.
+"""replace: `text` stands in the place of a result's or a text's content, or of a picture.
 drop: the block is left out; dropping a call drops its result too (both are named).
 collapse: one message with `text` stands for all messages from `target` through `through` (ids of messages).
 undo_compaction: the boundary `target` and what was restored behind it, through `through`, count as never written.
@@ -100,10 +103,20 @@ class Edits:
         if self._undone:
             log = _without_undone(log, self._undone)
         boundary = Origin.BOUNDARY  # looking it up is what would cost most here, and this is done twice a turn
+        torn: set[str] = set()
         for index in range(len(log) - 1, -1, -1):
             if log[index].origin is boundary:
-                return tuple(log[index + 1 :])
-        return tuple(log)
+                if is_whole(log, index):
+                    return _without(log[index + 1 :], torn)
+                torn.update(map(str, log[index].meta[WRITTEN]))
+        return _without(log, torn)
+
+    def boundary(self, log: Sequence[Message]) -> Message | None:
+        """The last compact boundary that counts."""
+        if self._undone:
+            log = _without_undone(log, self._undone)
+        places = range(len(log) - 1, -1, -1)
+        return next((log[i] for i in places if log[i].origin is Origin.BOUNDARY and is_whole(log, i)), None)
 
     def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """The messages with all edits laid over them."""
@@ -156,12 +169,25 @@ class Edits:
         return shown
 
 
+def is_whole(log: Sequence[Message], place: int) -> bool:
+    """Whether all that belongs to the boundary at this place was written. If not (a crash between two lines of the
+    session file), the boundary does not count: what it stands for would be lost. Older sessions do not say."""
+    written = log[place].meta.get(WRITTEN)
+    if not isinstance(written, list):
+        return True
+    return [message.id for message in log[place + 1 : place + 1 + len(written)]] == written
+
+
+def _without(messages: Sequence[Message], torn: set[str]) -> tuple[Message, ...]:
+    return tuple(message for message in messages if message.id not in torn) if torn else tuple(messages)
+
+
 def _edited(block: Block, edit: Edit) -> Block | None:
     if edit.kind == "drop":
         return None
     if isinstance(block, ToolResultBlock):
         return replace(block, content=(TextBlock(edit.text),))
-    return TextBlock(edit.text) if isinstance(block, TextBlock) else block
+    return TextBlock(edit.text) if isinstance(block, TextBlock | ImageBlock) else block
 
 
 def _without_undone(log: Iterable[Message], undone: Mapping[str, str]) -> list[Message]:

@@ -16,6 +16,9 @@ from typing import Any, Literal
 from agentcli.core.frozen import frozen
 from agentcli.core.usage import Usage
 
+COPY_OF = "copy_of"
+"""In a message's meta: the id of the message that is said again here, behind a compaction."""
+
 Json = dict[str, Any]
 Role = Literal["user", "assistant"]
 
@@ -111,6 +114,11 @@ class Message:
     @property
     def text(self) -> str:
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it only says again what is in the log already, behind a compaction: people have seen it."""
+        return COPY_OF in self.meta
 
     @property
     def tool_uses(self) -> tuple[ToolUseBlock, ...]:
