@@ -373,6 +373,26 @@ class CompactionStarted(Event):
 
 
 @frozen(kw_only=True)
+class CompactionProposed(Event):
+    """A summary to look at before it takes effect. Answer with `Engine.answer(request_id, Answer("allow"))`, with the
+    summary in `updated_input["summary"]` if it was changed, or `Answer("deny")`: then everything stays as it was."""
+
+    request_id: str
+    summary: str
+    tokens_before: int
+    tokens_after: int
+    cost_usd: float | None
+    """What making the summary has cost; None: not known."""
+    kept: list[str]
+    """What stays word for word or is read again, a line each, for people."""
+    dropped: list[str]
+    """What the summary stands for from then on."""
+    turn_usd_before: float | None = None
+    """What sending the conversation costs with every request, read from the cache."""
+    turn_usd_after: float | None = None
+
+
+@frozen(kw_only=True)
 class ContextCompacted(Event):
     trigger: str
     tokens_before: int
