@@ -23,6 +23,7 @@ from agentcli.core.messages import Json, Message
 from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import Usage
 from agentcli.providers.base import Request
+from agentcli.providers.body import thinking_budget
 
 SHORT_TTL = 300.0
 LONG_TTL = 3600.0
@@ -263,16 +264,22 @@ def _settings(before: Request, now: Request) -> Iterator[tuple[str, str]]:
         same = sum(takewhile(bool, map(str.__eq__, before.system, now.system)))
         yield ("the system prompt" if same == 0 else f"part {same + 1} of the system prompt"), ""
     if _thinking(before) != _thinking(now):
-        yield "the thinking setting", f"it was changed from {before.thinking.mode} to {now.thinking.mode}"
+        same_mode = before.thinking.mode == now.thinking.mode
+        changed = (
+            "its budget was changed"
+            if same_mode
+            else f"it was changed from {before.thinking.mode} to {now.thinking.mode}"
+        )
+        yield "the thinking setting", changed
     if before.forbid_tools != now.forbid_tools:
         yield "the choice of tools", "they were forbidden" if now.forbid_tools else "they are allowed again"
 
 
-def _thinking(request: Request) -> tuple[object, ...]:
+def _thinking(request: Request) -> tuple[str, int | None]:
     thinking = request.thinking
-    # Without a budget of its own it is made from the output limit, see `providers/body.py`.
-    derived = request.max_tokens if thinking.mode == "enabled" and thinking.budget_tokens is None else None
-    return (thinking.mode, thinking.budget_tokens, derived)
+    # A budget has to be below the output limit, so that it may change with that.
+    budget = thinking_budget(thinking, request.max_tokens) if thinking.mode == "enabled" else None
+    return (thinking.mode, budget)
 
 
 def _tools(before: Sequence[Json], now: Sequence[Json]) -> Iterator[tuple[str, str]]:

@@ -13,11 +13,14 @@ from enum import StrEnum
 from typing import Any
 
 from agentcli.core.messages import Json
-from agentcli.providers.base import Request
+from agentcli.providers.base import Request, Thinking
 from agentcli.providers.catalog import ModelInfo, nearest_effort
 
 TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 MIN_THINKING_BUDGET = 1024
+USUAL_THINKING_BUDGET = 4096
+"""Where nobody set one. Not a share of the output limit: that is raised for some requests of a conversation (a reply
+that was cut, a summary), and with another budget they could not read the cache of the messages."""
 MAX_BREAKPOINTS = 4
 _BREAKPOINT: Json = {"type": "ephemeral"}
 
@@ -89,10 +92,14 @@ def _thinking(request: Request, info: ModelInfo, max_tokens: int, dropped: Colle
         )
     if mode == "disabled":
         return {"type": "disabled"}
-    budget = min(request.thinking.budget_tokens or max_tokens // 2, max_tokens - 1)
     if max_tokens <= MIN_THINKING_BUDGET:
         return None
-    return {"type": "enabled", "budget_tokens": max(budget, MIN_THINKING_BUDGET)}
+    return {"type": "enabled", "budget_tokens": thinking_budget(request.thinking, max_tokens)}
+
+
+def thinking_budget(thinking: Thinking, max_tokens: int) -> int:
+    budget = min(thinking.budget_tokens or USUAL_THINKING_BUDGET, max_tokens - 1)
+    return max(budget, MIN_THINKING_BUDGET)
 
 
 def _output_config(request: Request, info: ModelInfo, dropped: Collection[Feature]) -> Json:
