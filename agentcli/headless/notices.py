@@ -10,6 +10,7 @@ from agentcli.core.events import (
     ModelFellBack,
     NoticeRaised,
     PermissionDenied,
+    PrefixBroken,
     RequestRepaired,
     RetryScheduled,
     StreamWentQuiet,
@@ -40,6 +41,8 @@ def notice(event: Event) -> tuple[int, str] | None:
             return VERBOSE, _line(text)
         case PermissionDenied(name=name, reason=reason):
             return VERBOSE, _line(f"{name} was not allowed: {reason}")
+        case PrefixBroken(block=block, reason=reason, rebilled_tokens=tokens):
+            return VERBOSE, _line(f"The prompt cache broke at {block}: {reason}. {tokens:,} tokens were billed anew.")
         case ContextCompacted(tokens_before=before, tokens_after=after):
             return VERBOSE, f"The conversation was summarised: {before} tokens became {after}."
         case _:

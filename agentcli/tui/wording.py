@@ -42,7 +42,9 @@ def notice(event: ev.Event) -> tuple[str, Level]:
         case ev.FeatureDropped() | ev.RequestRepaired():
             return event.text, "warning"
         case ev.PrefixBroken():
-            return f"The prompt cache starts anew: {event.reason}", "info"
+            anew = f" ({tokens(event.rebilled_tokens)} tokens billed anew)" if event.rebilled_tokens else ""
+            where = f" at {event.block}" if event.block else ""
+            return f"The prompt cache broke{where}: {event.reason}{anew}", "info"
         case ev.RulesLearned():
             where = "for this session" if event.where == "session" else f"saved in {event.where}"
             return f"Allowed from now on ({where}): {', '.join(event.rules)}", "info"
