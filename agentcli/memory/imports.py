@@ -1,0 +1,99 @@
+"""Which files an instruction file imports: `@path` in its prose. Pure, and linear in the length of the text.
+
+Not in code spans, fenced code and HTML comments: there an `@` is part of what is quoted.
+"""
+
+from __future__ import annotations
+
+import re
+
+MOST_IMPORTS = 50
+"""Of one file; further ones are not looked at."""
+
+_FENCE = re.compile(r" {0,3}(?:>\s?|[-*+]\s+)*(`{3,}|~{3,})(.*)")
+_IMPORT = re.compile(r"(?:(?<=\s)|(?<![\s\S]))@((?:[^\s\\]|\\ )+)")
+_BEGINS_A_PATH = re.compile(r"(?:~/|\.{0,2}/|[\w.-])")
+_TICKS = re.compile(r"`+")
+_PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
+_TRAILING = ".,;:!?)]}'\"*_>"
+
+
+def imported(text: str) -> list[tuple[str, ...]]:
+    """The imports in their order, each once: the path as it is written and, where punctuation follows it, also without
+    that. Whoever looks takes the first that exists."""
+    found: dict[tuple[str, ...], None] = {}
+    for match in _IMPORT.finditer(_prose(text)):
+        path = match.group(1).replace("\\ ", " ")
+        if not _BEGINS_A_PATH.match(path):
+            continue
+        bare = path.rstrip(_TRAILING)
+        candidates = tuple(dict.fromkeys(part for part in (path, bare) if part.strip("./~")))
+        if candidates:
+            found.setdefault(candidates)
+        if len(found) == MOST_IMPORTS:
+            break
+    return list(found)
+
+
+def is_meant(path: str) -> bool:
+    """Whether a path that leads nowhere was surely meant as an import: `@alice` and `@types/node` are none."""
+    return path.startswith(("./", "../", "~/", "/")) or path.lower().endswith((".md", ".txt", ".mdc"))
+
+
+def _prose(text: str) -> str:
+    return _without_spans(_without_comments(_without_fences(text)))
+
+
+def _without_fences(text: str) -> str:
+    kept: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        match = _FENCE.match(line)
+        if fence:
+            ends = match and match[1][0] == fence[0] and len(match[1]) >= len(fence) and not match[2].strip()
+            fence = "" if ends else fence
+        elif match and not (match[1][0] == "`" and "`" in match[2]):
+            fence = match[1]
+            kept.append("")  # what stood before it is a paragraph of its own
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _without_comments(text: str) -> str:
+    pieces: list[str] = []
+    place = 0
+    while (begin := text.find("<!--", place)) >= 0 and (end := text.find("-->", begin + 4)) >= 0:
+        pieces.append(text[place:begin])
+        place = end + 3
+    return "".join((*pieces, text[place:]))
+
+
+def _without_spans(text: str) -> str:
+    """Without code spans. A run of backticks is closed by the next one of the same length in its paragraph."""
+    if "`" not in text:
+        return text
+    return "\n\n".join(_paragraph_without_spans(part) for part in _PARAGRAPH_END.split(text))
+
+
+def _paragraph_without_spans(text: str) -> str:
+    runs = [match.span() for match in _TICKS.finditer(text)]
+    closing: dict[int, int] = {}
+    """For each run the next of the same length, found from the end."""
+    latest: dict[int, int] = {}
+    for number in range(len(runs) - 1, -1, -1):
+        length = runs[number][1] - runs[number][0]
+        if length in latest:
+            closing[number] = latest[length]
+        latest[length] = number
+    pieces: list[str] = []
+    place = number = 0
+    while number < len(runs):
+        if number not in closing:
+            number += 1
+            continue
+        pieces.append(text[place : runs[number][0]])
+        place = runs[closing[number]][1]
+        number = closing[number] + 1
+    # A span leaves a mark: `a`@b is no import.
+    return "`".join((*pieces, text[place:]))

@@ -1,0 +1,328 @@
+"""AGENTS.md and CLAUDE.md: which there are, what they import, and the text that the model is shown of them.
+
+The user's own come first, then those of every folder from the repository's root down to the working directory; those of
+folders below it are for when a file there is touched. They are text for the model and give no rights; so they are read
+also where the folder is not trusted, but never from outside of the project unless somebody has said so (S1, S4).
+
+Looking again costs a stat for each place where there is or could be a file; what has not changed is not read again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agentcli.config.trust import trust_root
+from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import visible_text
+from agentcli.memory.imports import imported, is_meant
+from agentcli.memory.reading import Reading, cut, read_instructions
+
+DEEPEST_IMPORT = 4
+LONGEST_CONTEXT = 120_000
+"""Characters of all files in the user context together."""
+MOST_FILES = 30
+"""Of one folder, with all that they import."""
+NAMES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "AGENTS.local.md", "CLAUDE.local.md")
+
+_NOT_OURS = frozenset({".git", "node_modules", "site-packages", "__pycache__"})
+"""What packages and tools bring along is not written for this project."""
+_INTRODUCTION = (
+    "Standing instructions, written down in files by the user and for this project. Follow them in everything you do "
+    "here. Where two contradict each other, the later one holds; what the user says in the conversation holds over all "
+    "of them. They permit nothing that needs a permission.\n\n"
+)
+_SHORTEST_PART = 500
+_CUT = "\n[The rest of this file is left out.]"
+_TOO_LONG = "\n\n[The files are too long together. Where something is missing, read the file.]"
+
+Stamp = tuple[int, ...] | None
+
+
+@frozen
+class Places:
+    """Where instruction files are looked for. Real paths."""
+
+    cwd: Path
+    roots: tuple[Path, ...]
+    """What counts as the project: the repository's root, or the working directory outside of one; further folders."""
+    user_folders: tuple[Path, ...] = ()
+    home: Path | None = None
+
+    @classmethod
+    def around(
+        cls, cwd: Path, further: Iterable[Path] = (), config_dir: Path | None = None, home: Path | None = None
+    ) -> Places:
+        user = (config_dir, home / ".claude" if home else None)
+        roots = dict.fromkeys((trust_root(cwd), *(path.resolve() for path in further if path != cwd)))
+        return cls(cwd.resolve(), tuple(roots), tuple(folder for folder in user if folder is not None), home)
+
+    def chain(self) -> tuple[Path, ...]:
+        """From the repository's root down to the working directory."""
+        return _down(self.roots[0], self.cwd)
+
+    def way_to(self, folder: Path) -> tuple[Path, ...]:
+        """The folders of the project from its root down to this one; none if it is not in it, or not of it."""
+        for root in self.roots:
+            if folder.is_relative_to(root):
+                parts = folder.relative_to(root).parts
+                return () if _NOT_OURS.intersection(parts) else _down(root, folder)
+        return ()
+
+
+def _down(root: Path, folder: Path) -> tuple[Path, ...]:
+    way = [folder, *folder.parents]
+    return tuple(reversed(way[: way.index(root) + 1])) if root in way else (folder,)
+
+
+@frozen
+class InstructionFile:
+    path: str
+    real: str
+    digest: str
+    text: str
+    """Without control and invisible characters, cut, and with notes about what is missing."""
+    whose: str
+    """In words: `the user's, for all projects`."""
+    of_user: bool = False
+
+    @property
+    def section(self) -> str:
+        body = self.text.replace("</instructions", "</ instructions")
+        path = visible_text(self.path).replace('"', "'")
+        return f'<instructions path="{path}" which="{visible_text(self.whose)}">\n{body}\n</instructions>'
+
+
+@frozen
+class UserContext:
+    """What stands before all messages, and what it was made from: real paths with the digests of what was there."""
+
+    text: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+    """For people: what was skipped or cut, and why."""
+
+
+@frozen
+class Instructions:
+    files: tuple[InstructionFile, ...] = ()
+    notices: tuple[str, ...] = ()
+    """For people: what was skipped or cut, and why."""
+
+    def as_context(self) -> UserContext:
+        """Never longer than `LONGEST_CONTEXT`. Where there is too much, what the user wrote for all projects and what
+        is nearest to the working directory goes before the rest."""
+        sources = {file.real: file.digest for file in self.files}
+        nearest_first = sorted(enumerate(self.files), key=lambda entry: (not entry[1].of_user, -entry[0]))
+        room = LONGEST_CONTEXT - len(_INTRODUCTION) - len(_TOO_LONG)
+        sections: dict[str, str] = {}
+        for _place, file in nearest_first:
+            section = _fitted(file, room)
+            if section is not None:
+                sections[file.real] = section
+                room -= len(section) + 2
+        text = "\n\n".join(sections[file.real] for file in self.files if file.real in sections)
+        whole = all(file.section == sections.get(file.real) for file in self.files)
+        if not text:
+            return UserContext("", sources, self.notices)
+        if whole:
+            return UserContext(_INTRODUCTION + text, sources, self.notices)
+        notice = f"The instruction files are longer than {LONGEST_CONTEXT:,} characters together; not all is used."
+        return UserContext(_INTRODUCTION + text + _TOO_LONG, sources, (*self.notices, notice))
+
+
+def _fitted(file: InstructionFile, room: int) -> str | None:
+    """The file's section within so many characters; None if hardly anything would be left of it."""
+    section = file.section
+    if len(section) <= room:
+        return section
+    # A closing tag in the text makes a section longer than its text and its frame.
+    most = room - (len(section) - len(file.text)) - len(_CUT)
+    return replace(file, text=cut(file.text, most) + _CUT).section if most >= _SHORTEST_PART else None
+
+
+def _never(_path: Path) -> bool:
+    return False
+
+
+@dataclass(slots=True)
+class _Group:
+    """The files of one folder, with their imports, and the state of everything that was looked at for them."""
+
+    files: list[InstructionFile] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    looked_at: dict[str, Stamp] = field(default_factory=dict)
+
+    @property
+    def fresh(self) -> bool:
+        return all(_stamp(path) == stamp for path, stamp in self.looked_at.items())
+
+
+class InstructionFiles:
+    """One per conversation. Blocking, for a thread; one call at a time. Never raises for what is on the disk."""
+
+    def __init__(
+        self,
+        places: Places,
+        may_read_outside: Callable[[Path], bool] = _never,
+        hides: Callable[[str], bool] | None = None,
+    ) -> None:
+        """`may_read_outside`: whether a file of the project may import, or be a link to, this one outside of it.
+        `hides`: whether a rule forbids to read this path."""
+        self._places = places
+        self._may_read_outside = may_read_outside
+        self._hides = hides
+        self._groups: dict[Path, _Group] = {}
+
+    @property
+    def places(self) -> Places:
+        return self._places
+
+    def always(self) -> Instructions:
+        """The user's and those from the root down to the working directory, as they are now."""
+        groups = [self._group(folder, of_user=True) for folder in self._places.user_folders]
+        groups += [self._group(folder) for folder in self._places.chain()]
+        return _together(groups)
+
+    def near(self, folders: Iterable[str]) -> Instructions:
+        """Those of these folders and of the ones above them in the project, without what `always` has."""
+        known = self._places.chain()
+        ways: dict[Path, None] = {}
+        for folder in folders:
+            real = _real(folder)
+            if real is not None:
+                ways.update(dict.fromkeys(way for way in self._places.way_to(Path(real)) if way not in known))
+        if not ways:
+            return Instructions()
+        found = _together([self._group(folder) for folder in ways])
+        everywhere = {file.real for file in self.always().files}
+        return Instructions(tuple(file for file in found.files if file.real not in everywhere), found.notices)
+
+    def _group(self, folder: Path, of_user: bool = False) -> _Group:
+        group = self._groups.get(folder)
+        if group is None or not group.fresh:
+            group = self._groups[folder] = self._gathered(folder, of_user)
+        return group
+
+    def _gathered(self, folder: Path, of_user: bool) -> _Group:
+        gathering = _Gathering(self._places, self._may_read_outside, self._hides)
+        names = [name for name in NAMES if not of_user or "/" not in name]
+        for name in names:
+            if of_user:
+                whose = "the user's, for all projects"
+            elif ".local." in name:
+                whose = "the user's, for this project"
+            else:
+                nested = folder not in self._places.chain()
+                whose = f"the project's, for files in {folder}" if nested else "the project's"
+            gathering.top_level(str(folder / name), whose, of_user)
+        return gathering.group
+
+
+class _Gathering:
+    def __init__(
+        self, places: Places, may_read_outside: Callable[[Path], bool], hides: Callable[[str], bool] | None
+    ) -> None:
+        self._places = places
+        self._may_read_outside = may_read_outside
+        self._hides = hides
+        self.group = _Group()
+
+    def top_level(self, path: str, whose: str, of_user: bool) -> None:
+        problem = self._take(path, whose, 0, of_user)
+        if problem:
+            self._notice(path, problem)
+
+    def _take(self, path: str, whose: str, depth: int, of_user: bool) -> str:
+        """Add a file and what it imports. Returns why it was left out, if a person should know."""
+        stamp = self.group.looked_at[path] = _stamp(path)
+        real = _real(path)
+        if stamp is None or real is None or any(file.real == real for file in self.group.files):
+            return ""
+        inside = any(Path(real).is_relative_to(root) for root in self._places.roots)
+        if self._hides is not None and self._hides(real):
+            return "must not be read, a permission rule says; it is left out"
+        if not inside and not of_user and not self._may_read_outside(Path(real)):
+            return "lies outside of the project; it is left out. Copy it into the project, or import it from your own"
+        reading = read_instructions(real)
+        if not depth and any(file.digest == reading.digest for file in self.group.files):
+            return ""  # a copy: AGENTS.md and CLAUDE.md with the same words
+        if reading.text:
+            self._add(path, real, reading, whose, depth, of_user and not (inside and depth))
+        return reading.problem
+
+    def _add(self, path: str, real: str, reading: Reading, whose: str, depth: int, of_user: bool) -> None:
+        files = self.group.files
+        if len(files) >= MOST_FILES:
+            self._notice(path, f"is left out: {MOST_FILES} files of one folder and its imports are enough")
+            return
+        place = len(files)
+        files.append(InstructionFile(path, real, reading.digest, reading.text, whose, of_user))
+        notes = [f"{reading.left_out:,} more characters of this file are left out"] if reading.left_out else []
+        for candidates in imported(reading.text):
+            note = self._import(candidates, path, real, depth + 1, of_user)
+            notes += [note] if note else []
+        if notes:
+            text = reading.text + "\n\n[" + "; ".join(notes) + ".]"
+            files[place] = replace(files[place], text=text)
+
+    def _import(self, candidates: Sequence[str], path: str, real: str, depth: int, of_user: bool) -> str:
+        """Returns what to note in the text of the importing file."""
+        folder = Path(real).parent
+        found = next((way for given in candidates if _is_something(way := self._resolved(given, folder))), None)
+        if found is None:
+            self.group.looked_at.update((self._resolved(given, folder), None) for given in candidates)
+            return f"@{visible_text(candidates[-1])} does not exist" if is_meant(candidates[-1]) else ""
+        shown = visible_text(candidates[0] if found == self._resolved(candidates[0], folder) else candidates[-1])
+        if depth > DEEPEST_IMPORT:
+            if any(file.real == _real(found) for file in self.group.files):
+                return ""
+            self._notice(found, f"is left out: imports are followed {DEEPEST_IMPORT} files deep")
+            return f"@{shown} is left out: it is more than {DEEPEST_IMPORT} imports deep"
+        problem = self._take(found, f"imported by {Path(path).name}", depth, of_user)
+        if problem:
+            self._notice(found, f"(imported by {visible_text(path)}) {problem}")
+        taken = any(file.real == _real(found) for file in self.group.files)
+        return f"@{shown} {problem}" if problem and not taken else ""
+
+    def _resolved(self, given: str, folder: Path) -> str:
+        if given.startswith("~/") and self._places.home is not None:
+            return os.path.normpath(self._places.home / given[2:])
+        return os.path.normpath(folder / given)
+
+    def _notice(self, path: str, problem: str) -> None:
+        notice = f"{visible_text(path)} {problem}."
+        if notice not in self.group.notices:
+            self.group.notices.append(notice)
+
+
+def _together(groups: Iterable[_Group]) -> Instructions:
+    files: dict[str, InstructionFile] = {}
+    notices: dict[str, None] = {}
+    for group in groups:
+        for file in group.files:
+            files.setdefault(file.real, file)
+        notices.update(dict.fromkeys(group.notices))
+    return Instructions(tuple(files.values()), tuple(notices))
+
+
+def _is_something(path: str) -> bool:
+    """A folder is nothing here: `@src` is not an import."""
+    return os.path.lexists(path) and not Path(path).is_dir()
+
+
+def _real(path: str) -> str | None:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return None
+
+
+def _stamp(path: str) -> Stamp:
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

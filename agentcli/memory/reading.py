@@ -1,0 +1,117 @@
+"""Reading one instruction file: a regular file of text of a sane size, or a reason why not. Never waits, never raises.
+
+The caller names real paths and has decided about them. They are walked folder by folder without following any link
+(S4), so that a link planted after the decision leads to a reason and not to another file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import clean_text
+from agentcli.core.plaintext import plain_text
+
+LARGEST_READ = 1024 * 1024
+LONGEST_TOLD = 40_000
+"""Characters of one file. What is longer is cut at the end of a line, and that is said."""
+
+_KERNEL_FOLDERS = ("/proc/", "/sys/", "/dev/")
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_KINDS = {
+    stat.S_IFIFO: "a named pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+_INVISIBLE = re.compile(
+    "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e0fff]"
+)
+"""What a person who looks the file over does not see, and the model would: not a way to instruct it."""
+
+
+@frozen
+class Reading:
+    text: str = ""
+    digest: str = ""
+    """Of the file's bytes, as the tools' read cache makes it; "" when they could not be had."""
+    problem: str = ""
+    """What a person should know: why there is no text, or not all of it. The end of a sentence about the file."""
+    left_out: int = 0
+    """Characters at the end that are not in `text`."""
+    missing: bool = False
+
+
+def read_instructions(real: str) -> Reading:
+    """Blocking."""
+    if real.startswith(_KERNEL_FOLDERS) and not real.startswith("/dev/shm/"):  # noqa: S108 - that one is a disk
+        return Reading(problem="belongs to the kernel; it is skipped")
+    try:
+        descriptor = _open(real)
+        if isinstance(descriptor, Reading):
+            return descriptor
+        with os.fdopen(descriptor, "rb") as file:
+            data = file.read(LARGEST_READ + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return Reading(missing=True)
+    except (OSError, ValueError) as error:
+        return Reading(problem=f"cannot be read: {(getattr(error, 'strerror', '') or str(error)).lower()}")
+    if len(data) > LARGEST_READ:
+        return Reading(problem=f"is larger than {LARGEST_READ // 1024:,} KB; it is skipped")
+    return text_of(data)
+
+
+def text_of(data: bytes) -> Reading:
+    digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return Reading(digest=digest, problem="is UTF-16; it is skipped, save it as UTF-8")
+    if b"\x00" in data:
+        return Reading(digest=digest, problem="is no text; it is skipped")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return Reading(digest=digest, problem="is not UTF-8; it is skipped, save it as UTF-8")
+    text = clean_text(plain_text(text))
+    visible = _INVISIBLE.sub("", text)
+    hidden = len(text) - len(visible)
+    problem = f"holds {hidden:,} characters that cannot be seen; they are left out" if hidden else ""
+    text = visible.strip()
+    if len(text) <= LONGEST_TOLD:
+        return Reading(text, digest, problem)
+    kept = cut(text, LONGEST_TOLD)
+    left_out = len(text) - len(kept)
+    cut_off = f"is longer than {LONGEST_TOLD:,} characters; the last {left_out:,} are left out"
+    return Reading(kept, digest, f"{problem}, and {cut_off}" if problem else cut_off, left_out)
+
+
+def cut(text: str, most: int) -> str:
+    """The beginning of a text, to the end of a line if there is one to be had."""
+    head = text[:most]
+    return head[: head.rfind("\n")].rstrip() if head.rfind("\n") > most // 2 else head
+
+
+def _open(real: str) -> int | Reading:
+    """A descriptor of the regular file, or what else is there. Raises OSError. Looks before it opens: opening a pipe
+    waits, and opening a device may do anything."""
+    folder, _slash, name = real.rpartition("/")
+    parent = os.open("/", _FOLDER)
+    try:
+        for part in filter(None, folder.split("/")):
+            below = os.open(part, _FOLDER, dir_fd=parent)
+            os.close(parent)
+            parent = below
+        mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+        if stat.S_ISDIR(mode):
+            return Reading(missing=True)
+        if not stat.S_ISREG(mode):
+            return Reading(problem=f"is {_KINDS.get(stat.S_IFMT(mode), 'no regular file')}; it is skipped")
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+    finally:
+        os.close(parent)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return Reading(problem="is no regular file any more; it is skipped")
+    return descriptor

@@ -1,0 +1,63 @@
+"""`@path` in instruction files: what is an import, and what only looks like one."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.memory.imports import MOST_IMPORTS, imported, is_meant
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("@AGENTS.md", [("AGENTS.md",)]),
+        ("see @docs/style.md for more", [("docs/style.md",)]),
+        ("- @./a.md\n- @../b.md\n- @~/c.md\n- @/d.md", [("./a.md",), ("../b.md",), ("~/c.md",), ("/d.md",)]),
+        ("Look at @docs/style.md.", [("docs/style.md.", "docs/style.md")]),
+        ("(see @a.md), @b.md!", [("a.md),", "a.md"), ("b.md!", "b.md")]),
+        (r"@my\ notes.md", [("my notes.md",)]),
+        ("@a.md @a.md", [("a.md",)]),
+        ("mail me@example.org", []),
+        ("@ @@ @# @.. @./ @~/ @(x)", []),
+        ("run `npm i @types/node` now", []),
+        ("``a ` @b.md`` @c.md", [("c.md",)]),
+        ("`open @a.md", [("a.md",)]),
+        ("`open\n\n@a.md `", [("a.md",)]),
+        ("```sh\n@a.md\n```\n@b.md", [("b.md",)]),
+        ("~~~\n```\n@a.md\n~~~\n@b.md", [("b.md",)]),
+        ("````\n```\n@a.md\n````\n@b.md", [("b.md",)]),
+        ("```\n@never-closed.md", []),
+        ("- ```\n  @a.md\n  ```", []),
+        ("<!-- @a.md -->@b.md\n@c.md", [("b.md",), ("c.md",)]),
+        ("<!-- @a.md", [("a.md",)]),
+        ("`a`@b.md", []),
+    ],
+)
+def test_what_counts_as_an_import(text: str, paths: list[tuple[str, ...]]) -> None:
+    assert imported(text) == paths
+
+
+def test_a_file_imports_only_so_many() -> None:
+    assert len(imported("\n".join(f"@{n}.md" for n in range(1_000)))) == MOST_IMPORTS
+
+
+@pytest.mark.parametrize(("path", "meant"), [("alice", False), ("types/node", False), ("x.md", True), ("./x", True)])
+def test_names_of_people_and_packages_are_not_missed(path: str, meant: bool) -> None:
+    assert is_meant(path) is meant
+
+
+@given(st.text(alphabet="`~@ab.\n <!->/\\", max_size=300))
+def test_any_text_is_looked_through(text: str) -> None:
+    for candidates in imported(text):
+        assert all(part and "@" + part.replace(" ", "\\ ") in text for part in candidates[:1])
+
+
+@pytest.mark.parametrize("piece", ["`", "``` ", "<!--", "` `` ", "@a ", "- - ", "> > ", "\n\n`", "\\ @"])
+def test_hostile_texts_cost_no_more_than_long_ones(piece: str) -> None:
+    began = time.process_time()
+    imported(piece * (40_000 // len(piece)))
+    assert time.process_time() - began < 1
