@@ -1,39 +1,102 @@
-"""How large the context is: the last response's true usage plus an estimate of what came since (SPEC 3.3)."""
+"""How large the context is: the last response's true usage plus an estimate of what came since (SPEC 3.3).
+
+The estimate weighs kinds of characters apart, because a tokenizer does: words of letters are cheap, punctuation and
+digits dear, a Chinese character costs more than a token, and base64 twice what prose does. How dense the model's own
+tokenizer is (they differ by a third between models) is learnt from the conversation: what a response says was in its
+request, less what the one before said, is what the messages between them truly came to.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
+from collections import deque
 from collections.abc import Sequence
+from itertools import pairwise
+from operator import is_
+from statistics import median
 
 from agentcli.core.messages import (
     Block,
     ImageBlock,
+    Json,
     Message,
+    Origin,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    is_thinking,
 )
+from agentcli.core.usage import Usage
 
-CHARACTERS_PER_TOKEN = 3.5
 IMAGE_TOKENS = 1_600
+"""Of a picture whose size is not known, and the most that any has: larger ones are made smaller by the API."""
 BLOCK_OVERHEAD = 4
+_PIXELS_PER_TOKEN = 750
+
+_LOWER = bytes(range(ord("a"), ord("z") + 1))
+_UPPER = bytes(range(ord("A"), ord("Z") + 1))
+_DIGITS = b"0123456789"
+_BLANKS = b" \t\r"
+_PRINTABLE = bytes(range(0x21, 0x7F))
+_CONTINUED = bytes(range(0x80, 0xC0))
+_TWO_BYTES = bytes(range(0xC0, 0xE0))
+_THREE_BYTES = bytes(range(0xE0, 0xF0))
+_FOUR_BYTES = bytes(range(0xF0, 0x100))
+
+_WEIGHTS = (
+    (_LOWER, 0.225),
+    (_UPPER, 0.34),
+    (_DIGITS, 0.5),
+    (_BLANKS, 0.06),
+    (b"\n", 0.5),
+    (_TWO_BYTES, 0.55),
+    (_THREE_BYTES, 1.1),
+    (_FOUR_BYTES, 2.5),
+)
+"""Tokens per character of a kind, by the first byte of its UTF-8."""
+_PUNCTUATION = 0.62
+_RANDOM = 0.6
+_RANDOM_RUN = re.compile(rb"[A-Za-z0-9+/=_-]{60,}")
+"""Base64, digests, keys: no words that a tokenizer could know."""
+
+
+def text_tokens(text: str) -> float:
+    """Of a text, before anything is known about the model. Costs nanoseconds per character: only counting, in C."""
+    data = text.encode("utf-8", "surrogatepass")
+    tokens = 0.0
+    if len(data) >= 60:
+        plain, runs = _RANDOM_RUN.subn(b"", data)
+        if runs:
+            tokens += (len(data) - len(plain)) * _RANDOM
+            data = plain
+    left = data
+    for kind, weight in _WEIGHTS:
+        rest = left.translate(None, kind)
+        tokens += (len(left) - len(rest)) * weight
+        left = rest
+        if not left:
+            return tokens
+    return tokens + (len(left) - len(left.translate(None, _PRINTABLE))) * _PUNCTUATION
 
 
 def block_tokens(block: Block) -> int:
     match block:
         case TextBlock():
-            size = len(block.text)
+            size = text_tokens(block.text)
         case ThinkingBlock():
-            size = len(block.thinking)
+            size = text_tokens(block.thinking)
         case ToolUseBlock():
-            size = len(block.name) + len(str(block.input))
+            size = text_tokens(block.name) + text_tokens(str(block.input))
         case ToolResultBlock():
             return BLOCK_OVERHEAD + sum(block_tokens(part) for part in block.content)
         case ImageBlock():
-            return IMAGE_TOKENS
+            return _image_tokens(block.source)
         case _:
-            size = len(str(block.data))
-    return BLOCK_OVERHEAD + int(size / CHARACTERS_PER_TOKEN)
+            size = text_tokens(str(block.data))
+    return BLOCK_OVERHEAD + int(size)
 
 
 def message_tokens(message: Message) -> int:
@@ -43,8 +106,102 @@ def message_tokens(message: Message) -> int:
 def context_tokens(messages: Sequence[Message], overhead: int) -> int:
     """Tokens of a request with these messages. `overhead` estimates system prompt and tools, for when no response
     has told the truth yet."""
-    for index in range(len(messages) - 1, -1, -1):
-        usage = messages[index].usage
+    return Estimator().context(messages, overhead)
+
+
+def _image_tokens(source: Json) -> int:
+    size = _pixels(source.get("data"))
+    return IMAGE_TOKENS if size is None else max(1, min(IMAGE_TOKENS, size // _PIXELS_PER_TOKEN))
+
+
+def _pixels(data: object) -> int | None:
+    """Of a PNG or GIF, which say it at their beginning."""
+    if not isinstance(data, str):
+        return None
+    try:
+        head = base64.b64decode(data[:32], validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    if head.startswith(b"\x89PNG\r\n\x1a\n") and len(head) >= 24:
+        return int.from_bytes(head[16:20], "big") * int.from_bytes(head[20:24], "big")
+    if head.startswith(b"GIF8") and len(head) >= 10:
+        return int.from_bytes(head[6:8], "little") * int.from_bytes(head[8:10], "little")
+    return None
+
+
+LEAST_LEARNT_FROM = 150
+"""Tokens: what less teaches is mostly how requests are framed."""
+_PLAUSIBLE = (0.4, 2.5)
+"""Outside, something else has changed between two requests: their tools, or what of the conversation they showed."""
+_REMEMBERED = 15
+
+
+class Estimator:
+    """The sizes of one conversation's messages, remembered, and how dense the model's tokenizer is. One per view."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, tuple[Message, int]] = {}
+        self._learnt: tuple[Message, ...] = ()
+        """What was shown up to the last reply that was learnt from."""
+        self._ratios: deque[float] = deque(maxlen=_REMEMBERED)
+        self.density = 1.0
+        """True tokens per estimated one, by the responses so far."""
+
+    def message(self, message: Message) -> int:
+        """As `message_tokens`, remembered; `density` is not in it."""
+        known = self._sizes.get(message.id)
+        if known is None or known[0] is not message:
+            known = self._sizes[message.id] = (message, message_tokens(message))
+        return known[1]
+
+    def context(self, messages: Sequence[Message], overhead: int) -> int:
+        """As `context_tokens`."""
+        last = _last_counted(messages)
+        if last is None:
+            return overhead + self._estimated(messages)
+        place, usage = last
+        self._learn(messages, place)
+        return usage.context_tokens + self._estimated(messages[place + 1 :])
+
+    def _estimated(self, messages: Sequence[Message]) -> int:
+        return round(self.density * sum(map(self.message, messages)))
+
+    def _learn(self, messages: Sequence[Message], last: int) -> None:
+        """From all replies that have come since the last time, each with the one before it."""
+        known = len(self._learnt)
+        if known == last + 1 and self._learnt[-1] is messages[last]:
+            return
+        grown = known <= last and all(map(is_, self._learnt, messages))
+        # Where old content is shown otherwise than before, the difference of two usages says nothing; in a log that was
+        # just loaded nobody knows, and the median has to see to it.
+        begin = known - 1 if grown and known else 0 if not known else last
+        counted = [
+            (place, usage)
+            for place in range(begin, last + 1)
+            if (usage := messages[place].usage) is not None and usage.prompt_tokens
+        ]
+        for (one, before), (other, after) in pairwise(counted):
+            between = messages[one + 1 : other]
+            estimated = sum(map(self.message, between))
+            if estimated < LEAST_LEARNT_FROM or _forgets_thinking(messages[one], between):
+                continue
+            ratio = (after.prompt_tokens - before.context_tokens) / estimated
+            if _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1]:
+                self._ratios.append(ratio)
+        self._learnt = tuple(messages[: last + 1])
+        if self._ratios:
+            self.density = median(self._ratios)
+
+
+def _last_counted(messages: Sequence[Message]) -> tuple[int, Usage] | None:
+    for place in range(len(messages) - 1, -1, -1):
+        usage = messages[place].usage
         if usage is not None and usage.prompt_tokens:
-            return usage.context_tokens + sum(map(message_tokens, messages[index + 1 :]))
-    return overhead + sum(map(message_tokens, messages))
+            return place, usage
+    return None
+
+
+def _forgets_thinking(reply: Message, between: Sequence[Message]) -> bool:
+    """With a new prompt the API may leave out what was thought before: the reply is then smaller than it said."""
+    prompted = any(message.origin in (Origin.PROMPT, Origin.QUEUED) for message in between)
+    return prompted and any(map(is_thinking, reply.content))

@@ -13,7 +13,7 @@ from itertools import takewhile
 from operator import is_
 
 from agentcli.context.edits import Edit, Edits
-from agentcli.context.estimate import context_tokens
+from agentcli.context.estimate import Estimator
 from agentcli.context.normalise import Memory, check_pairing, normalise
 from agentcli.core.messages import (
     Block,
@@ -43,8 +43,9 @@ class View:
         self._checked: tuple[Json, ...] = ()
         self._repaired: dict[tuple[int, str], tuple[Message, Message]] = {}
         self._edits = Edits()
-        self._freed: list[tuple[str, int]] = []
-        """Tokens that edits freed, each with the id of the last message there was when it was made."""
+        self.estimator = Estimator()
+        self._freed: list[tuple[str, str, int]] = []
+        """Tokens that edits freed, each with the id of the last message there was when it was made, and its target."""
 
     @property
     def edits(self) -> Edits:
@@ -55,12 +56,12 @@ class View:
         for edit in edits:
             self._edits.add(edit)
             if edit.freed:
-                self._freed.append((after, edit.freed))
+                self._freed.append((after, edit.target, edit.freed))
 
     def estimate(self, log: Sequence[Message], overhead: int) -> int:
         """Tokens of a request: the last true usage, what came since, less what edits have freed since."""
         shown = self.messages(log)
-        tokens = context_tokens(shown, overhead)
+        tokens = self.estimator.context(shown, overhead)
         if not self._freed:
             return tokens
         counted = next((m.id for m in reversed(log) if m.usage is not None and m.usage.prompt_tokens), "")
@@ -68,7 +69,14 @@ class View:
             return tokens
         places = {message.id: place for place, message in enumerate(log)}
         since = places.get(counted, -1)
-        return max(0, tokens - sum(freed for after, freed in self._freed if places.get(after, -1) >= since))
+
+        def is_counted(target: str) -> bool:
+            """Part of that usage. What came later is estimated as it is shown: what was freed of it is not in there."""
+            place = places.get(target, places.get(target.rpartition(":")[0], -1))
+            return place <= since
+
+        freed = (freed for after, target, freed in self._freed if places.get(after, -1) >= since and is_counted(target))
+        return max(0, tokens - sum(freed))
 
     def repair(self, kind: str, through: str) -> None:
         """From now on apply a repair of `REPAIRS` to all messages up to the one with the id `through`."""
