@@ -1,18 +1,26 @@
 """The steps that make room in old content, in their strict order (SPEC 2.1, 2 to 5), and what they go by.
 
-Each step is a file of its own: a pure plan over the messages as the next request would show them. A plan becomes
-edits, recorded once and laid over the log by every later request; it is carried out only if `worth_it` says so.
+Each step is a file of its own: a pure plan over the conversation. A plan becomes edits, recorded once and laid over the
+log by every later request; it is carried out only if `worth_it` says so. Running them is `context/pipeline.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from agentcli.context.edits import Edit
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Message
+from agentcli.core.messages import Message, Origin
 from agentcli.core.usage import Price
+
+NEARLY_FULL = 0.85
+"""Past this share of what fits, room counts for more than the cache."""
+_USUAL = Price.of(1.0, 5.0)
+
+
+def _nothing_edited(_block: str) -> Edit | None:
+    return None
 
 
 @frozen(kw_only=True)
@@ -32,10 +40,16 @@ class Situation:
     """Blocks that the person wants kept whatever happens, by `edits.block_id`."""
     turns_to_come: int = 20
     """How many further requests what is freed now is assumed to save."""
+    edited: Callable[[str], Edit | None] = _nothing_edited
+    """The edit of a block that is in force. The pipeline fills it in."""
 
     @property
     def share(self) -> float:
-        return self.estimate / self.usable
+        return self.estimate / max(1, self.usable)
+
+    def is_free(self, block: str) -> bool:
+        """Whether a step may decide about a block: nobody wants it kept, and nobody has decided already."""
+        return block not in self.pinned and self.edited(block) is None
 
 
 @frozen
@@ -56,25 +70,58 @@ class Step(Protocol):
     def name(self) -> str: ...
 
     def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
-        """What this step would change, None for nothing. Never raises for any messages; costs what is new since the
-        last call, not all of the log."""
+        """What this step would change, None for nothing. `shown`: the messages that the next request carries, each as
+        the log has it, so that blocks have the log's numbers and a message stays the same object for good;
+        `situation.edited` says what stands in a block's place. Never raises for any messages; costs what is new since
+        the last call, not all of the log."""
         ...
+
+
+def newest_exchange(messages: Sequence[Message]) -> int:
+    """The place where the newest exchange begins, of which no step touches anything: the last reply that called tools,
+    if its results are what is being answered or were answered last; else the prompt of the last answer."""
+    answered = False
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if message.role == "assistant":
+            answered = True
+            if message.tool_uses:
+                return place
+        elif answered and message.origin in (Origin.PROMPT, Origin.QUEUED):
+            return place
+    return 0
 
 
 def worth_it(plan: Plan, first_changed: int, situation: Situation) -> bool:
     """Whether a plan pays for the cache that it breaks.
 
-    Everything behind the first change has to be written to the cache anew, once: (cached − first_changed) tokens at the
-    price of a write instead of a read. What is freed saves the price of a read on each of the `turns_to_come` requests.
-    Where prices are not known the usual ratios hold: a read costs 0.1 and a write 1.25 of an input token. A cold cache
-    has to be written anyway, and a request that nears its limit (past 85 % of what fits) has to become smaller.
+    `first_changed` is where the first change is, in tokens from the beginning of the request. What is cached behind it
+    and stays has to be written to the cache anew, once: (cached − first_changed − freed) tokens at the price of a write
+    instead of a read. What is freed saves the price of a read on each of the `turns_to_come` requests:
+
+        freed × read × turns_to_come  >  (cached − first_changed − freed) × (write − read)
+
+    Where prices are not known the usual ratios hold: a read costs 0.1 and a write 1.25 of an input token, so that with
+    20 turns to come one freed token pays for 1.7 rewritten ones. A change behind all that is cached costs nothing. A
+    cold cache has to be written anyway, and a request that nears its limit has to become smaller whatever it costs.
     """
-    if plan.must or situation.cache_cold or situation.share >= 0.85:
-        return plan.freed > 0 or plan.must
+    if plan.must:
+        return True
     if plan.freed <= 0:
         return False
-    price = situation.price or Price.of(1.0, 5.0)
+    if situation.cache_cold or situation.share >= NEARLY_FULL:
+        return True
+    price = _price_at(situation)
     rewritten = max(0, situation.cached - first_changed - plan.freed)
     costs = rewritten * (price.cache_write_5m - price.cache_read)
     saves = plan.freed * price.cache_read * situation.turns_to_come
-    return saves > costs
+    return saves > costs or rewritten == 0
+
+
+def _price_at(situation: Situation) -> Price:
+    """Of a request of this size. A price of nothing (a model of one's own machine) leaves the work of reading it all
+    again, for which the usual ratios are as good as any."""
+    price = situation.price or _USUAL
+    if price.above is not None and price.above_tokens is not None and situation.estimate > price.above_tokens:
+        price = price.above
+    return price if price.cache_write_5m > 0 else _USUAL

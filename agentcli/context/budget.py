@@ -1,0 +1,140 @@
+"""The tool-result budget (SPEC 2.1 step 2): what is too large for the conversation goes into a file.
+
+Decided once, when a result is new, so that nothing that was sent ever changes. The request shows the beginning, the
+size and where the whole is, so that the model can read on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+
+from agentcli.context.edits import Edit, block_id
+from agentcli.context.estimate import block_tokens
+from agentcli.context.steps import Plan, Situation
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Message, TextBlock, ToolResultBlock
+
+Save = Callable[[str, str], str | None]
+"""(name of a file, text) -> its path, None when nothing can be kept. Saving the same again is no error."""
+
+HEAD = 2_000
+TAIL_OF_ERROR = 1_000
+"""What went wrong stands at the end more often than not."""
+HEAD_WITHOUT_FILE = 15_000
+TAIL_WITHOUT_FILE = 5_000
+_STAND_IN = HEAD + 500
+"""Characters, about: what is not much larger is left where it is."""
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+
+@frozen
+class _Candidate:
+    block: str
+    result: ToolResultBlock
+    characters: int
+    """As the request shows it."""
+    order: int
+    free: bool
+    """Nobody has decided about it yet."""
+
+
+class ToolResultBudget:
+    name = "budget"
+
+    def __init__(self, save: Save, limit: int = 50_000, per_message: int = 200_000) -> None:
+        self._save = save
+        self._limit = limit
+        self._per_message = per_message
+
+    def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
+        new = _unanswered(shown, situation)
+        over = [candidate for candidate in new if candidate.free and candidate.characters > self._limit]
+        edits = {candidate.order: self._moved(candidate) for candidate in over}
+        total = sum(
+            len(edits[candidate.order].text) if candidate.order in edits else candidate.characters for candidate in new
+        )
+        rest = [c for c in new if c.free and c.order not in edits and c.characters > 2 * _STAND_IN]
+        # The largest first; what also holds pictures comes last, because they are lost with it.
+        for candidate in sorted(rest, key=lambda c: (not _is_only_text(c.result), -c.characters, c.order)):
+            if total <= self._per_message:
+                break
+            edit = self._moved(candidate)
+            if len(edit.text) < candidate.characters:
+                edits[candidate.order] = edit
+                total -= candidate.characters - len(edit.text)
+        if not edits:
+            return None
+        count = "a large result" if len(edits) == 1 else f"{len(edits)} large results"
+        in_order = tuple(edits[order] for order in sorted(edits))
+        return Plan(in_order, f"moved {count} out of the conversation", must=True)
+
+    def _moved(self, candidate: _Candidate) -> Edit:
+        result = candidate.result
+        path = self._save(file_name(result), result.text)
+        text = stand_in(result, path)
+        freed = block_tokens(result) - block_tokens(ToolResultBlock(result.tool_use_id, (TextBlock(text),)))
+        return Edit(kind="replace", target=candidate.block, text=text, step=self.name, freed=max(0, freed))
+
+
+def _unanswered(shown: Sequence[Message], situation: Situation) -> list[_Candidate]:
+    """The results that no reply has seen yet: together they are one message of the request."""
+    begin = len(shown)
+    while begin and shown[begin - 1].role != "assistant":
+        begin -= 1
+    found: list[_Candidate] = []
+    for message in shown[begin:]:
+        for number, block in enumerate(message.content):
+            if not isinstance(block, ToolResultBlock):
+                continue
+            id = block_id(message, number)
+            edit = situation.edited(id)
+            size = _characters(block) if edit is None else len(edit.text)
+            found.append(_Candidate(id, block, size, len(found), situation.is_free(id)))
+    return found
+
+
+def stand_in(result: ToolResultBlock, path: str | None) -> str:
+    """What the request shows of a result that was moved to a file, or cut because there is none."""
+    text = result.text
+    head_size, tail_size = (HEAD, 0) if path is not None else (HEAD_WITHOUT_FILE, TAIL_WITHOUT_FILE)
+    if path is not None and result.is_error:
+        head_size, tail_size = HEAD - TAIL_OF_ERROR, TAIL_OF_ERROR
+    head = _whole_lines(text[:head_size])
+    tail = text[len(text) - tail_size :] if tail_size else ""
+    size = f"{len(text):,} characters, {text.count(chr(10)) + 1:,} lines"
+    lost = "" if _is_only_text(result) else " What it held beside text is left out."
+    if path is not None:
+        note = f"[The whole result ({size}) is in {path}: Read it with offset and limit, or search it with Grep.{lost}]"
+    else:
+        note = f"[The whole result had {size} and could not be kept: ask for less at once.{lost}]"
+    if not tail:
+        return f"{head}\n\n[… {len(text) - len(head):,} characters are not shown]\n{note}"
+    return f"{head}\n\n[… {len(text) - len(head) - len(tail):,} characters are not shown]\n\n{tail}\n\n{note}"
+
+
+def note_of(text: str) -> str:
+    """Of what `stand_in` has made: the line that says where the whole is."""
+    return text[text.rfind("\n") + 1 :]
+
+
+def file_name(result: ToolResultBlock) -> str:
+    """Ids come from outside: one that is no plain name becomes a number."""
+    id = result.tool_use_id
+    plain = id if _PLAIN_NAME.fullmatch(id) else hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:32]
+    return f"{plain}.txt"
+
+
+def _whole_lines(head: str) -> str:
+    """Cut at the end of a line, unless that costs much of it."""
+    end = head.rfind("\n")
+    return head[:end] if end > len(head) * 3 // 4 else head
+
+
+def _characters(result: ToolResultBlock) -> int:
+    return sum(len(part.text) for part in result.content if isinstance(part, TextBlock))
+
+
+def _is_only_text(result: ToolResultBlock) -> bool:
+    return all(isinstance(part, TextBlock) for part in result.content)

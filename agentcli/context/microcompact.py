@@ -1,0 +1,113 @@
+"""Microcompact (SPEC 2.1 step 4): bodies of old results that can be had again are cleared, all at once.
+
+Only past a threshold or when the prompt cache is cold, and only in batches that are worth the cache that they break.
+What a call was stays in the conversation; the line in its result's place says how to get it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agentcli.context.budget import note_of
+from agentcli.context.edits import Edit
+from agentcli.context.estimate import block_tokens
+from agentcli.context.results import Called, Results
+from agentcli.context.steps import Plan, Situation, newest_exchange
+from agentcli.core.messages import ImageBlock, Json, Message, TextBlock, ToolResultBlock
+from agentcli.core.plaintext import plain_line
+
+CLEARABLE: Mapping[str, tuple[str, str]] = {
+    "Read": ("file_path", "Read it again if you need it."),
+    "Grep": ("pattern", "Search again if you need it."),
+    "Glob": ("pattern", "Search again if you need it."),
+    "Bash": ("command", "Run it again if you need its output and that does no harm."),
+    "BashOutput": ("bash_id", "What the command had put out until then cannot be had again."),
+    "WebFetch": ("url", "Fetch it again if you need it."),
+    "WebSearch": ("query", "Search again if you need it."),
+}
+"""Tools whose old results may go: the part of their input that says most, and how to get such a result again. What
+others know (MCP servers, sub-agents, the person) may not be there a second time."""
+
+LEAST_BATCH = 10_000
+LEAST_BATCH_SHARE = 0.1
+_LEAST_CHARACTERS = 400
+"""What is shorter is hardly longer than the line that would stand for it."""
+_LONGEST_SUBJECT = 80
+
+
+class Microcompact:
+    name = "microcompact"
+
+    def __init__(self, keep: int = 8, threshold: float = 0.6) -> None:
+        self._keep = keep
+        self._threshold = threshold
+        self._results = Results()
+        self._candidates: list[Called] = []
+        """All that may be cleared one day, the oldest first."""
+        self._newest: list[Called] = []
+        """The newest results of clearable tools, which stay whatever their size."""
+
+    def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
+        self._look(shown)
+        if situation.share < self._threshold and not situation.cache_cold:
+            return None
+        # Pins come and go; what was cleared, or decided about by others, is not looked at again.
+        self._candidates = [called for called in self._candidates if _is_whole(called, situation)]
+        before = newest_exchange(shown)
+        edits = [
+            _cleared(called, situation)
+            for called in self._candidates
+            if called.place < before and called.block not in situation.pinned
+        ]
+        edits = [edit for edit in edits if edit.freed > 0]
+        freed = sum(edit.freed for edit in edits)
+        if freed < min(LEAST_BATCH, situation.usable * LEAST_BATCH_SHARE) or not edits:
+            return None
+        count = "an old result" if len(edits) == 1 else f"{len(edits):,} old results"
+        return Plan(tuple(edits), f"cleared {count}")
+
+    def _look(self, shown: Sequence[Message]) -> None:
+        fresh = self._results.look(shown)
+        if fresh.started_over:
+            self._candidates = []
+            self._newest = []
+        self._newest += [called for called in fresh.results if called.name in CLEARABLE]
+        outgoing = max(0, len(self._newest) - self._keep)
+        self._candidates += [called for called in self._newest[:outgoing] if _is_large(called)]
+        self._newest = self._newest[outgoing:]
+
+
+def cleared_line(called: Called) -> str:
+    """What stands in the place of a result. Its length is bounded whatever the call was."""
+    subject, again = CLEARABLE[called.name]
+    what = f"{called.name} {plain_line(_text(called.input, subject), _LONGEST_SUBJECT)}".rstrip()
+    lines = called.result.text.count("\n") + 1
+    size = (
+        f"{lines:,} lines" if lines > 1 else f"{called.characters:,} characters" if called.characters else "a picture"
+    )
+    return f"[Cleared to make room: the old result of {what} ({size}). {again}]"
+
+
+def _cleared(called: Called, situation: Situation) -> Edit:
+    line = cleared_line(called)
+    old: TextBlock | ToolResultBlock = called.result
+    edit = situation.edited(called.block)
+    if edit is not None:  # Moved to a file before: where it is has to stay known.
+        old = TextBlock(edit.text)
+        line = f"{line}\n{note_of(edit.text)}"
+    freed = block_tokens(old) - block_tokens(TextBlock(line))
+    return Edit(kind="replace", target=called.block, text=line, step=Microcompact.name, freed=max(0, freed))
+
+
+def _is_whole(called: Called, situation: Situation) -> bool:
+    edit = situation.edited(called.block)
+    return edit is None or (edit.kind == "replace" and edit.step == "budget")
+
+
+def _is_large(called: Called) -> bool:
+    return called.characters >= _LEAST_CHARACTERS or any(isinstance(part, ImageBlock) for part in called.result.content)
+
+
+def _text(input: Json, name: str) -> str:
+    value = input.get(name)
+    return value if isinstance(value, str) else ""

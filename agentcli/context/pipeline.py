@@ -1,0 +1,124 @@
+"""Runs the steps that make room, in their strict order (SPEC 2.1), and says what they did.
+
+It decides nothing about content: steps plan, `worth_it` weighs, the view lays the edits over the log. What it adds is
+what one step means for the next: once the prefix is broken at some place, changes behind that place cost nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from agentcli.context.edits import Edit, edit_to_dict
+from agentcli.context.estimate import block_tokens
+from agentcli.context.steps import Plan, Situation, Step, worth_it
+from agentcli.context.view import View
+from agentcli.core.events import ContextEdited, PrefixBroken
+from agentcli.core.messages import Message, Origin
+
+
+class Pipeline:
+    """One per conversation: steps remember what they have looked at."""
+
+    def __init__(self, steps: Sequence[Step], switched_off: frozenset[str] = frozenset()) -> None:
+        self._steps = tuple(step for step in steps if step.name not in switched_off)
+        self._intact: tuple[str, int] = ("", 0)
+        """The last reply there was when the prefix was broken, and how many tokens before that place are still as the
+        cache has them: until the next reply, the cache has nothing behind it."""
+
+    def run(
+        self, view: View, log: Sequence[Message], situation: Callable[[int], Situation]
+    ) -> list[ContextEdited | PrefixBroken]:
+        """Carry out what is worth it. `situation` says how things stand once so many tokens have been freed in this
+        run. The edits are in the view already when the events are returned; the events are for the record."""
+        if not log or not self._steps:
+            return []
+        run = _Run(view, log, situation, self._intact)
+        put_off = [step for step in self._steps if not run.carried_out(step)]
+        if run.broken:
+            for step in put_off:  # What was not worth breaking the prefix for may be free now.
+                run.carried_out(step)
+        self._intact = run.intact
+        return run.events
+
+
+class _Run:
+    def __init__(
+        self, view: View, log: Sequence[Message], situation: Callable[[int], Situation], intact: tuple[str, int]
+    ) -> None:
+        self._view = view
+        self._log = log
+        self._situation = situation
+        self._freed = 0
+        self.events: list[ContextEdited | PrefixBroken] = []
+        self.broken = False
+        self._look()
+        last_reply = self._messages[self._last_reply].id if self._last_reply >= 0 else ""
+        self.intact = intact if intact[0] == last_reply else (last_reply, -1)
+
+    def carried_out(self, step: Step) -> bool:
+        """False: it would do something that is not worth it."""
+        situation = self._now()
+        plan = step.plan(self._messages, situation)
+        if plan is None:
+            return True
+        plan = self._allowed(plan, situation)
+        if not plan.edits:
+            return True
+        first = min(map(self._place, plan.edits))
+        position = max(0, situation.estimate - self._tokens_from(*first))
+        if not worth_it(plan, position, situation):
+            return False
+        self._view.edit(plan.edits, after=self._log[-1].id)
+        self._freed += plan.freed
+        edits = [edit_to_dict(edit) for edit in plan.edits]
+        self.events.append(ContextEdited(edits=edits, step=step.name, freed_tokens=plan.freed, text=plan.text))
+        if first[0] < self._last_reply:
+            self.broken = True
+            self.intact = (self.intact[0], min(position, situation.cached))
+            self.events.append(PrefixBroken(reason=f"{step.name}: {plan.text}"))
+        if any(edit.kind == "collapse" for edit in plan.edits):
+            self._look()
+        return True
+
+    def _look(self) -> None:
+        """The messages that the next request shows one by one, as they are in the log."""
+        edits = self._view.edits
+        in_force = edits.in_force(self._log)
+        shown = edits.shown(in_force)
+        if len(shown) != len(in_force):
+            ids = {message.id for message in shown}
+            in_force = tuple(message for message in in_force if message.id in ids)
+        self._messages = in_force
+        self._places = {message.id: place for place, message in enumerate(in_force)}
+        reply = Origin.REPLY
+        self._last_reply = next((i for i in range(len(in_force) - 1, -1, -1) if in_force[i].origin is reply), -1)
+
+    def _now(self) -> Situation:
+        situation = self._situation(self._freed)
+        cached = situation.cached if self.intact[1] < 0 else min(situation.cached, self.intact[1])
+        return replace(situation, cached=cached, edited=self._view.edits.edited)
+
+    def _allowed(self, plan: Plan, situation: Situation) -> Plan:
+        """Without what the person wants kept, whatever a step thinks; in tokens as the model counts them."""
+        density = self._view.estimator.density
+        edits = tuple(
+            edit if density == 1.0 or not edit.freed else replace(edit, freed=round(edit.freed * density))
+            for edit in plan.edits
+            if edit.target not in situation.pinned
+        )
+        return Plan(edits, plan.text, plan.must)
+
+    def _place(self, edit: Edit) -> tuple[int, int]:
+        """Of its message, and of the block in it. What is not there counts as the very beginning."""
+        if edit.target in self._places:
+            return self._places[edit.target], 0
+        message_id, _colon, number = edit.target.rpartition(":")
+        return self._places.get(message_id, 0), int(number) if number.isdigit() else 0
+
+    def _tokens_from(self, place: int, block: int) -> int:
+        """Of all that is shown from a block to the end."""
+        estimator = self._view.estimator
+        shown = self._view.edits.shown(self._messages[place:])
+        tokens = sum(map(estimator.message, shown)) - sum(map(block_tokens, self._messages[place].content[:block]))
+        return max(0, round(tokens * estimator.density))

@@ -1,0 +1,214 @@
+"""Snip (SPEC 2.1 step 3): what is provably superseded gives way to one short line, without a model call.
+
+Superseded is: a reading of a file whose lines were read again later; one of a file that was written whole since (its new
+content is in that call); one of a file that was changed since, when most of its lines were read again; an older result
+of the same call with the same content; pictures of many turns ago. Tools are known by their names, a reading's lines by
+the numbers that Read puts in front of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from agentcli.context.edits import Edit, block_id
+from agentcli.context.estimate import block_tokens
+from agentcli.context.results import Called, Fresh, Results, path_of, same_call
+from agentcli.context.steps import Plan, Situation, newest_exchange
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Block, ImageBlock, Message, Origin, TextBlock, ToolResultBlock
+
+READ_AGAIN = "[Read again later: see below]"
+WRITTEN_WHOLE = "[The file was written whole later: see below]"
+CHANGED_AND_READ = "[The file was changed and read again later: see below]"
+REPEATED = "[The same call gave the same result later: see below]"
+OLD_PICTURE = "[A picture of many turns ago stood here. Look at it again, or ask for it, if it matters.]"
+
+LEAST_FREED = 25
+"""Tokens: below, a line is no better than what it replaces."""
+_LEAST_CHARACTERS = 200
+_CHANGES = ("Write", "Edit", "MultiEdit", "NotebookEdit")
+_NUMBERED = re.compile(r"(\d{1,9})\t")
+_CHANGES_FOLDER = re.compile(r"\b(?:cd|pushd|popd)\b")
+
+
+@frozen
+class _Reading:
+    called: Called
+    lines: tuple[int, int] | None
+    """First and last of what it shows; None when it shows no numbered lines."""
+    whole: bool
+    asked: str
+    changes: int
+    """How often the conversation had changed the file before."""
+
+
+@frozen
+class _Superseded:
+    older: Called
+    newer: Called
+    line: str
+
+
+@frozen
+class _Picture:
+    block: str
+    place: int
+    shown: Block
+    age_counts: str
+    """What it ages by: `prompts` for one that the person sent, `replies` for one that a tool gave."""
+    born: int
+
+
+class Snip:
+    name = "snip"
+
+    def __init__(self, picture_replies: int = 10, picture_prompts: int = 3) -> None:
+        """Pictures stay for so many replies when a tool gave them, for so many prompts when the person did: work on
+        what a person shows often takes many replies."""
+        self._oldest_picture = {"replies": picture_replies, "prompts": picture_prompts}
+        self._results = Results()
+        self._forget()
+
+    def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
+        self._take_in(self._results.look(shown))
+        if not self._superseded and not self._pictures:
+            return None
+        newest = newest_exchange(shown)
+        edits = [*self._snipped(situation, newest), *self._pictures_left_out(situation, newest)]
+        if not edits:
+            return None
+        return Plan(tuple(edits), f"left out {_count(len(edits), 'superseded result', 'superseded results')}")
+
+    # ------------------------------------------------------------------------------------------ what supersedes what
+
+    def _forget(self) -> None:
+        self._readings: defaultdict[str, list[_Reading]] = defaultdict(list)
+        """By the file: those that nothing supersedes."""
+        self._changes: defaultdict[str, int] = defaultdict(int)
+        self._latest: dict[str, Called] = {}
+        """By `same_call`."""
+        self._folder = 0
+        """Goes up when a command may have changed the folder: from there on, a relative path is another one."""
+        self._superseded: list[_Superseded] = []
+        self._pictures: list[_Picture] = []
+        self._count = {"replies": 0, "prompts": 0}
+
+    def _take_in(self, fresh: Fresh) -> None:
+        if fresh.started_over:
+            self._forget()
+        for called in fresh.results:
+            path = path_of(called.input)
+            if called.name == "Read" and path is not None and not called.result.is_error:
+                self._take_reading(self._file(path), called)
+            elif called.name in _CHANGES and path is not None and not called.result.is_error:
+                self._take_change(self._file(path), called)
+            else:
+                self._take_repeated(called)
+            if called.name == "Bash" and _CHANGES_FOLDER.search(str(called.input.get("command", ""))):
+                self._folder += 1
+        for place, message in fresh.messages:
+            self._take_pictures(place, message)
+
+    def _file(self, path: str) -> str:
+        return path if path.startswith("/") else f"{self._folder}:{path}"
+
+    def _take_reading(self, file: str, called: Called) -> None:
+        reading = _reading(called, self._changes[file])
+        kept = [reading]
+        for old in self._readings[file]:
+            if _covers(reading, old):
+                self._superseded.append(_Superseded(old.called, called, READ_AGAIN))
+            elif old.changes < reading.changes and _shows_most_of(reading, old):
+                self._superseded.append(_Superseded(old.called, called, CHANGED_AND_READ))
+            else:
+                kept.append(old)
+        self._readings[file] = kept
+
+    def _take_change(self, file: str, called: Called) -> None:
+        self._changes[file] += 1
+        if called.name == "Write":
+            for old in self._readings.pop(file, ()):
+                self._superseded.append(_Superseded(old.called, called, WRITTEN_WHOLE))
+
+    def _take_repeated(self, called: Called) -> None:
+        if called.characters < _LEAST_CHARACTERS or not called.only_text:
+            return
+        key = same_call(called.name, called.input)
+        old = self._latest.get(key)
+        if old is not None and (old.result.is_error, old.result.text) == (called.result.is_error, called.result.text):
+            self._superseded.append(_Superseded(old, called, REPEATED))
+        self._latest[key] = called
+
+    def _take_pictures(self, place: int, message: Message) -> None:
+        self._count["replies"] += message.role == "assistant"
+        self._count["prompts"] += message.origin in (Origin.PROMPT, Origin.QUEUED)
+        for number, block in enumerate(message.content):
+            if isinstance(block, ImageBlock):
+                by = "prompts"
+            elif isinstance(block, ToolResultBlock) and any(isinstance(part, ImageBlock) for part in block.content):
+                by = "replies"
+            else:
+                continue
+            self._pictures.append(_Picture(block_id(message, number), place, block, by, self._count[by]))
+
+    # ------------------------------------------------------------------------------------------------ what is done
+
+    def _snipped(self, situation: Situation, newest: int) -> Iterator[Edit]:
+        # What has been decided about is not looked at again: also not when the person takes the decision back.
+        self._superseded = [one for one in self._superseded if situation.edited(one.older.block) is None]
+        for one in self._superseded:
+            seen_below = situation.edited(one.newer.block) is None
+            if seen_below and one.older.place < newest and situation.is_free(one.older.block):
+                edit = _replaced(one.older.block, one.older.result, one.line)
+                if edit.freed >= LEAST_FREED:
+                    yield edit
+
+    def _pictures_left_out(self, situation: Situation, newest: int) -> Iterator[Edit]:
+        self._pictures = [one for one in self._pictures if situation.edited(one.block) is None]
+        twice = {one.older.block for one in self._superseded}
+        for one in self._pictures:
+            old = self._count[one.age_counts] - one.born >= self._oldest_picture[one.age_counts]
+            if old and one.place < newest and one.block not in twice and situation.is_free(one.block):
+                text = one.shown.text if isinstance(one.shown, ToolResultBlock) else ""
+                yield _replaced(one.block, one.shown, f"{text}\n{OLD_PICTURE}" if text.strip() else OLD_PICTURE)
+
+
+def _replaced(block: str, shown: Block, line: str) -> Edit:
+    freed = block_tokens(shown) - block_tokens(TextBlock(line))
+    return Edit(kind="replace", target=block, text=line, step=Snip.name, freed=max(0, freed))
+
+
+def _reading(called: Called, changes: int) -> _Reading:
+    asked = same_call(called.name, called.input)
+    text = called.result.text
+    first = _NUMBERED.match(text)
+    if first is None or not called.only_text:
+        return _Reading(called, None, False, asked, changes)
+    end = len(text)
+    while True:  # What Read has to say about the lines comes behind them, without numbers.
+        begin = text.rfind("\n", 0, end) + 1
+        last = _NUMBERED.match(text, begin, end)
+        if last is not None:
+            break
+        end = begin - 1
+    whole = first[1] == "1" and "Partial: " not in text[end:] and "long line" not in text[end:]
+    return _Reading(called, (int(first[1]), int(last[1])), whole, asked, changes)
+
+
+def _covers(new: _Reading, old: _Reading) -> bool:
+    if new.lines is None or old.lines is None:
+        return new.asked == old.asked
+    return new.whole or (new.lines[0] <= old.lines[0] and new.lines[1] >= old.lines[1])
+
+
+def _shows_most_of(new: _Reading, old: _Reading) -> bool:
+    if new.lines is None or old.lines is None:
+        return False
+    both = min(new.lines[1], old.lines[1]) - max(new.lines[0], old.lines[0]) + 1
+    return 2 * both >= old.lines[1] - old.lines[0] + 1
+
+
+def _count(count: int, one: str, many: str) -> str:
+    return f"1 {one}" if count == 1 else f"{count:,} {many}"
