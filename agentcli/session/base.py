@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -49,6 +50,10 @@ class Store(Protocol):
 
     def set_system_context(self, text: str) -> None:
         """What a resumed session must put into its system prompt again, byte for byte."""
+        ...
+
+    def set_user_context(self, text: str, sources: Mapping[str, str]) -> None:
+        """The same for what stands before all messages. `sources`: what it was made from, files with their digests."""
         ...
 
     def results_dir(self) -> Path | None:

@@ -59,6 +59,8 @@ class LoadedSession:
     cwd: str = ""
     title: str = ""
     system_context: str | None = None
+    user_context: tuple[str, dict[str, str]] | None = None
+    """The text before all messages and what it was made from; None in sessions that were begun without."""
     forked_from: str = ""
     last_submission: Json | None = None
     """The fields of the last `submission-end`."""
@@ -159,6 +161,7 @@ class _Reader:
             "resume": self._take_resume,
             "gap": self._take_gap,
             "system-context": self._take_system_context,
+            "user-context": self._take_user_context,
             "custom-title": self._take_title,
         }
 
@@ -191,6 +194,10 @@ class _Reader:
 
     def _take_system_context(self, record: Json) -> None:
         self.session.system_context = str(record["systemContext"])
+
+    def _take_user_context(self, record: Json) -> None:
+        sources = {str(path): str(digest) for path, digest in record["sources"].items()}
+        self.session.user_context = (str(record["userContext"]), sources)
 
     def _take_title(self, record: Json) -> None:
         self.session.title = str(record["customTitle"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from agentcli.core.events import Event
@@ -34,6 +35,9 @@ class NullStore:
         pass
 
     def set_system_context(self, text: str) -> None:
+        pass
+
+    def set_user_context(self, text: str, sources: Mapping[str, str]) -> None:
         pass
 
     def results_dir(self) -> Path | None:

@@ -10,7 +10,7 @@ Only the main agent's events are kept here.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -59,6 +59,7 @@ class SessionStore:
         self._session_id = journal.path.stem
         self._forked_from = ""
         self._system_context = loaded.system_context if loaded else None
+        self._user_context = loaded.user_context if loaded else None
         self._title = loaded.title if loaded else ""
         self._opening: str | None = "resume" if loaded else "session"
         """The record that has to be written before the first other one."""
@@ -116,6 +117,7 @@ class SessionStore:
         store = cls.create(workplace, session_id)
         store._forked_from = loaded.session_id
         store._system_context = loaded.system_context
+        store._user_context = loaded.user_context
         store._write_opening()
         for record in read_records(source):
             if record.get("type") != "session":
@@ -176,6 +178,14 @@ class SessionStore:
         self._system_context = text
         if self._opening != "session":
             self._write("system-context", {"systemContext": text})
+
+    def set_user_context(self, text: str, sources: Mapping[str, str]) -> None:
+        if (text, dict(sources)) == self._user_context:
+            return
+        self._user_context = (text, dict(sources))
+        if self._opening != "session":
+            self._write_opening()
+            self._journal.append(self._user_context_line())
 
     def results_dir(self) -> Path | None:
         folder = self._journal.path.with_suffix("") / "tool-results"
@@ -323,10 +333,23 @@ class SessionStore:
 
     def _write(self, kind: str, fields: Json, *, uuid: str = "", parent: str | None = None) -> str:
         """Write a record and give its uuid back."""
+        begins = self._opening == "session"
         self._write_opening()
         uuid = uuid or self._workplace.ids.new()
-        self._journal.append(encode_line(self._line(kind, uuid, parent or self._leaf, fields)))
+        line = encode_line(self._line(kind, uuid, parent or self._leaf, fields))
+        if begins:
+            # Behind the first prompt: who lists sessions looks for that near the beginning. In one piece with it, so
+            # that there is never a prompt without what was sent before it.
+            line += self._user_context_line()
+        self._journal.append(line)
         return uuid
+
+    def _user_context_line(self) -> bytes:
+        if self._user_context is None:
+            return b""
+        text, sources = self._user_context
+        fields = {"userContext": text, "sources": sources}
+        return encode_line(self._line("user-context", self._workplace.ids.new(), self._leaf, fields))
 
     def _write_opening(self) -> None:
         kind, self._opening = self._opening, None
@@ -368,7 +391,7 @@ class SessionStore:
         self._call_lines.clear()
         gap = self._line("gap", self._workplace.ids.new(), self._leaf, {"lost": count})
         # The header may be among what was lost.
-        return self._header() + encode_line(gap)
+        return self._header() + encode_line(gap) + self._user_context_line()
 
 
 def _choose(content: Iterable[Block], pool: Iterable[_Part], add: Callable[[Block], _Part]) -> list[_Part]:

@@ -23,6 +23,7 @@ from agentcli.core.messages import Message, Origin, TextBlock, ThinkingBlock, To
 from agentcli.session import journal
 from agentcli.session.base import Store
 from agentcli.session.errors import SessionBusy, SessionExists, SessionTooNew
+from agentcli.session.find import describe_session
 from agentcli.session.load import UNFINISHED, load_session, read_records
 from agentcli.session.null import NullStore
 from agentcli.session.places import make_private_dir, project_key
@@ -530,3 +531,33 @@ def test_keeping_nothing_has_the_same_interface() -> None:
     assert len(notices(store)) == 1
     assert store.problem is not None
     store.close()
+
+
+def test_the_user_context_comes_back_as_it_was_also_in_a_fork(tmp_path: Path) -> None:
+    text = "be brief\n" * 20_000
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    store.set_user_context(text, {"/repo/AGENTS.md": "digest"})
+    assert not file_of(store).exists()
+    store.record(prompt("hello"))
+    store.close()
+    types = [record["type"] for record in read_records(file_of(store))]
+    assert types == ["session", "user", "user-context"]
+    info = describe_session(file_of(store))
+    assert info is not None
+    assert info.first_prompt == "hello"
+    again, loaded = SessionStore.resume(workplace(tmp_path), file_of(store))
+    assert loaded.user_context == (text, {"/repo/AGENTS.md": "digest"})
+    again.set_user_context(text, {"/repo/AGENTS.md": "digest"})
+    again.set_user_context("other", {})
+    again.close()
+    assert load_session(file_of(store)).user_context == ("other", {})
+    fork, forked = SessionStore.fork(workplace(tmp_path), file_of(store), OTHER_ID)
+    fork.close()
+    assert forked.user_context == load_session(file_of(fork)).user_context == ("other", {})
+
+
+def test_a_session_begun_without_a_user_context_has_none(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    store.record(prompt("hello"))
+    store.close()
+    assert load_session(file_of(store)).user_context is None
