@@ -37,7 +37,9 @@ class View:
     """One per conversation, owned by the engine."""
 
     def __init__(self, user_context: str = "") -> None:
-        self._user_context = user_context
+        self._front: tuple[Message, ...] = ()
+        """The user context; always the same object, so that what was made of it holds."""
+        self.set_user_context(user_context)
         self._repairs: list[tuple[str, str]] = []
         self._memory = Memory()
         self._checked: tuple[Json, ...] = ()
@@ -57,6 +59,11 @@ class View:
             self._edits.add(edit)
             if edit.freed:
                 self._freed.append((after, edit.target, edit.freed))
+
+    def set_user_context(self, text: str) -> None:
+        """What stands before all messages. Changing it breaks the prefix: at the beginning, or after a compaction."""
+        made = Message("user", (TextBlock(text),), "user-context", Origin.ATTACHMENT)
+        self._front = (made,) if text else ()
 
     def estimate(self, log: Sequence[Message], overhead: int) -> int:
         """Tokens of a request: the last true usage, what came since, less what edits have freed since."""
@@ -87,10 +94,7 @@ class View:
 
     def messages(self, log: Sequence[Message]) -> tuple[Message, ...]:
         """The part of the log that is in force, repaired, before normalising."""
-        shown = self._repair_all(self._edits.shown(self._edits.in_force(log)))
-        if self._user_context:
-            shown = (Message("user", (TextBlock(self._user_context),), "user-context", Origin.ATTACHMENT), *shown)
-        return shown
+        return (*self._front, *self._repair_all(self._edits.shown(self._edits.in_force(log))))
 
     def wire(self, log: Sequence[Message]) -> tuple[Json, ...]:
         """The messages of a request. Equal prefixes of the log give the same objects, not only equal ones."""
