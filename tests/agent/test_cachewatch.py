@@ -1,0 +1,346 @@
+"""The cache watch: which block broke the prefix, why, and what that was billed; quiet as long as nothing breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentcli.agent.cachewatch import UNKNOWN, CacheWatch
+from agentcli.context.edits import Edit
+from agentcli.core import events as ev
+from agentcli.core.messages import Json, Message, Origin, TextBlock
+from agentcli.core.usage import Usage
+from agentcli.providers.base import Request, Thinking
+from agentcli.tools.base import Output
+from tests.support.cacheserver import PromptCache, caching_transport
+from tests.support.fakes import Bench, FakeTool, bench, only
+from tests.support.scripts import call, fails, reply
+from tests.support.validate import first_problem
+from tests.support.virtual import run_virtual
+
+TOOLS: tuple[Json, ...] = ({"name": "Read", "description": "r"}, {"name": "Bash", "description": "b"})
+SYSTEM = ("You are good. " * 200, "Where you are.")
+
+
+def text(role: str, words: str) -> Json:
+    return {"role": role, "content": [{"type": "text", "text": words}]}
+
+
+def called(id: str, name: str, **input: Any) -> Json:
+    return {"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": name, "input": input}]}
+
+
+def result(id: str, words: str) -> Json:
+    return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": words}]}
+
+
+MESSAGES = (
+    text("user", "Fix it."),
+    called("t1", "Read", file_path="src/x.py"),
+    result("t1", "x " * 4_000),
+    called("t2", "Bash", command="make\ntest"),
+    result("t2", "ok"),
+)
+REQUEST = Request("model-a", MESSAGES, SYSTEM, TOOLS)
+
+
+def usage(read: int = 0, written: int = 0, fresh: int = 0) -> Usage:
+    return Usage(input_tokens=fresh, cache_read_input_tokens=read, cache_write_5m_tokens=written)
+
+
+def watched(cached: int = 10_000) -> CacheWatch:
+    """After a first request that left so many tokens in the cache."""
+    watch = CacheWatch()
+    assert watch.look(REQUEST, 0.0) is None
+    assert watch.answered("model-a", usage(written=cached), 1.0) == []
+    return watch
+
+
+def grown(*more: Json, **changes: Any) -> Request:
+    return replace(REQUEST, messages=(*MESSAGES, *more), **changes)
+
+
+MORE = (text("assistant", "Done."), text("user", "Thanks."))
+
+
+def test_a_conversation_that_grows_is_no_break() -> None:
+    watch = watched()
+    assert watch.look(grown(*MORE), 2.0) is None
+    assert watch.answered("model-a", usage(read=10_000, written=20), 3.0) == []
+    assert watch.cached_tokens == 10_020
+
+
+def test_equal_content_in_other_objects_is_no_break() -> None:
+    import copy
+
+    assert watched().look(copy.deepcopy(grown(*MORE)), 2.0) is None
+
+
+def test_what_is_added_to_the_last_message_is_no_break() -> None:
+    longer = {**MESSAGES[-1], "content": [*MESSAGES[-1]["content"], {"type": "text", "text": "and a prompt"}]}
+    assert watched().look(replace(REQUEST, messages=(*MESSAGES[:-1], longer)), 2.0) is None
+
+
+CHANGES: list[tuple[str, Request, str, str]] = [
+    ("model", grown(model="model-b"), "the model", "it was changed from model-a to model-b"),
+    ("effort", grown(effort="low"), "the effort", "it was changed from auto to low"),
+    (
+        "thinking",
+        grown(thinking=Thinking("disabled")),
+        "the thinking setting",
+        "it was changed from adaptive to disabled",
+    ),
+    ("system", grown(system=("Other.", SYSTEM[1])), "the system prompt", UNKNOWN),
+    ("context", grown(system=(SYSTEM[0], "Elsewhere.")), "part 2 of the system prompt", UNKNOWN),
+    ("tool", grown(tools=(TOOLS[0], {**TOOLS[1], "description": "c"})), "the tool Bash", UNKNOWN),
+    ("tool added", grown(tools=(*TOOLS, {"name": "New"})), "the tool New", "it was added"),
+    ("tool gone", grown(tools=TOOLS[:1]), "the tool Bash", "it is no longer there"),
+    ("order", grown(tools=TOOLS[::-1]), "the order of the tools", UNKNOWN),
+    (
+        "result",
+        replace(REQUEST, messages=(*MESSAGES[:2], result("t1", "[cleared]"), *MESSAGES[3:], *MORE)),
+        "the result of Read src/x.py in turn 1",
+        UNKNOWN,
+    ),
+    (
+        "call",
+        replace(REQUEST, messages=(*MESSAGES[:3], called("t2", "Bash", command="make"), *MESSAGES[4:])),
+        "the call Bash make test in turn 2",
+        UNKNOWN,
+    ),
+    (
+        "prompt",
+        replace(REQUEST, messages=(text("user", "No."), *MESSAGES[1:])),
+        "the message “Fix it.” in turn 1",
+        UNKNOWN,
+    ),
+    ("shorter", replace(REQUEST, messages=MESSAGES[:3]), "the call Bash make test in turn 2", UNKNOWN),
+]
+
+
+@pytest.mark.parametrize(("name", "request_", "block", "reason"), CHANGES, ids=[row[0] for row in CHANGES])
+def test_a_break_names_the_block_and_the_reason(name: str, request_: Request, block: str, reason: str) -> None:
+    watch = watched()
+    found = watch.look(request_, 2.0)
+    assert found is not None
+    assert (found.block, found.reason) == (block, reason)
+    [told] = watch.answered(request_.model, usage(written=10_000), 3.0)
+    assert isinstance(told, ev.PrefixBroken)
+    assert told.block == block
+    assert watch.look(request_, 4.0) is None, "a break is told once"
+    assert watch.answered(request_.model, usage(read=10_000), 5.0) == []
+
+
+def test_the_reason_is_what_an_event_said_since_the_last_request() -> None:
+    watch = watched()
+    watch.note(ev.ContextEdited(edits=[], step="microcompact", text="cleared 12 old results"))
+    watch.note(ev.ContextEdited(agent="helper", edits=[], step="snip", text="somebody else's"))
+    found = watch.look(replace(REQUEST, messages=(*MESSAGES[:2], result("t1", "-"), *MESSAGES[3:])), 2.0)
+    assert found is not None
+    assert found.reason == "cleared 12 old results"
+    watch.answered("model-a", usage(written=100), 3.0)
+    again = watch.look(REQUEST, 4.0)
+    assert again is not None
+    assert again.reason == UNKNOWN, "a reason explains one break"
+
+
+def test_billed_anew_is_what_is_sent_again_and_was_not_read() -> None:
+    """9,000 of the 10,000 tokens are the large result. Once it is cleared nobody pays for it any more; what is behind
+    it is paid for again, the new tail is not counted."""
+    watch = watched()
+    cleared = replace(REQUEST, messages=(*MESSAGES[:2], result("t1", "-"), *MESSAGES[3:]))
+    watch.look(cleared, 2.0)
+    [told] = watch.answered("model-a", usage(read=900, written=100), 3.0)
+    assert isinstance(told, ev.PrefixBroken)
+    assert told.rebilled_tokens <= 100
+    watch = watched()
+    watch.look(grown(*MORE, effort="low"), 2.0)
+    [told] = watch.answered("model-a", usage(written=10_100), 3.0)
+    assert isinstance(told, ev.PrefixBroken)
+    assert told.rebilled_tokens == pytest.approx(10_000, abs=50)
+
+
+def test_a_cold_cache_is_told_with_the_time_that_nothing_was_sent() -> None:
+    watch = watched()
+    assert not watch.cold(300.0)
+    assert watch.cold(301.0)
+    assert watch.look(grown(*MORE), 1_201.0) is None
+    [told] = watch.answered("model-a", usage(written=10_020), 1_202.0)
+    assert isinstance(told, ev.NoticeRaised)
+    assert told.code == "cache"
+    assert told.text.startswith("The prompt cache had gone cold (idle 20 min): 9,9")
+
+
+def test_a_cache_that_lives_an_hour_is_not_cold_after_twenty_minutes() -> None:
+    watch = CacheWatch()
+    watch.look(REQUEST, 0.0)
+    watch.answered("model-a", Usage(cache_write_1h_tokens=10_000), 1.0)
+    assert not watch.cold(1_201.0)
+    watch.look(grown(*MORE), 1_201.0)
+    [told] = watch.answered("model-a", usage(written=10_020), 1_202.0)
+    assert isinstance(told, ev.NoticeRaised)
+    assert told.text.startswith("The server dropped the prompt cache")
+
+
+def test_another_model_that_answers_is_the_reason() -> None:
+    watch = watched()
+    assert watch.look(grown(*MORE), 2.0) is None
+    [told] = watch.answered("model-b", usage(written=10_020), 3.0)
+    assert isinstance(told, ev.PrefixBroken)
+    assert (told.block, told.reason) == ("the model", "model-b answered, and model-a before")
+
+
+def test_a_parameter_that_the_endpoint_refused_is_the_reason() -> None:
+    watch = watched()
+    watch.look(grown(*MORE), 2.0)
+    watch.note(ev.FeatureDropped(feature="effort", text="The endpoint does not take an effort level"))
+    [told] = watch.answered("model-a", usage(written=10_020), 3.0)
+    assert isinstance(told, ev.PrefixBroken)
+    assert told.reason == "The endpoint does not take an effort level"
+
+
+def test_an_endpoint_without_a_cache_is_left_in_peace() -> None:
+    watch = CacheWatch()
+    for number in range(3):
+        assert watch.look(grown(*MORE * number), float(number)) is None
+        assert watch.answered("model-a", usage(fresh=50_000), number + 0.5) == []
+
+
+def test_a_request_that_was_never_answered_is_not_compared_with() -> None:
+    watch = watched()
+    watch.look(replace(REQUEST, messages=(*MESSAGES, *MORE, text("user", "a picture that is refused"))), 2.0)
+    assert watch.look(grown(*MORE), 3.0) is None
+
+
+def test_a_compaction_says_itself_what_it_did() -> None:
+    watch = watched()
+    watch.note(ev.ContextCompacted(trigger="auto", tokens_before=10_000, tokens_after=500))
+    assert watch.look(replace(REQUEST, messages=(text("user", "Summary."),)), 2.0) is None
+    assert watch.answered("model-a", usage(read=300, written=200), 3.0) == []
+
+
+def test_a_resumed_session_that_finds_nothing_cached_says_so() -> None:
+    said = Message("assistant", (TextBlock("Hi."),), "m1", Origin.REPLY, usage=usage(read=8_000, written=2_000))
+    for read, expected in ((10_000, 0), (0, 1)):
+        watch = CacheWatch()
+        watch.resume([said])
+        watch.look(REQUEST, 0.0)
+        assert len(watch.answered("model-a", usage(read=read, written=10_100 - read), 1.0)) == expected
+
+
+def test_what_stands_in_a_notice_cannot_move_the_cursor() -> None:
+    watch = CacheWatch()
+    hostile = called("t1", "Read\x1b[2J", file_path="a\x1b]0;title\x07b\nc")
+    watch.look(replace(REQUEST, messages=(text("user", "x\x1b[1m"), hostile)), 0.0)
+    watch.answered("model-a", usage(written=5_000), 1.0)
+    watch.note(ev.ContextEdited(edits=[], step="snip", text="because\x1b[2J of\nthis"))
+    found = watch.look(replace(REQUEST, messages=(text("user", "y"),)), 2.0)
+    assert found is not None
+    assert found.block.isprintable()
+    assert found.reason.isprintable()
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_a_break_is_found_exactly_where_a_known_block_differs(data: st.DataObject) -> None:
+    words = st.text("abc", min_size=1, max_size=3)
+    old = tuple(
+        text("user" if n % 2 == 0 else "assistant", w) for n, w in enumerate(data.draw(st.lists(words, min_size=1)))
+    )
+    new = list(old) + [text("user", w) for w in data.draw(st.lists(words, max_size=3))]
+    place = data.draw(st.none() | st.integers(0, len(old) - 1))
+    if place is not None:
+        new[place] = text(old[place]["role"], old[place]["content"][0]["text"] + "!")
+    watch = CacheWatch()
+    watch.look(Request("m", old), 0.0)
+    watch.answered("m", usage(written=2_000), 1.0)
+    assert (watch.look(Request("m", tuple(new)), 2.0) is None) == (place is None)
+
+
+def test_watching_a_long_conversation_costs_what_is_new() -> None:
+    messages = tuple(text("user" if n % 2 == 0 else "assistant", f"{n} " * 500) for n in range(2_000))
+    watch = CacheWatch()
+    watch.look(Request("m", messages, SYSTEM, TOOLS), 0.0)
+    watch.answered("m", usage(written=1_000_000), 1.0)
+    spent = []
+    for turn in range(20):
+        messages = (*messages, text("user", str(turn)))
+        began = time.perf_counter()
+        watch.look(Request("m", messages, SYSTEM, TOOLS), 2.0)
+        watch.answered("m", usage(read=1_000_000, written=10), 3.0)
+        spent.append(time.perf_counter() - began)
+    assert sorted(spent)[10] < 0.005
+
+
+# ------------------------------------------------------------------------------------------------ in the whole engine
+
+
+def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    run_virtual(main)
+
+
+def cached_bench(*replies: Json | str, cache: PromptCache, tools: Any = ()) -> Bench:
+    """On an API with a cache, in virtual time."""
+    cache.clock = lambda: asyncio.get_running_loop().time()
+    transport = caching_transport(*replies, cache=cache, on_request=first_problem)
+    return bench(transport=transport, tools=tools)
+
+
+def test_an_edit_of_old_content_breaks_the_prefix_once_and_says_why() -> None:
+    async def main() -> None:
+        cache = PromptCache(least=0)
+        tool = FakeTool(output=Output("z" * 40_000))
+        b = cached_bench(reply(call("Look", what="far")), "One.", "Two.", "Three.", cache=cache, tools=[tool])
+        async with b.engine:
+            await b.run("first")
+            results = next(m for m in b.engine.messages if m.origin is Origin.TOOL_RESULTS)
+
+            async def dropping() -> Any:
+                edit = Edit(kind="replace", target=f"{results.id}:0", text="[cleared]", step="person")
+                b.engine._parts.view.edit([edit])
+                yield ev.ContextEdited(edits=[], step="person", text="you dropped the result of Look far")
+
+            async for _event in b.engine.perform(dropping()):
+                pass
+            [broken] = only(await b.run("second"), ev.PrefixBroken)
+            assert broken.block == "the result of Look in turn 1"
+            assert broken.reason == "you dropped the result of Look far"
+            assert broken.rebilled_tokens < 100, "what was dropped is not paid for again"
+            assert only(await b.run("third"), ev.PrefixBroken) == []
+
+    play(main)
+
+
+def test_an_idle_hour_is_told_as_such() -> None:
+    async def main() -> None:
+        cache = PromptCache()
+        b = cached_bench(reply(call("Look")), "One.", "Two.", cache=cache, tools=[FakeTool(output=Output("z" * 9_000))])
+        async with b.engine:
+            await b.run("first")
+            await asyncio.sleep(3_600)
+            notices = [n.text for n in only(await b.run("second"), ev.NoticeRaised)]
+        assert len(notices) == 1
+        assert notices[0].startswith("The prompt cache had gone cold (idle 60 min): 2,")
+
+    play(main)
+
+
+def test_a_picture_that_is_refused_in_the_newest_message_has_broken_nothing() -> None:
+    async def main() -> None:
+        cache = PromptCache(least=0)
+        too_large = fails(400, "messages.2.content.0: image exceeds 5 MB maximum", "invalid_request_error")
+        b = cached_bench("One.", too_large, "Two.", cache=cache)
+        async with b.engine:
+            await b.run("first")
+            events = await b.run("look at this")
+        assert len(only(events, ev.RequestRepaired)) == 1
+        assert only(events, ev.PrefixBroken) == []
+
+    play(main)
