@@ -20,6 +20,13 @@ from tests.bench.sandbox import sandbox
 from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.tools import tools
+from tests.bench.tui_keys import tui_keys
+from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
+from tests.bench.tui_loop import tui_loop
+from tests.bench.tui_markdown import tui_markdown
+from tests.bench.tui_start import tui_start
+from tests.bench.tui_stream import tui_escape, tui_stream
+from tests.bench.tui_transcript import tui_transcript
 
 BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "start": (start, 15),
@@ -35,6 +42,16 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "sandbox": (sandbox, 40),
     "snapshot": (snapshot, 25),
     "index": (index, 3),
+    "tui-start": (tui_start, 10),
+    "tui-keys": (tui_keys, 3),
+    "tui-stream": (tui_stream, 5),
+    "tui-escape": (tui_escape, 5),
+    "tui-memory": (tui_memory, 3),
+    "tui-idle": (tui_idle, 2),
+    "tui-resume": (tui_resume, 5),
+    "tui-loop": (tui_loop, 2),
+    "tui-markdown": (tui_markdown, 5),
+    "tui-transcript": (tui_transcript, 10),
 }
 """Each with how often it is run unless told otherwise."""
 

@@ -18,6 +18,9 @@ from tests.bench.process import ending, start
 from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.tools import tools
+from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
+from tests.bench.tui_markdown import tui_markdown
+from tests.bench.tui_transcript import tui_transcript
 
 SMALL: dict[str, Callable[[int], Report]] = {
     "start": start,
@@ -32,7 +35,13 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "permissions": permissions,
     "snapshot": partial(snapshot, sizes=(100,)),
     "index": partial(index, count=500),
+    "tui-memory": partial(tui_memory, turns=3),
+    "tui-idle": partial(tui_idle, seconds=0.1),
+    "tui-resume": partial(tui_resume, records=80),
+    "tui-markdown": tui_markdown,
+    "tui-transcript": partial(tui_transcript, messages=40),
 }
+"""Without those that start the app many times over: they use the same parts."""
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -7,7 +7,7 @@ from tests.bench.measure import Measure, Report
 from tests.bench.program import Workshop, workshop
 from tests.bench.tui_history import LAST_WORDS, RECORDS_A_TURN, write_session
 from tests.bench.tui_pty import AppInPty
-from tests.support.scripts import call, reply, say
+from tests.support.scripts import Json, call, reply, say
 
 TURNS = 200
 OUTPUT_BYTES = 16 * 1024
@@ -19,14 +19,10 @@ THE_END = "All of that is done."
 def tui_memory(runs: int, turns: int = TURNS) -> Report:
     with workshop() as place, Loopback() as server:
         place.talk_to(server.url)
-        _write_files(place, turns)
-        steps = [
-            reply(say(f"Now part {turn}, which is in another file."), call("Read", file_path=f"file-{turn}.txt"))
-            for turn in range(turns)
-        ]
+        write_files(place, turns)
         worked = []
         for _run in range(runs):
-            server.play(*steps, reply(say(THE_END)))
+            server.play(*work_through(turns))
             worked.append(_worked(place))
     prompt, after, cpu = zip(*worked, strict=True)
     return Report(
@@ -50,7 +46,16 @@ def _worked(place: Workshop) -> tuple[float, float, float]:
         return at_prompt, app.resident_megabytes, cpu
 
 
-def _write_files(place: Workshop, count: int) -> None:
+def work_through(turns: int) -> list[Json]:
+    """Replies that read one file after the other."""
+    steps = [
+        reply(say(f"Now part {turn}, which is in another file."), call("Read", file_path=f"file-{turn}.txt"))
+        for turn in range(turns)
+    ]
+    return [*steps, reply(say(THE_END))]
+
+
+def write_files(place: Workshop, count: int) -> None:
     for number in range(count):
         lines = (
             f"{number}/{line}: the quick brown fox jumps over the lazy dog, and over the next one\n"

@@ -180,4 +180,8 @@ def paced_reply(text: str, seconds: float, size: int = 24) -> Json:
 
 
 def markdown(size: int, end: str) -> str:
-    return markdown_text(size) + f"\n\n{end}\n"
+    """Whole parts of an answer, some prose, and the words at its end on a row of their own."""
+    text = markdown_text(size)
+    parts = text[: text.rfind("\n## ") + 1]
+    prose = "and so on, " * ((size - len(parts)) // 11)
+    return f"{parts}{prose}\n\n{end}\n"
