@@ -164,17 +164,38 @@ async def test_what_was_queued_is_sent_when_the_work_is_done(tmp_path: Path) -> 
         assert await app.leave() == 0
 
 
-async def test_ctrl_enter_takes_the_place_of_what_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keys", [["ctrl+enter"], ["enter", "enter"]])
+async def test_ctrl_enter_or_enter_once_more_takes_the_place_of_what_runs(tmp_path: Path, keys: list[str]) -> None:
     async with app_with(tmp_path, STALLS, reply("works again")) as (app, server):
         await app.ready()
         await app.submit("go")
         await app.wait_for("a beginning")
         await app.type("no, this instead")
-        await app.press("ctrl+enter")
+        await app.press(*keys)
         await app.wait_for("works again")
         assert server.closed_at
         assert "no, this instead" in said(server)
         assert await app.leave() == 0
+
+
+async def test_a_command_shows_its_output_as_it_comes_and_ctrl_b_sends_it_to_the_background(tmp_path: Path) -> None:
+    command = "for n in 1 2 3; do echo tick-$((n * 10)); done; sleep 300"
+    async with app_with(
+        tmp_path, reply(call("Bash", command=command)), reply("moved on"), arguments=["--allowedTools", "Bash"]
+    ) as (app, server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("tick-30")
+        assert len(server.bodies) == 1, "it still runs"
+        await app.press("ctrl+b")
+        await app.wait_for("moved on")
+        assert len(processes_in(app.work)) > 1, "and goes on"
+        await app.submit("/tasks")
+        await app.wait_for("─── Background commands")
+        assert "sleep 300" in app.text
+        await app.press("escape")
+        await app.wait_for("─── Background commands", gone=True)
+        assert await app.leave() == 0  # nobody is left after that
 
 
 # ----------------------------------------------------------------------------------------------------------- leaving

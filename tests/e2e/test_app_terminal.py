@@ -73,7 +73,7 @@ async def test_a_storm_of_sizes_ends_in_the_last_one(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------------- signals
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
 async def test_a_signal_ends_it_with_its_children_and_a_terminal_as_before(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:

@@ -36,6 +36,8 @@ from tests.support.server import LoopbackServer
 REPOSITORY = Path(__file__).parents[2]
 PATIENCE_SECONDS = 20.0
 """Only ever waited for when a test fails."""
+ENDED_SECONDS = 3.0
+"""The same, once the program has ended: only its children and files can still change."""
 LOOK_AGAIN_SECONDS = 0.02
 PASTE_BEGIN, PASTE_END = b"\x1b[200~", b"\x1b[201~"
 PROMPT_MARK = "❯"
@@ -127,6 +129,8 @@ class TerminalProgram:
         self._emulator = Emulator(columns, rows)
         self._stream = pyte.ByteStream(self._emulator)
         self._held = b""
+        self._screen: list[str] = []
+        """As it was when somebody looked last; empty when something was painted since."""
         self._painted = asyncio.Event()
 
     def _variables(self, url: str, more: Mapping[str, str]) -> dict[str, str]:
@@ -213,7 +217,9 @@ class TerminalProgram:
 
     @property
     def screen(self) -> list[str]:
-        return [row.rstrip() for row in self._emulator.display]
+        if not self._screen:
+            self._screen = [row.rstrip() for row in self._emulator.display]
+        return self._screen
 
     @property
     def text(self) -> str:
@@ -248,13 +254,16 @@ class TerminalProgram:
 
         def holds() -> bool:
             # A frame that is only half there says nothing.
-            if 2026 in self._emulator.private_modes:
+            if 2026 in self.modes and self.process.poll() is None:
                 return False
             return bool(what()) if callable(what) else (what in self.text) != gone
 
-        deadline = asyncio.get_running_loop().time() + seconds
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
         while not holds():
-            if asyncio.get_running_loop().time() > deadline:
+            if self.process.poll() is not None:
+                deadline = min(deadline, loop.time() + ENDED_SECONDS)
+            if loop.time() > deadline:
                 tail = bytes(self.raw[-400:])
                 raise AssertionError(f"{what!r} was waited for (gone: {gone}); the screen:\n{self.text}\n{tail!r}")
             self._painted.clear()
@@ -280,6 +289,7 @@ class TerminalProgram:
             asyncio.get_running_loop().remove_reader(self.fd)
             return False
         self.raw += data
+        self._screen = []
         self._emulate(self._held + data)
         self._painted.set()
         return True
@@ -329,6 +339,7 @@ class TerminalProgram:
     def resize(self, columns: int, rows: int) -> None:
         # The emulator first: what is painted for the new size must not meet the old one.
         self._emulator.resize(rows, columns)
+        self._screen = []
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     async def _writable(self) -> None:
