@@ -6,13 +6,13 @@ Whatever a block does wrong ends here: it is logged, and the others are shown.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 
 from agentcli.tui.blocks.base import Block
 from agentcli.tui.finding import Search
 from agentcli.tui.layouts import BrokenBlock, Layouts
-from agentcli.tui.model import Add, AnswerItem, Clear, Grow, Item, Operation, Remove, Replace
+from agentcli.tui.model import Above, Add, AnswerItem, Clear, Grow, Item, Operation, Remove, Replace
 from agentcli.tui.palette import Palette
 from agentcli.tui.stack import Entry, Stack
 
@@ -41,6 +41,8 @@ class Conversation:
                     more |= self._change(id, lambda block, text=text: block.grow(text))  # type: ignore[misc]
                 case Replace(item):
                     self._change(item.id, lambda block, item=item: block.replace(item))  # type: ignore[misc]
+                case Above(items):
+                    self.put_above(items)
                 case Remove(id):
                     for entry in self.stack.remove(id):
                         self._removed(entry)
@@ -53,6 +55,15 @@ class Conversation:
     def _add(self, item: Item) -> None:
         if self._change(item.id, lambda block: block.replace(item)):
             return
+        self.stack.add(*self._made(item))
+        self.unsure = True
+
+    def put_above(self, items: Sequence[Item]) -> None:
+        self.stack.put_above([self._made(item) for item in items])
+        self.unsure = True
+
+    def _made(self, item: Item) -> tuple[Block, int]:
+        """A block for it, and how many rows that may take."""
         block: Block
         try:
             block = self._make_block(item)
@@ -60,8 +71,7 @@ class Conversation:
             _log("no block can be made for", item)
             block = BrokenBlock(item, error)
         block.expanded = block.expanded or self.details
-        self.stack.add(block, rows=1 + len(str(getattr(item, "text", ""))) // 80)
-        self.unsure = True
+        return block, 1 + len(str(getattr(item, "text", ""))) // 80
 
     def _change(self, id: str, change: Callable[[Block], None]) -> bool:
         """Whether there is such a block."""

@@ -149,11 +149,18 @@ class Remove:
 
 
 @frozen
+class Above:
+    """What was before all that is shown, in this order. None of it is shown already."""
+
+    items: tuple[Item, ...]
+
+
+@frozen
 class Clear:
     """Everything goes."""
 
 
-Operation = Add | Grow | Replace | Remove | Clear
+Operation = Add | Grow | Replace | Remove | Above | Clear
 
 
 # ------------------------------------------------------------------------------------------ around the transcript

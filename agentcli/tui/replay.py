@@ -38,7 +38,7 @@ def replayed(messages: Iterable[Message], title_of: Titles, presenter: Presenter
             case _:
                 item = presenter.message_item(message)
                 if item is not None:
-                    items.append(item)
+                    items.append(replace(item, id=message.id))
     return [Add(item) for item in items]
 
 

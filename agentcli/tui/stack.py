@@ -16,6 +16,8 @@ INDENT = 2
 """Cells by which what stands under another block is moved to the right."""
 _LEVELS = 4
 _BITS = 24
+_MIDDLE = 1 << 22
+"""The number of the first block: those below it count up, those that are put above it later count down."""
 _ABOVE = 8
 """Rows of a gap have places too: this many at most."""
 
@@ -93,7 +95,7 @@ class Stack:
         """So many entries know their top."""
         self._numbered = 0
         """So many know their index, which heights do not change."""
-        self._added = 0
+        self._added = self._first = _MIDDLE
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -125,6 +127,23 @@ class Stack:
         self._close_up(index)
         self._close_up(index + 1)
         return entry
+
+    def put_above(self, blocks: Sequence[tuple[Block, int]]) -> None:
+        """Before all others: blocks with their rows. What stands under another must follow it."""
+        made: list[Entry] = []
+        self._first -= len(blocks)
+        for number, (block, rows) in enumerate(blocks):
+            parent = self._by_id.get(block.item.parent) if block.item.parent else None
+            if parent is None:
+                entry = Entry(block, None, self._first + number + 1, rows)
+            else:
+                entry = Entry(block, parent, parent.next_child(), rows)
+            self._by_id[block.item.id] = entry
+            made.append(entry)
+        self.entries[:0] = made
+        self._moved(0)
+        for index in range(len(made) + 1):
+            self._close_up(index)
 
     def remove(self, id: str) -> list[Entry]:
         """With everything that stands under it. What was removed; nothing for an id that is not known."""

@@ -32,7 +32,7 @@ from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.conversation import Conversation
 from agentcli.tui.copying import select, selected_text, span, word_at
 from agentcli.tui.finding import Finder, parse_query
-from agentcli.tui.model import Clear, Item, Operation
+from agentcli.tui.model import Above, Clear, Item, Operation
 from agentcli.tui.painting import Canvas, Ground, Span
 from agentcli.tui.palette import Palette
 from agentcli.tui.stack import Entry, place
@@ -46,6 +46,8 @@ PAUSE = 0.016
 MEASURED_ROWS = 3000
 """True heights are found out up to so far above and below the view. Further away an estimate will do for the scrollbar,
 and thousands of blocks need not be laid out to be counted."""
+OLDER_AT_ONCE = 80
+"""So many blocks of what was before are made at a time; the first of them fill the screen."""
 WHEEL = 3
 
 
@@ -85,6 +87,8 @@ class Transcript(ScrollView):
         self._finder = Finder(self._conversation, self._view)
         self._beat: Timer | None = None
         self._rest: Timer | None = None
+        self._older: list[Item] = []
+        """What belongs above all the rest and has no blocks yet: thousands of them are not made at once."""
         self._dirty = True
         self._told = (True, False)
         self._canvas = Canvas()
@@ -97,13 +101,29 @@ class Transcript(ScrollView):
     def apply(self, operations: Iterable[Operation]) -> None:
         """Cheap: what changed is laid out and painted with the next frame."""
         operations = list(operations)
-        if self._conversation.apply(operations):
+        for operation in operations:
+            if isinstance(operation, Above | Clear):
+                self._older = list(operation.items) if isinstance(operation, Above) else []
+        if self._conversation.apply(operation for operation in operations if not isinstance(operation, Above)):
             self._view.unseen |= not self._view.following
+        self._put_older(OLDER_AT_ONCE)
         if any(isinstance(operation, Clear) for operation in operations):
             self._view.follow()
             if self.is_attached and self.text_selection is not None:
                 self.screen.clear_selection()
         self._request_frame()
+
+    def _put_older(self, count: int) -> None:
+        """The next of those that belong above all, the last of them first. Never one without what it stands under."""
+        cut = max(0, len(self._older) - count)
+        while cut and self._older[cut].parent:
+            cut -= 1
+        if self._older:
+            self._conversation.put_above(self._older[cut:])
+            del self._older[cut:]
+
+    def _put_all(self) -> None:
+        self._put_older(len(self._older))
 
     def set_palette(self, palette: Palette) -> None:
         self._conversation.layouts.set_palette(palette)
@@ -121,19 +141,23 @@ class Transcript(ScrollView):
         return self._conversation.toggle_details()
 
     def items(self) -> list[Item]:
+        self._put_all()
         return [entry.block.item for entry in self._conversation.stack]
 
     def blocks(self) -> list[Block]:
+        self._put_all()
         return [entry.block for entry in self._conversation.stack]
 
     def answers(self) -> list[str]:
         """The Markdown of all answers, the oldest first, without those of sub-agents."""
+        self._put_all()
         return self._conversation.answers()
 
     def last_answer(self) -> str:
         return next(reversed(self.answers()), "")
 
     def source_text(self) -> str:
+        self._put_all()
         return self._conversation.source_text()
 
     # ---------------------------------------------------------------------------------------------------- frames
@@ -170,7 +194,11 @@ class Transcript(ScrollView):
     def _on_rest(self) -> None:
         """One slice of what can wait. What changed since the last frame waits for the next one, which lays it out."""
         deadline = perf_counter() + SLICE
-        if self._conversation.unsure and not self._dirty:
+        if self._older:
+            while self._older and perf_counter() < deadline:
+                self._put_older(OLDER_AT_ONCE)
+            self._settle()
+        elif self._conversation.unsure and not self._dirty:
             if self._conversation.measure(self._view.nearest(MEASURED_ROWS), deadline):
                 self._settle()
         elif self._finder.searching:
@@ -201,7 +229,7 @@ class Transcript(ScrollView):
         if self._told != (self._view.sees_end, self._view.unseen):
             self._told = (self._view.sees_end, self._view.unseen)
             self._post(self.FollowingChanged(*self._told))
-        if self._rest is not None and (self._conversation.unsure or self._finder.searching):
+        if self._rest is not None and (self._older or self._conversation.unsure or self._finder.searching):
             self._rest.resume()
 
     def _show_rows(self, height: int) -> None:
@@ -321,6 +349,7 @@ class Transcript(ScrollView):
 
     def home(self) -> None:
         if self._conversation.layouts.width:
+            self._put_all()
             self._view.look_at_row(0)
             self._settle()
 
@@ -420,6 +449,7 @@ class Transcript(ScrollView):
     def find(self, text: str) -> int:
         """Look for a text, nearest above the end of the view first. How many were found so far: in a long conversation
         the rest is looked through in slices, and `FindChanged` says how it goes."""
+        self._put_all()
         query = parse_query(text)
         if query is None or not self._conversation.layouts.width:
             self.clear_find()
