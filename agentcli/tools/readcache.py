@@ -45,6 +45,7 @@ class ReadCache:
             old = self._seen.get(path)
             # Reading a part again does not make the model forget the rest, as long as the file is the same.
             whole = whole or (old is not None and old.whole and old.digest == digest)
+            self._seen.pop(path, None)  # so that it comes last
             self._seen[path] = Seen(digest, whole)
             self._keep(path, data)
 
@@ -54,6 +55,11 @@ class ReadCache:
     def content(self, path: str) -> bytes | None:
         """The file as the model last saw it, if that is still known."""
         return self._kept.get(path)
+
+    def paths(self) -> list[str]:
+        """All files that the model has seen something of, the latest last."""
+        with self._guard:
+            return list(self._seen)
 
     def forget(self, path: str) -> None:
         with self._guard:
