@@ -1,0 +1,210 @@
+"""Instruction files that the model has not been shown yet, or that are not as it was shown them (SPEC 2.6, 3.1).
+
+What it was shown at first is the user context, at the front of every request, which stays as it is. All else comes as
+attachments at the end, one for each file: those of folders that a tool has touched, and any that has changed. What has
+been told is read from the messages that are in sight, so that it survives a resume and is told again after a compaction
+has taken it away. Right after a compaction the front is made anew instead: then it costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+
+from agentcli.agent.state import LoopState
+from agentcli.core.ids import Ids
+from agentcli.core.messages import Message, Origin, user_message
+from agentcli.core.plaintext import plain_line
+from agentcli.memory.instructions import InstructionFile, InstructionFiles, Instructions, UserContext
+from agentcli.tools.base import ToolContext
+from agentcli.tools.builtin import absolute_path, in_thread
+
+INSTRUCTIONS = "instructions"
+"""In a message's meta: the files that it shows, real paths with their digests; "" for one that is gone."""
+MOST_FOLDERS = 20
+"""Touched folders whose instructions are kept in sight, the latest."""
+LONGEST_AT_ONCE = 60_000
+"""Characters; what is more comes before the request after."""
+
+_FILES = {
+    "Read": "file_path",
+    "Write": "file_path",
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "NotebookEdit": "notebook_path",
+}
+_FOLDERS = {"Glob": "path", "Grep": "path"}
+
+NEW = "[Instructions that hold for files you work with:]"
+CHANGED = "[These instructions have changed since you were shown them. From now on they are:]"
+GONE = "[The instructions in {} are gone; they do not hold any more.]"
+
+Shown = Callable[[Sequence[Message]], Sequence[Message]]
+Renew = Callable[[UserContext], None]
+
+
+class Instructing:
+    """One per conversation. `told` is the user context that requests begin with."""
+
+    def __init__(
+        self,
+        files: InstructionFiles,
+        told: UserContext,
+        ids: Ids,
+        shown: Shown | None = None,
+        renew: Renew | None = None,
+        notice: Callable[[str], None] | None = None,
+    ) -> None:
+        """`shown`: what of a log requests show (`View.messages`). `renew` puts another user context to the front and
+        records it; None: never. `notice` gets what a person should know of files that were skipped or cut."""
+        self._files = files
+        self._front = told
+        self._ids = ids
+        self._shown = shown or _since_boundary
+        self._renew = renew
+        self._notice = notice
+        self._noticed = set(told.notices)
+        self._touched: dict[str, None] = {}
+        """Folders, the one touched last at the end."""
+        self._scanned: tuple[int, str] = (0, "")
+        """How many messages have been looked through, and the id of the last of them."""
+        self._renewed = ""
+        self._ours: set[str] = set(told.sources)
+
+    def tells(self, path: str) -> bool:
+        """Whether changes of this file (real path) are told here."""
+        return path in self._ours
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        self._scan(state)
+        folders = [*list(self._touched)[-MOST_FOLDERS:], str(state.tool_context.cwd)]
+        told = self._told(state)
+        always, near, gone = await in_thread(self._look, folders, [path for path, digest in told.items() if digest])
+        self._say(always, near)
+        if self._renew_front(state, always):
+            told = self._told(state)
+        files = (*always.files, *near.files)
+        self._ours |= {file.real for file in files}
+        due = [file for file in files if told.get(file.real) != file.digest]
+        if due:
+            known = _known_anyway(due, self._shown(state.messages), state.tool_context)
+            due = [file for file in due if file.real not in known]
+        messages = [self._message(file, new=not told.get(file.real)) for file in _at_once(due)]
+        return [*messages, *(self._gone(path) for path in gone if told.get(path))]
+
+    def _look(self, folders: Iterable[str], told: Iterable[str]) -> tuple[Instructions, Instructions, list[str]]:
+        gone = [path for path in told if not os.path.lexists(path)]
+        return self._files.always(), self._files.near(folders), gone
+
+    def _told(self, state: LoopState) -> dict[str, str]:
+        told = dict(self._front.sources)
+        for message in self._shown(state.messages):
+            if INSTRUCTIONS in message.meta:
+                told.update(message.meta[INSTRUCTIONS])
+        return told
+
+    def _renew_front(self, state: LoopState, always: Instructions) -> bool:
+        """Only between a compaction and the request after it: there the cache has nothing to lose."""
+        boundary = _fresh_boundary(state.messages)
+        if self._renew is None or not boundary or boundary == self._renewed:
+            return False
+        self._renewed = boundary
+        fresh = always.as_context()
+        if dict(fresh.sources) == dict(self._front.sources):
+            return False
+        self._front = fresh
+        self._renew(fresh)
+        return True
+
+    def _message(self, file: InstructionFile, new: bool) -> Message:
+        text = f"{NEW if new else CHANGED}\n{file.section}"
+        return user_message(text, self._ids.new(), Origin.ATTACHMENT, {INSTRUCTIONS: {file.real: file.digest}})
+
+    def _gone(self, path: str) -> Message:
+        text = GONE.format(plain_line(path, 300))
+        return user_message(text, self._ids.new(), Origin.ATTACHMENT, {INSTRUCTIONS: {path: ""}})
+
+    def _say(self, *found: Instructions) -> None:
+        for notice in (notice for part in found for notice in part.notices):
+            if notice not in self._noticed:
+                self._noticed.add(notice)
+                if self._notice is not None:
+                    self._notice(notice)
+
+    def _scan(self, state: LoopState) -> None:
+        """Note the folders that calls have touched. Costs what is new since the last time."""
+        messages = state.messages
+        count, last = self._scanned
+        if count > len(messages) or (count and messages[count - 1].id != last):
+            count = 0
+        for place in range(count, len(messages)):
+            for path in _touched(messages, place, state.tool_context):
+                self._touched.pop(path, None)
+                self._touched[path] = None
+        # A reply whose results are not there yet is looked at again.
+        settled = len(messages) - bool(messages and messages[-1].tool_uses)
+        self._scanned = (settled, messages[settled - 1].id if settled else "")
+
+
+def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> list[str]:
+    """The folders of what the calls in a message were about, without those that failed."""
+    uses = messages[place].tool_uses
+    if not uses:
+        return []
+    following = (message for message in messages[place + 1 : place + 4] if message.tool_results)
+    results = next((message.tool_results for message in following), ())
+    done = {result.tool_use_id for result in results if not result.is_error}
+    found = []
+    for use in uses:
+        if use.id not in done:
+            continue
+        if isinstance(path := use.input.get(_FILES.get(use.name, "")), str):
+            found.append(str(Path(absolute_path(path, context)).parent))
+        elif isinstance(path := use.input.get(_FOLDERS.get(use.name, "")), str):
+            found.append(absolute_path(path, context))
+    return found
+
+
+def _known_anyway(due: Iterable[InstructionFile], shown: Sequence[Message], context: ToolContext) -> Collection[str]:
+    """Those that the model has just read or written itself, as they are now, and still sees that it did."""
+    seen = {file.real: context.read_cache.seen(file.real) for file in due}
+    whole = {file.real for file in due if (known := seen[file.real]) and known.whole and known.digest == file.digest}
+    if not whole:
+        return ()
+    in_sight = {
+        os.path.realpath(absolute_path(use.input.get(_FILES[use.name]), context))
+        for message in shown
+        for use in message.tool_uses
+        if use.name in _FILES
+    }
+    return whole & in_sight
+
+
+def _at_once(files: Sequence[InstructionFile]) -> list[InstructionFile]:
+    """As many as fit, at least one."""
+    room = LONGEST_AT_ONCE
+    chosen: list[InstructionFile] = []
+    for file in files:
+        room -= len(file.section)
+        if room < 0 and chosen:
+            break
+        chosen.append(file)
+    return chosen
+
+
+def _fresh_boundary(messages: Sequence[Message]) -> str:
+    """The id of the last compact boundary if no reply follows it, else ""."""
+    for message in reversed(messages):
+        if message.origin is Origin.BOUNDARY:
+            return message.id
+        if message.origin is Origin.REPLY:
+            return ""
+    return ""
+
+
+def _since_boundary(messages: Sequence[Message]) -> Sequence[Message]:
+    for place in range(len(messages) - 1, -1, -1):
+        if messages[place].origin is Origin.BOUNDARY:
+            return messages[place + 1 :]
+    return messages
