@@ -1,99 +1,107 @@
 """Compaction, the running part: one implementation for its three triggers, manual, auto and reactive (SPEC 4).
 
-It changes nothing by itself: on success `messages` holds the boundary and the summary for the log; on a failure or an
-abort it holds nothing and the conversation is exactly as it was.
+It changes nothing by itself: on success `messages` holds the boundary and what follows it for the log; on a failure, an
+abort or a person's no it holds nothing and the conversation is exactly as it was. Nothing is awaited between the first
+and the last of these messages, and a boundary without all of them does not count (`context.edits`).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
-from agentcli.agent.ports import Hooks, PriceOf, Requests
+from agentcli.agent.drafting import CompactParts, Draft, drafted
+from agentcli.agent.questions import Questions
 from agentcli.agent.sidecall import SideCall
 from agentcli.context import compact as words
-from agentcli.context.estimate import context_tokens, message_tokens
+from agentcli.context.estimate import message_tokens
 from agentcli.context.normalise import normalise
 from agentcli.context.view import View
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.frozen import frozen
-from agentcli.core.ids import Ids
-from agentcli.core.messages import Message, Origin, ToolUseBlock, user_message
-from agentcli.providers.base import FailureKind, Provider
+from agentcli.core.messages import Json, Message, Origin, ToolUseBlock, user_message
+from agentcli.core.permission import Answer
+from agentcli.core.usage import Usage
+from agentcli.providers.base import FailureKind
+
+__all__ = ["CANCELLED", "INTERRUPTED", "CompactParts", "Compaction"]
 
 MAX_SUMMARY_TOKENS = 16_000
 RAISED_SUMMARY_TOKENS = 48_000
+LEAST_SUMMARY_TOKENS = 4_000
 INTERRUPTED = "Compaction was interrupted; the conversation is as it was."
-
-
-@frozen
-class CompactParts:
-    provider: Provider
-    requests: Requests
-    view: View
-    hooks: Hooks
-    price: PriceOf
-    ids: Ids
-    overhead: int = 0
+CANCELLED = "Compaction was cancelled; the conversation is as it was."
+NOTHING_YET = "There is nothing to shorten yet; the conversation is as it was."
+NO_SUMMARY = "The model gave no summary; the conversation is as it was."
+INFLATING = "The summary would be longer than what it replaces; the conversation is as it was."
+PINNED_TOO_MUCH = (
+    "With what is pinned, nothing would be gained; the conversation is as it was. Unpin something in /context."
+)
 
 
 class Compaction:
-    def __init__(self, parts: CompactParts, trigger: str, focus: str = "") -> None:
+    """`review`: where a person's answer comes from; None where nobody is to be asked (headless, auto, reactive)."""
+
+    def __init__(self, parts: CompactParts, trigger: str, focus: str = "", review: Questions | None = None) -> None:
         self._parts = parts
         self._trigger = trigger
         self._focus = focus
-        self._text = ""
+        self._review = review
+        self._summary = ""
+        self._draft: Draft | None = None
         self._problem: str | None = None
+        self._cost: float | None = 0.0
+        self.cancelled = False
+        """The person has looked at the summary and wants none."""
         self.messages: tuple[Message, ...] = ()
 
     async def run(self, log: Sequence[Message], signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
         parts = self._parts
-        shown = parts.view.messages(log)
-        before = context_tokens(shown, parts.overhead)
-        old, pending = words.split_pending(shown)
+        before = parts.view.estimate(log, parts.overhead)
         yield ev.CompactionStarted(trigger=self._trigger)
-        async with aclosing(self._summarised(old, before, signal)) as events:
-            async for event in events:
-                yield event
-        if self._problem is not None:
-            yield ev.CompactionFailed(trigger=self._trigger, text=self._problem)
-            return
-        ids = (parts.ids.new(), parts.ids.new())
-        boundary, summary = words.compacted(self._text, old, ids, self._trigger, before)
-        # What nobody has answered yet is said again behind the boundary, word for word and with its pictures.
-        kept = (replace(message, id=parts.ids.new()) for message in pending)
-        self.messages = (boundary, summary, *kept)
+        for stage in (self._summarise, self._look_at_it):
+            async with aclosing(stage(log, before, signal)) as events:
+                async for event in events:
+                    yield event
+            if self._problem is not None:
+                yield ev.CompactionFailed(trigger=self._trigger, text=self._problem)
+                return
+        assert self._draft is not None
+        following = self._draft.messages
+        after = self._after(log, following)
+        self.messages = (words.boundary(parts.ids.new(), self._trigger, (before, after), following), *following)
         for message in self.messages:
             yield ev.MessageAppended(message=message)
-        after = parts.overhead + sum(map(message_tokens, self.messages))
         yield ev.ContextCompacted(trigger=self._trigger, tokens_before=before, tokens_after=after)
         with suppress(Aborted):
             await signal.run(parts.hooks.after_compact(self._trigger))
 
-    async def _summarised(
-        self, old: tuple[Message, ...], before: int, signal: AbortSignal
+    # ------------------------------------------------------------------------------------------------ the summary
+
+    async def _summarise(
+        self, log: Sequence[Message], before: int, signal: AbortSignal
     ) -> AsyncGenerator[ev.Event, None]:
-        """Ask for the summary until there is one or no further way to ask; sets `_text` or `_problem`."""
-        asking = _Asking(old)
-        if not old:
-            self._problem = "There is nothing to shorten yet; the conversation is as it was."
+        """Ask for the summary until there is one or no further way to ask; sets `_summary` or `_problem`."""
+        parts = self._parts
+        asking = _Asking.first(parts.view, log, self._trigger, parts.window - before)
+        if asking is None:
+            self._problem = NOTHING_YET
             return
         try:
-            focus = await signal.run(self._parts.hooks.before_compact(self._trigger, self._focus))
+            focus = await signal.run(parts.hooks.before_compact(self._trigger, self._focus))
         except Aborted:
             self._problem = INTERRUPTED
             return
         while True:
-            last = user_message(words.instruction(focus), "compact-instruction", Origin.RECOVERY)
-            wire = normalise((*asking.messages, last))
-            request = self._parts.requests.build(wire, asking.max_tokens, "compact", 0)
+            request = parts.requests.build(asking.wire(focus), asking.max_tokens, "compact", 0)
             request = replace(request, forbid_tools=asking.forbid_tools)
             yield ev.RequestStarted(model=request.model, turn=0, purpose="compact", estimated_tokens=before)
-            call = SideCall(self._parts.provider, self._parts.price)
+            call = SideCall(parts.provider, parts.price)
             async with aclosing(call.run(request, signal)) as events:
                 async for event in events:
+                    self._count(event)
                     yield event
             if signal.aborted:
                 self._problem = INTERRUPTED
@@ -102,41 +110,145 @@ class Compaction:
             if following is None:
                 break
             asking = following
-        self._problem = _wrong_with(call, old)
-        self._text = (call.text or "").strip()
+        self._problem = _wrong_with(call)
+        self._summary = (call.text or "").strip()
+
+    def _count(self, event: ev.Event) -> None:
+        if isinstance(event, ev.UsageReported):
+            known = self._cost is not None and event.cost_usd is not None
+            self._cost = (self._cost or 0.0) + (event.cost_usd or 0.0) if known else None
+
+    # --------------------------------------------------------------------------------------------- what it makes
+
+    async def _look_at_it(
+        self, log: Sequence[Message], before: int, signal: AbortSignal
+    ) -> AsyncGenerator[ev.Event, None]:
+        """What would stand in the log; shown to the person first where there is one to ask. Sets `_draft`."""
+        await self._redraft(log, signal)
+        if self._problem is not None or self._review is None or self._draft is None:
+            return
+        request_id = self._parts.ids.new()
+        answer = self._review.ask(request_id)
+        try:
+            yield self._proposed(request_id, log, before, self._draft)
+            self._take(await signal.run(_answered(answer)))
+        except Aborted:
+            self._problem = INTERRUPTED
+        finally:
+            self._review.withdraw(request_id)
+        if self._problem is None:
+            # Files may have changed while the person was reading.
+            await self._redraft(log, signal)
+
+    async def _redraft(self, log: Sequence[Message], signal: AbortSignal) -> None:
+        parts = self._parts
+        try:
+            draft = await drafted(parts, log, self._summary, signal, manual=self._trigger == "manual")
+        except Aborted:
+            self._problem = INTERRUPTED
+            return
+        summary = message_tokens(user_message(words.summary_text(self._summary), "", Origin.SUMMARY))
+        if summary >= draft.old_tokens:
+            self._problem = INFLATING
+        elif sum(map(message_tokens, draft.messages)) >= draft.old_tokens + draft.pending_tokens:
+            self._problem = PINNED_TOO_MUCH
+        elif signal.aborted:
+            self._problem = INTERRUPTED
+        self._draft = draft
+
+    def _proposed(self, request_id: str, log: Sequence[Message], before: int, draft: Draft) -> ev.CompactionProposed:
+        after = self._after(log, draft.messages)
+        model = self._parts.requests.build((), 1, "compact", 0).model
+        return ev.CompactionProposed(
+            request_id=request_id,
+            summary=self._summary,
+            tokens_before=before,
+            tokens_after=after,
+            cost_usd=self._cost,
+            kept=list(draft.kept),
+            dropped=list(draft.dropped),
+            turn_usd_before=self._parts.price(model, Usage(cache_read_input_tokens=before)),
+            turn_usd_after=self._parts.price(model, Usage(cache_read_input_tokens=after)),
+        )
+
+    def _take(self, answer: Answer) -> None:
+        if answer.behavior == "deny":
+            self.cancelled = True
+            self._problem = CANCELLED
+            return
+        edited = (answer.updated_input or {}).get("summary", self._summary)
+        self._summary = edited.strip() if isinstance(edited, str) else self._summary
+        if not self._summary:
+            self._problem = NO_SUMMARY
+
+    def _after(self, log: Sequence[Message], following: Sequence[Message]) -> int:
+        """What the next request comes to then, as everybody else will estimate it."""
+        marker = words.boundary("", self._trigger, (0, 0), following)
+        return self._parts.view.estimate((*log, marker, *following), self._parts.overhead)
+
+
+async def _answered(answer: Awaitable[Answer]) -> Answer:
+    return await answer
+
+
+# -------------------------------------------------------------------------------------------------- ways of asking
 
 
 @frozen
 class _Asking:
     """One way to ask for the summary, and the next when it did not work."""
 
-    messages: tuple[Message, ...]
-    max_tokens: int = MAX_SUMMARY_TOKENS
+    view: View
+    log: tuple[Message, ...]
+    """Asked with the bytes that the next request would have, so that the cache pays for them; until it is too long."""
+    pending: frozenset[str]
+    max_tokens: int
+    most_tokens: int
+    shed: tuple[Message, ...] | None = None
+    """What is left after the oldest exchanges were left out."""
     forbid_tools: bool = False
     """Only after the model has called one: forbidding them changes the request and costs the cache of the history."""
 
+    @classmethod
+    def first(cls, view: View, log: Sequence[Message], trigger: str, room: int) -> _Asking | None:
+        """None when there is nothing to summarise. After a prompt that was too long, what nobody has answered yet is
+        left out at once: it is kept word for word anyway."""
+        old, pending = words.split_pending(view.messages(log))
+        if not old:
+            return None
+        room = max(room - 1_000, LEAST_SUMMARY_TOKENS)
+        caps = min(MAX_SUMMARY_TOKENS, room), min(RAISED_SUMMARY_TOKENS, room)
+        asking = cls(view, tuple(log), frozenset(message.id for message in pending), *caps)
+        return asking._without_pending() if trigger == "reactive" else asking
+
+    def wire(self, focus: str) -> tuple[Json, ...]:
+        last = user_message(words.instruction(focus), "compact-instruction", Origin.RECOVERY)
+        return self.view.wire((*self.log, last)) if self.shed is None else normalise((*self.shed, last))
+
     def again(self, call: SideCall) -> _Asking | None:
         if call.failure is not None:
-            if call.failure.kind is not FailureKind.PROMPT_TOO_LONG:
-                return None
-            shorter = words.without_oldest(self.messages)
-            return None if shorter is None else replace(self, messages=shorter)
+            return self._shorter() if call.failure.kind is FailureKind.PROMPT_TOO_LONG else None
         if any(isinstance(block, ToolUseBlock) for block in call.blocks) and not self.forbid_tools:
             return replace(self, forbid_tools=True)
-        if call.stop_reason == "max_tokens" and self.max_tokens < RAISED_SUMMARY_TOKENS:
-            return replace(self, max_tokens=RAISED_SUMMARY_TOKENS)
+        if call.stop_reason == "max_tokens" and self.max_tokens < self.most_tokens:
+            return replace(self, max_tokens=self.most_tokens)
         return None
 
+    def _without_pending(self) -> _Asking:
+        left = tuple(message for message in self.log if message.id not in self.pending)
+        return replace(self, log=left, pending=frozenset())
 
-def _wrong_with(call: SideCall, old: Sequence[Message]) -> str | None:
+    def _shorter(self) -> _Asking | None:
+        if self.pending:
+            return self._without_pending()
+        shorter = words.without_oldest(self.view.messages(self.log) if self.shed is None else self.shed)
+        return None if shorter is None else replace(self, shed=shorter)
+
+
+def _wrong_with(call: SideCall) -> str | None:
     """Why a reply is no summary; None if it is one. Whatever it is, the conversation has not changed."""
     if call.failure is not None:
         return f"The conversation could not be shortened: {call.failure.message}"
     if call.stop_reason not in (None, "end_turn", "stop_sequence"):
         return f"The model gave no whole summary ({call.stop_reason}); the conversation is as it was."
-    if not (call.text or "").strip():
-        return "The model gave no summary; the conversation is as it was."
-    summary = user_message(words.summary_text(call.text or "", old), "", Origin.SUMMARY)
-    if message_tokens(summary) >= sum(map(message_tokens, old)):
-        return "The summary would be longer than what it replaces; the conversation is as it was."
-    return None
+    return None if (call.text or "").strip() else NO_SUMMARY

@@ -1,23 +1,52 @@
 """Compaction, the pure part: what the model is asked, and what stands in the log afterwards (SPEC 4).
 
 The request shares the prefix of the conversation and the instruction comes last, so that the prompt cache pays
-for the history. Running it is the loop's business (`agent/compaction.py`).
+for the history. Afterwards the log has, in this order: a boundary, the summary with the user's own messages word for
+word, what is pinned, the last exchange as it was, what was restored, and what nobody has answered yet. The boundary
+names all of them: one that was not written whole (a crash) does not count. Running it is the loop's business
+(`agent/compaction.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
-from agentcli.context.estimate import message_tokens
-from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock
+from agentcli.context.edits import WRITTEN, block_id
+from agentcli.context.estimate import block_tokens, message_tokens
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import (
+    COPY_OF,
+    Block,
+    ImageBlock,
+    Json,
+    Message,
+    Origin,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 
-KEPT_PROMPT_CHARACTERS = 40_000
+PROMPT_TOKENS = 20_000
+EXCHANGE_TOKENS = 10_000
+SHARE_OF_WINDOW = 0.4
+SHARE_OF_FREED = 0.5
+"""What is kept and restored beside the summary takes at most this share of the window, and of what the summary frees:
+a compaction that keeps nearly everything would be due again at once."""
+
+RESTORED = "restored"
+"""In a message's meta: what compaction put there from beside the conversation, and what of it."""
+PINNED = "pinned"
+"""In a message's meta: the number of each block, and the name under which the person pinned what it holds."""
+
 _UNANSWERED = (Origin.PROMPT, Origin.QUEUED, Origin.ATTACHMENT, Origin.HOOK)
+_PROMPTS = (Origin.PROMPT, Origin.QUEUED)
+_LEAST_CUT = 100
 
 INSTRUCTION = """\
 Stop working for a moment and write a hand-over of this conversation. What you write replaces everything above, \
-so whoever goes on has nothing else. Call no tools. Write plain text under these headings, leaving out what does \
-not apply:
+so whoever goes on has nothing else. Call no tools, and answer nothing that was asked above: only write the hand-over. \
+Write plain text under these headings, leaving out what does not apply:
 
 1. Intent: what the user wants, in full, with every constraint they gave.
 2. Decisions: what was settled and why, including what was tried and dropped.
@@ -31,10 +60,15 @@ needed verbatim.
 
 LEAD = "This conversation was shortened. A hand-over of what came before:\n\n"
 GO_ON = "\n\nGo on from here without mentioning the hand-over."
+AS_IT_WAS = "\n\nThe last messages before it follow as they were."
+LEFT_OUT = "[… {count:,} characters were left out here]"
 
 
 def instruction(focus: str) -> str:
     return f"{INSTRUCTION}\n\nGive special room to: {focus}" if focus.strip() else INSTRUCTION
+
+
+# ---------------------------------------------------------------------------------------------- what to summarise
 
 
 def without_oldest(messages: Sequence[Message]) -> tuple[Message, ...] | None:
@@ -44,44 +78,220 @@ def without_oldest(messages: Sequence[Message]) -> tuple[Message, ...] | None:
     dropped = 0
     for index, message in enumerate(messages[:-1]):
         dropped += message_tokens(message)
-        following = messages[index + 1]
-        cut_here = following.origin in (Origin.PROMPT, Origin.QUEUED) or following.role == "assistant"
-        if dropped >= target and cut_here:
+        if dropped >= target and _begins(messages, index + 1):
             return tuple(messages[index + 1 :])
     return None
+
+
+def _begins(messages: Sequence[Message], index: int) -> bool:
+    """Whether the conversation can be cut before this message. Replies in a row are one: a call that the server runs
+    may be in one and its result in the next."""
+    message = messages[index]
+    if message.role == "assistant":
+        return index == 0 or messages[index - 1].role != "assistant"
+    return message.origin in _PROMPTS
 
 
 def split_pending(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
     """What is to be summarised, and what stays as it is behind it: prompts at the end that nobody has answered yet."""
     end = len(messages)
-    while end and messages[end - 1].origin in _UNANSWERED:
+    while end and messages[end - 1].origin in _UNANSWERED and not is_restored(messages[end - 1]):
         end -= 1
     return tuple(messages[:end]), tuple(messages[end:])
 
 
-def summary_text(summary: str, messages: Sequence[Message]) -> str:
-    """The text that stands for the conversation from now on; the user's last prompt is kept in their own words."""
-    prompt = _last_prompt(messages)
-    kept = ""
-    if prompt is not None and prompt.text.strip():
-        text = prompt.text
-        if len(text) > KEPT_PROMPT_CHARACTERS:
-            text = text[:KEPT_PROMPT_CHARACTERS] + "\n[… the rest was left out]"
-        kept = f"\n\nThe user's last message, word for word:\n\n{text}"
-    return LEAD + summary.strip() + kept + GO_ON
+# ---------------------------------------------------------------------------------------------------- what is kept
 
 
-def _last_prompt(messages: Sequence[Message]) -> Message | None:
-    return next((m for m in reversed(messages) if m.origin in (Origin.PROMPT, Origin.QUEUED)), None)
+def is_restored(message: Message) -> bool:
+    return RESTORED in message.meta
 
 
-def compacted(
-    summary: str, messages: Sequence[Message], ids: tuple[str, str], trigger: str, tokens_before: int
-) -> tuple[Message, Message]:
-    """The boundary and the summary that follow the old messages in the log. Pictures of the last prompt are kept."""
-    text = summary_text(summary, messages)
-    prompt = _last_prompt(messages)
-    pictures = tuple(block for block in prompt.content if isinstance(block, ImageBlock)) if prompt else ()
-    after = Message("user", (TextBlock(text), *pictures), ids[1], Origin.SUMMARY)
-    meta = {"trigger": trigger, "tokens_before": tokens_before, "tokens_after": message_tokens(after)}
-    return Message("user", (), ids[0], Origin.BOUNDARY, meta=meta), after
+def original_id(message: Message) -> str:
+    """The id of the message that this one says again, its own if it does not."""
+    return str(message.meta.get(COPY_OF) or message.id)
+
+
+def said_again(message: Message, id: str) -> Message:
+    """A copy for behind the boundary. What the response used is left out: it counted all that came before."""
+    return replace(message, id=id, usage=None, meta={**message.meta, COPY_OF: original_id(message)})
+
+
+def last_exchange(messages: Sequence[Message], budget: int, *, open_end: bool = False) -> tuple[Message, ...]:
+    """The end of the conversation as it was: from the last prompt on if that fits, else as many of the last replies
+    with their results as fit. `open_end`: it may end with a reply, because the person speaks next; a request could
+    not."""
+    start = None
+    tokens = 0
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if message.origin is Origin.SUMMARY or is_restored(message):
+            break
+        tokens += message_tokens(message)
+        if tokens > budget:
+            break
+        if _begins(messages, index):
+            start = index
+        if message.origin is Origin.PROMPT:
+            break
+    if start is None:
+        return ()
+    kept = tuple(message for message in messages[start:] if message.content and not message.origin.local)
+    return kept if kept and (open_end or kept[-1].role == "user") else ()
+
+
+def user_messages(
+    log: Iterable[Message], shown: Callable[[Message], str], without: frozenset[str] = frozenset()
+) -> list[str]:
+    """Every message that the user has written, the oldest first, also those that earlier compactions have taken out of
+    sight. `shown` gives the text that may be shown of one, empty for none; `without` names those that are kept anyway.
+    """
+    found = (m for m in log if m.origin in _PROMPTS and not m.is_copy and m.id not in without)
+    return [text for message in found if (text := shown(message)).strip()]
+
+
+def word_for_word(texts: Sequence[str], budget: int) -> str:
+    """The user's messages as one text of at most so many tokens, but for a few words around them: the newest have the
+    first choice, of one that is too long the beginning and the end are kept, the oldest go with a note."""
+    sizes = [_tokens(text) for text in texts]
+    each = budget if sum(sizes) <= budget or len(texts) == 1 else max(budget // 2, 1)
+    left = budget
+    kept: list[str] = []
+    for text in reversed(texts):
+        limit = min(each, left)
+        if _tokens(text) > limit and limit < _LEAST_CUT:
+            break
+        shown = cut_middle(text, limit)
+        kept.append(f"<user_message>\n{shown.strip()}\n</user_message>")
+        left -= min(_tokens(text), limit)
+    if not kept:
+        return ""
+    missing = len(texts) - len(kept)
+    note = f"\n({missing} earlier {'one is' if missing == 1 else 'ones are'} left out here.)" if missing else ""
+    return "The user's messages, word for word, the oldest first:" + note + "\n" + "\n".join(reversed(kept))
+
+
+def cut_middle(text: str, tokens: int) -> str:
+    """The beginning and the end of a text, so that it comes to about so many tokens; with a note of what is missing."""
+    size = _tokens(text)
+    if size <= tokens:
+        return text
+    kept = int(len(text) * max(tokens, 0) / size)
+    head, tail = kept - kept // 3, kept // 3
+    note = LEFT_OUT.format(count=len(text) - head - tail)
+    return f"{text[:head]}\n{note}\n{text[len(text) - tail :]}"
+
+
+def _tokens(text: str) -> int:
+    return block_tokens(TextBlock(text))
+
+
+# ---------------------------------------------------------------------------------------------------------- pinned
+
+
+def pinned_now(messages: Iterable[Message], pinned: frozenset[str]) -> frozenset[str]:
+    """The blocks of these messages that the person has pinned, by the ids they have now: compaction says what is
+    pinned again in other messages."""
+    return frozenset(block_id(message, number) for message, number, _name in _pins(messages, pinned))
+
+
+def pinned_content(messages: Sequence[Message], pinned: frozenset[str]) -> tuple[tuple[Block, ...], Json]:
+    """What is pinned in these messages, as blocks of a user's message, word for word; and the meta that goes on saying
+    under which name each was pinned."""
+    if not pinned:
+        return (), {}
+    calls = {use.id: use for message in messages for use in message.tool_uses}
+    blocks: list[Block] = []
+    names: Json = {}
+    for message, number, name in _pins(messages, pinned):
+        block = message.content[number]
+        for part in [block] if PINNED in message.meta else _kept_block(block, calls):
+            names[str(len(blocks))] = name
+            blocks.append(part)
+    return tuple(blocks), {RESTORED: [PINNED], PINNED: names} if blocks else {}
+
+
+def _pins(messages: Iterable[Message], pinned: frozenset[str]) -> Iterable[tuple[Message, int, str]]:
+    for message in messages:
+        carried = message.meta.get(PINNED)
+        first = original_id(message)
+        for number in range(len(message.content)):
+            own = block_id(message, number)
+            name = str(carried.get(str(number), own)) if isinstance(carried, dict) else f"{first}:{number}"
+            if name in pinned or own in pinned:
+                yield message, number, name if name in pinned else own
+
+
+def _kept_block(block: Block, calls: dict[str, ToolUseBlock]) -> list[Block]:
+    match block:
+        case TextBlock():
+            return [TextBlock(f"Kept from before, at the user's wish:\n{block.text}")]
+        case ImageBlock():
+            return [block]
+        case ToolUseBlock():
+            return [TextBlock(f"Kept from before, at the user's wish: a call of {block.name} with {block.input}")]
+        case ToolResultBlock():
+            call = calls.get(block.tool_use_id)
+            what = f"{call.name} with {call.input}" if call is not None else "a call"
+            pictures = [part for part in block.content if isinstance(part, ImageBlock)]
+            return [TextBlock(f"Kept from before, at the user's wish: the result of {what}:\n{block.text}"), *pictures]
+    return []
+
+
+# ------------------------------------------------------------------------------------------- what stands in the log
+
+
+@frozen(kw_only=True)
+class Pieces:
+    """What a compaction leaves, before it has ids: see the module's own words for the order."""
+
+    summary: str
+    prompts: str = ""
+    pictures: tuple[ImageBlock, ...] = ()
+    pinned: tuple[Block, ...] = ()
+    pinned_meta: Json
+    exchange: tuple[Message, ...] = ()
+    restored: tuple[Block, ...] = ()
+    restored_meta: Json
+    pending: tuple[Message, ...] = ()
+
+
+def summary_text(summary: str, prompts: str = "", *, follows: bool = False) -> str:
+    """The text that stands for the conversation from now on, with the user's messages in their own words."""
+    kept = f"\n\n{prompts}" if prompts else ""
+    return LEAD + summary.strip() + kept + (AS_IT_WAS if follows else "") + GO_ON
+
+
+def compacted(pieces: Pieces, new_id: Callable[[], str]) -> tuple[Message, ...]:
+    """The messages that follow the boundary."""
+    text = summary_text(pieces.summary, pieces.prompts, follows=bool(pieces.exchange))
+    messages = [Message("user", (TextBlock(text), *pieces.pictures), new_id(), Origin.SUMMARY)]
+    if pieces.pinned:
+        messages.append(Message("user", pieces.pinned, new_id(), Origin.ATTACHMENT, meta=pieces.pinned_meta))
+    messages += [said_again(message, new_id()) for message in pieces.exchange]
+    if pieces.restored:
+        messages.append(Message("user", pieces.restored, new_id(), Origin.ATTACHMENT, meta=pieces.restored_meta))
+    # What nobody has answered yet is said again word for word and with its pictures.
+    messages += [said_again(message, new_id()) for message in pieces.pending]
+    return tuple(messages)
+
+
+def boundary(id: str, trigger: str, tokens: tuple[int, int], messages: Sequence[Message]) -> Message:
+    """The marker in front of them; `tokens` before and after."""
+    meta = {
+        "trigger": trigger,
+        "tokens_before": tokens[0],
+        "tokens_after": tokens[1],
+        WRITTEN: [message.id for message in messages],
+    }
+    return Message("user", (), id, Origin.BOUNDARY, meta=meta)
+
+
+def last_written(log: Sequence[Message], place: int) -> str:
+    """The id of the last message that belongs to the boundary at this place."""
+    written = log[place].meta.get(WRITTEN)
+    if isinstance(written, list):
+        return str(written[-1]) if written else log[place].id
+    # Of older sessions: the summary; prompts said again behind it are harmless, they then stand there twice.
+    follows = log[place + 1] if place + 1 < len(log) else None
+    return follows.id if follows is not None and follows.origin is Origin.SUMMARY else log[place].id

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentcli.context.compact import compacted, instruction, without_oldest
+from agentcli.context.compact import without_oldest
 from agentcli.context.edits import Edits
 from agentcli.context.estimate import context_tokens, message_tokens
 from agentcli.context.prompt import default_prompt, git_branch, system_context, system_parts
@@ -95,15 +95,6 @@ def test_shedding_drops_about_a_fifth_and_never_splits_a_call_from_its_result() 
         assert shorter is None or len(shorter) < len(left)
         left = shorter
     assert 3 < rounds < 30
-
-
-def test_a_summary_keeps_the_last_prompt_word_for_word() -> None:
-    boundary, summary = compacted("They want a cat.", LOG, ("b", "s"), "manual", 1_000)
-    assert boundary.meta["trigger"] == "manual"
-    assert boundary.meta["tokens_before"] == 1_000
-    assert "look at this" in summary.text
-    assert "They want a cat." in summary.text
-    assert instruction("the tests").endswith("the tests")
 
 
 def test_the_default_prompt_is_short_and_the_parts_are_layered() -> None:

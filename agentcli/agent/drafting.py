@@ -1,0 +1,174 @@
+"""What a compaction would leave in the log: which pieces, within which budgets (SPEC 4). Changes nothing.
+
+The summary has what it needs. Of what it frees at most half goes to what is kept beside it, and of the window at most
+two fifths: the last exchange, then the user's own words, then what is restored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from agentcli.agent.ports import Hooks, PriceOf, Requests
+from agentcli.agent.restoring import Surroundings, paths_read, recent_paths, restored
+from agentcli.context import compact as words
+from agentcli.context.edits import block_id
+from agentcli.context.estimate import block_tokens, message_tokens
+from agentcli.context.view import View
+from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import frozen
+from agentcli.core.ids import Ids
+from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock
+from agentcli.providers.base import Provider
+
+
+@frozen
+class CompactParts:
+    """What a compaction works with."""
+
+    provider: Provider
+    requests: Requests
+    view: View
+    hooks: Hooks
+    price: PriceOf
+    ids: Ids
+    overhead: int = 0
+    window: int = 200_000
+    pinned: frozenset[str] = frozenset()
+    """Blocks that the person wants kept word for word, by the ids they had when they were pinned."""
+    around: Surroundings = Surroundings()
+
+
+@frozen
+class Draft:
+    messages: tuple[Message, ...]
+    """What would follow the boundary."""
+    old_tokens: int
+    """Of what the summary stands for, and of what is said again as it was."""
+    pending_tokens: int
+    kept: tuple[str, ...]
+    dropped: tuple[str, ...]
+    """Both for people, a line each."""
+
+
+async def drafted(
+    parts: CompactParts, log: Sequence[Message], summary: str, signal: AbortSignal, *, manual: bool
+) -> Draft:
+    """`manual`: the person speaks next. Raises `Aborted`."""
+    old, pending = words.split_pending(in_log(parts.view, log))
+    old_tokens = sum(map(message_tokens, old))
+    budget = _budget(parts.window, old_tokens, summary)
+    may_end_with_reply = manual or bool(pending)
+    exchange = words.last_exchange(old, min(words.EXCHANGE_TOKENS, budget // 2), open_end=may_end_with_reply)
+    as_it_was = {message.id for message in exchange}
+    summarised = [message for message in old if message.id not in as_it_was]
+    budget -= sum(map(message_tokens, exchange))
+
+    kept_anyway = frozenset(words.original_id(message) for message in (*exchange, *pending))
+    said = words.user_messages(log, lambda message: said_by(parts.view, message), kept_anyway)
+    prompts = words.word_for_word(said, min(words.PROMPT_TOKENS, budget))
+    budget -= block_tokens(TextBlock(prompts)) if prompts else 0
+
+    pictures = () if _prompts((*exchange, *pending)) else _pictures(summarised, budget)
+    budget -= sum(map(block_tokens, pictures))
+    pinned, pinned_meta = words.pinned_content(summarised, parts.pinned)
+    paths = [path for path in recent_paths(old) if path not in paths_read(exchange)]
+    back = await restored(log, paths, parts.around, max(0, budget), signal)
+    pieces = words.Pieces(
+        summary=summary,
+        prompts=prompts,
+        pictures=pictures,
+        pinned=pinned,
+        pinned_meta=pinned_meta,
+        exchange=exchange,
+        restored=back.blocks,
+        restored_meta=back.meta,
+        pending=pending,
+    )
+    return Draft(
+        words.compacted(pieces, parts.ids.new),
+        old_tokens,
+        sum(map(message_tokens, pending)),
+        (*_kept_lines(pieces), *back.lines),
+        _dropped_lines(summarised),
+    )
+
+
+def in_log(view: View, log: Sequence[Message]) -> list[Message]:
+    """The log as the next request shows it, without what a view puts in front of every request."""
+    known = {message.id for message in log}
+    return [m for m in view.messages(log) if m.id in known or m.origin is Origin.SUMMARY]
+
+
+def said_by(view: View, message: Message) -> str:
+    """What may be shown of a prompt's own words; nothing of what the person or a refusal has taken out."""
+    if view.has_repair("leave_out_prompt", message.id):
+        return ""
+    texts: list[str] = []
+    for number, block in enumerate(message.content):
+        edit = view.edits.edited(block_id(message, number))
+        if isinstance(block, TextBlock) and (edit is None or edit.kind == "replace"):
+            texts.append(block.text if edit is None else edit.text)
+    return "\n".join(texts)
+
+
+def _budget(window: int, old_tokens: int, summary: str) -> int:
+    freed = max(0, old_tokens - block_tokens(TextBlock(words.summary_text(summary))))
+    return int(min(words.SHARE_OF_WINDOW * window, words.SHARE_OF_FREED * freed))
+
+
+def _prompts(messages: Sequence[Message]) -> list[Message]:
+    return [message for message in messages if message.origin in (Origin.PROMPT, Origin.QUEUED)]
+
+
+def _pictures(summarised: Sequence[Message], budget: int) -> tuple[ImageBlock, ...]:
+    """Those of the last prompt, if there is room for them."""
+    last = _prompts(summarised)[-1:]
+    found = tuple(block for message in last for block in message.content if isinstance(block, ImageBlock))
+    return found if sum(map(block_tokens, found)) <= budget else ()
+
+
+def _kept_lines(pieces: words.Pieces) -> list[str]:
+    lines = []
+    if count := pieces.prompts.count("<user_message>\n"):
+        lines.append(f"{_counted(count, 'message')} of yours, word for word")
+    if pieces.pictures:
+        lines.append(_counted(len(pieces.pictures), "picture"))
+    if pieces.pinned:
+        lines.append(f"{_counted(len(pieces.pinned), 'pinned item')}, word for word")
+    if pieces.exchange:
+        size = sum(map(message_tokens, pieces.exchange))
+        lines.append(f"the last {_counted(len(pieces.exchange), 'message')} as they were (about {size:,} tokens)")
+    if pieces.pending:
+        lines.append("what has not been answered yet")
+    return lines
+
+
+def _dropped_lines(summarised: Sequence[Message]) -> tuple[str, ...]:
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for message in summarised:
+        kind = _KINDS.get(message.origin)
+        if kind is not None:
+            counts[kind] += len(message.tool_results) or 1
+            sizes[kind] += message_tokens(message)
+    return tuple(f"{_counted(counts[kind], kind)} (about {sizes[kind]:,} tokens)" for kind in counts)
+
+
+_KINDS = {
+    Origin.REPLY: "reply of the model",
+    Origin.TOOL_RESULTS: "result",
+    Origin.PROMPT: "prompt",
+    Origin.QUEUED: "prompt",
+    Origin.ATTACHMENT: "note to the model",
+    Origin.SUMMARY: "earlier summary",
+}
+_PLURALS = {
+    "reply of the model": "replies of the model",
+    "note to the model": "notes to the model",
+    "earlier summary": "earlier summaries",
+}
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what if count == 1 else _PLURALS.get(what, what + 's')}"
