@@ -106,6 +106,8 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
             theme=parsed.get("theme"),
             prompt=parsed.prompt or "",
             pick_session="resume" in parsed.values and not parsed.get("resume"),
+            resume=parsed.get("resume") or "",
+            continue_latest=bool(parsed.get("continue", False)),
         ),
         early,
     )

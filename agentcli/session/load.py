@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from os import SEEK_END
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,25 @@ def load_session(path: Path) -> LoadedSession:
         reader.take(record)
     reader.settle()
     return reader.session
+
+
+def load_end(path: Path, window: int = 256 * 1024) -> list[Message]:
+    """The last messages, from the last bytes of the file: to be shown until all of it is read, which takes a while for
+    a long conversation. Begins with a prompt if there is one. Raises OSError."""
+    with path.open("rb") as file:
+        start = max(0, file.seek(0, SEEK_END) - window)
+        file.seek(start)
+        lines = file.read(window).split(b"\n")
+    reader = _Reader(LoadedSession(path, path.stem))
+    # The window may begin inside a line.
+    for line in lines[1:] if start else lines:
+        record = decode_line(line)
+        if record is not None:
+            reader.take(record)
+    reader.settle()
+    messages = reader.session.messages
+    prompts = [number for number, message in enumerate(messages) if message.origin is Origin.PROMPT]
+    return messages[prompts[0] :] if start and prompts else messages
 
 
 def read_records(path: Path) -> Iterator[Json]:

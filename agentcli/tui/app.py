@@ -26,7 +26,7 @@ from agentcli.tui.driver import BackgroundColour, TakenOver
 from agentcli.tui.facts import branch_of, shown_path
 from agentcli.tui.freeing import Freed
 from agentcli.tui.lookkeeping import keep_look
-from agentcli.tui.model import Add, WelcomeItem
+from agentcli.tui.model import WELCOME, Add, Remove, WelcomeItem
 from agentcli.tui.palette import Palette
 from agentcli.tui.preferences import Preferences
 from agentcli.tui.prompt.box import PromptBox, PromptParts
@@ -102,7 +102,7 @@ class AgentApp(App[int]):
 
     def _painted(self) -> None:
         """The first frame is out: now what takes longer."""
-        self.chat.apply([Add(WelcomeItem(id="welcome", version=__version__, lines=self._welcome()))])
+        self.chat.apply([Add(WelcomeItem(id=WELCOME, version=__version__, lines=self._welcome()))])
         self.run_worker(self._open_or_leave(), exit_on_error=False, group="engine")
         self.surroundings.begin(self._restores)
         self._tell_theme_problem()
@@ -116,7 +116,19 @@ class AgentApp(App[int]):
             self.failure = error
             self.leave(2)
 
+    async def _show_end(self) -> None:
+        """Of the conversation that is gone on with: reading all of it takes much longer."""
+        start, state = self._start_with, self.preferences.paths.state_dir
+        if state is not None and (start.resume or start.continue_latest):
+            from agentcli.tui.resuming import end_of_session
+
+            items = await asyncio.to_thread(end_of_session, state, self.preferences.cwd, start.resume)
+            if items and self.chat.session.engine is None:
+                self.chat.apply([Remove(WELCOME)])
+                self.chat.session.preview(items)
+
     async def _open(self) -> None:
+        await self._show_end()
         if (draft := await asyncio.to_thread(self.drafts.load)) is not None and self.chat.prompt.is_empty:
             self.chat.prompt.load(draft)
         options = await asyncio.to_thread(self._start_with.make_options)
@@ -167,6 +179,7 @@ class AgentApp(App[int]):
 
     async def _start_engine(self, options: Options) -> None:
         from agentcli.tui.prompt.sources import IndexedFiles
+        from agentcli.tui.replay import replayed
 
         try:
             engine = await asyncio.to_thread(_built, options)
@@ -177,10 +190,13 @@ class AgentApp(App[int]):
             else:
                 self.chat.apply(self.chat.session.presenter.note(str(error), "error"))
             return
+        past = await asyncio.to_thread(replayed, engine.messages, engine.title_of)
+        if past:
+            self.chat.apply([Remove(WELCOME)])
         if self.chat.session.engine is None:
-            self.chat.session.open(engine)
+            self.chat.session.open(engine, past)
         else:
-            await self.chat.session.replace(engine)
+            await self.chat.session.replace(engine, past)
         await self._files.use(IndexedFiles(engine.file_index))
         self.run_worker(self._warm(engine), exit_on_error=False, group="warm")
 

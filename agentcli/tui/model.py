@@ -20,6 +20,9 @@ class Item:
     """The tool item under which this one is shown, for what a sub-agent does; "" for what stands by itself."""
 
 
+WELCOME = "welcome"
+
+
 @frozen(kw_only=True)
 class WelcomeItem(Item):
     """The first thing in a new session."""

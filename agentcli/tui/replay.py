@@ -8,12 +8,13 @@ from dataclasses import replace
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.tui import wording
-from agentcli.tui.model import Add, AnswerItem, BoundaryItem, EndItem, Item, NoticeItem, ThinkingItem, ToolItem
+from agentcli.tui.model import AnswerItem, BoundaryItem, EndItem, Item, NoticeItem, ThinkingItem, ToolItem
 from agentcli.tui.presenter import RESULT_SHOWN, Presenter, Titles
 
 
-def replayed(messages: Iterable[Message], title_of: Titles, presenter: Presenter) -> list[Add]:
-    """Every message as the items it would have made; calls carry their results."""
+def replayed(messages: Iterable[Message], title_of: Titles) -> list[Item]:
+    """Every message as the items it would have made; calls carry their results. Pure, so that a thread can do it."""
+    presenter = Presenter()
     items: list[Item] = []
     places: dict[str, int] = {}
     for message in messages:
@@ -39,7 +40,7 @@ def replayed(messages: Iterable[Message], title_of: Titles, presenter: Presenter
                 item = presenter.message_item(message)
                 if item is not None:
                     items.append(replace(item, id=message.id))
-    return [Add(item) for item in items]
+    return items
 
 
 def _of_reply(message_id: str, index: int, block: Block, title_of: Titles) -> list[Item]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -20,7 +20,7 @@ from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.tui.facts import facts_of
-from agentcli.tui.model import Activity, Clear, Facts, Operation
+from agentcli.tui.model import Above, Activity, Clear, Facts, Item, Operation, Remove
 from agentcli.tui.presenter import Presenter
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ class Session:
         self._asked = ""
         self._branch = ""
         self._beside: set[asyncio.Task[None]] = set()
+        self._previewed: list[str] = []
 
     # ------------------------------------------------------------------------------------------------ the engine
 
@@ -126,27 +127,37 @@ class Session:
     def busy(self) -> bool:
         return self._running is not None
 
-    def open(self, engine: Engine) -> None:
-        """The engine is there: show what it holds, and begin with what was sent before it was."""
+    def preview(self, items: Sequence[Item]) -> None:
+        """The end of the conversation that will be opened."""
+        self._previewed = [item.id for item in items]
+        self._view.apply([Above(tuple(items))])
+
+    def open(self, engine: Engine, past: Sequence[Item] | None = None) -> None:
+        """The engine is there: show what it holds (`past`, if somebody has made items of it already), and begin with
+        what was sent before it was."""
         from agentcli.tui.replay import replayed
 
         self._engine = engine
-        if engine.messages:
-            self._view.apply(replayed(engine.messages, engine.title_of, self.presenter))
+        if past is None:
+            past = replayed(engine.messages, engine.title_of)
+        if past:
+            self._view.apply([*map(Remove, self._previewed), Above(tuple(past))])
+            self._previewed = []
         for notice in engine.take_notices():
             self._view.apply(self.presenter.show(notice, self._now()))
         self.refresh_facts()
         self._watch_background()
         self._go_on()
 
-    async def replace(self, engine: Engine) -> None:
+    async def replace(self, engine: Engine, past: Sequence[Item] | None = None) -> None:
         """Another conversation takes the place of this one (`/clear`, `/resume`)."""
         await self.close()
         self.presenter = Presenter(self._title_of)
+        self._previewed = []
         self._waiting, self._next, self._questions, self._asked = [], [], {}, ""
         self._view.apply([Clear()])
         self._view.show_queued([])
-        self.open(engine)
+        self.open(engine, past)
 
     async def close(self) -> None:
         """End everything, the engine too."""

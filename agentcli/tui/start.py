@@ -38,6 +38,9 @@ class Start:
     prompt: str = ""
     pick_session: bool = False
     """`--resume` without a session: ask which."""
+    resume: str = ""
+    """`--resume` with one."""
+    continue_latest: bool = False
 
 
 def run(start: Start, early: Instant | None = None) -> int:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from agentcli.core import events as ev
 from agentcli.tui.model import (
+    Above,
     Activity,
     Add,
     AnswerItem,
@@ -75,6 +76,9 @@ class Shown:
                 if isinstance(item, ThinkingItem) and isinstance(before, ThinkingItem) and not item.text:
                     item = replace(item, text=before.text)
                 self.items[place] = item
+            case Above(items):
+                assert not {item.id for item in items} & set(ids), "something of it is there already"
+                self.items[:0] = items
             case Remove(id):
                 del self.items[ids.index(id)]
             case Clear():

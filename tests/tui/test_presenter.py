@@ -21,6 +21,7 @@ from agentcli.core.messages import (
 )
 from agentcli.core.usage import Usage
 from agentcli.tui.model import (
+    Above,
     AnswerItem,
     BoundaryItem,
     EndItem,
@@ -187,7 +188,7 @@ def conversation(replies: Sequence[Any], prompts: int) -> tuple[Shown, Shown]:
             for number in range(prompts):
                 for event in await collect(engine.submit(f"prompt {number}")):
                     live.apply(presenter.show(event, 0.0))
-            again.apply(replayed(engine.messages, engine.title_of, Presenter()))
+            again.apply([Above(tuple(replayed(engine.messages, engine.title_of)))])
 
     run_virtual(run)
     return live, again

@@ -1,0 +1,46 @@
+"""The end of a conversation that is gone on with, shown long before all of it is read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from agentcli.core.messages import Json
+from agentcli.tui.model import AnswerItem, Item
+
+NEAR_THE_END = 12
+_FENCE = re.compile(r"^ {0,3}(?:```|~~~)+ *([A-Za-z0-9_+#.-]+)", re.MULTILINE)
+
+
+def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
+    """Of the session that `--resume` means, or with "" of the latest one; nothing if it is not clear which that is. For
+    a thread: it also loads what the items are laid out with."""
+    from agentcli.session.find import find, latest
+    from agentcli.session.load import load_end
+    from agentcli.tui.replay import replayed
+
+    newest = latest(state_dir, cwd) if not resume else None
+    found = find(state_dir, cwd, resume) if resume else [newest] if newest is not None else []
+    if len(found) != 1:
+        return []
+    try:
+        items = replayed(load_end(found[0].path), _title)
+    except OSError:
+        return []
+    _load_languages(items[-NEAR_THE_END:])
+    return items
+
+
+def _title(name: str, input: Json) -> str:
+    """What most tools say about a call; they themselves are not there yet."""
+    return f"{name} {next((value for value in input.values() if isinstance(value, str)), '')}".strip()
+
+
+def _load_languages(items: list[Item]) -> None:
+    from agentcli.tui.blocks.highlight import warm
+    from agentcli.tui.blocks.markdown import load_parser
+
+    answers = [item.text for item in items if isinstance(item, AnswerItem)]
+    if answers:
+        load_parser()
+    warm({language for text in answers for language in _FENCE.findall(text)})
