@@ -1,0 +1,182 @@
+"""A conversation that is gone on with: its end at once, what was before above it, everything in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+from textual.app import App, ComposeResult
+
+from agentcli.core.events import BlockFinished, Event, MessageAppended, ToolFinished
+from agentcli.core.ids import SequentialIds, SystemClock
+from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.usage import Usage
+from agentcli.session.base import Workplace
+from agentcli.session.load import load_end, load_session
+from agentcli.session.store import SessionStore
+from agentcli.tui.blocks.make import make_block
+from agentcli.tui.model import Above, Add, Clear, Item, NoticeItem, Remove, ToolItem
+from agentcli.tui.palette import Palette
+from agentcli.tui.replay import replayed
+from agentcli.tui.resuming import end_of_session
+from agentcli.tui.stack import Stack, place
+from agentcli.tui.transcript import Transcript
+
+
+def write(folder: Path, turns: int) -> Path:
+    ids = SequentialIds()
+    store = SessionStore.create(
+        Workplace(folder, folder, SystemClock(), ids, "test"), "11111111-1111-4111-8111-111111111111"
+    )
+    for turn in range(turns):
+        for event in turn_of(ids, turn):
+            store.record(event)
+    store.close()
+    assert store.path is not None
+    return store.path
+
+
+def turn_of(ids: SequentialIds, turn: int) -> list[Event]:
+    call = ToolUseBlock(f"toolu_{turn}", "Read", {"file_path": f"file{turn}.py"})
+    result = ToolResultBlock(call.id, (TextBlock(f"what is in file {turn}"),))
+    return [
+        MessageAppended(message=Message("user", (TextBlock(f"prompt {turn}"),), ids.new(), Origin.PROMPT)),
+        *reply(ids, call),
+        ToolFinished(tool_use_id=call.id, name="Read", result=result, summary=""),
+        MessageAppended(message=Message("user", (result,), ids.new(), Origin.TOOL_RESULTS)),
+        *reply(ids, TextBlock(f"answer {turn}")),
+    ]
+
+
+def reply(ids: SequentialIds, block: Block) -> list[Event]:
+    id = ids.new()
+    return [
+        BlockFinished(message_id=id, api_id=f"msg_{id}", model="m", index=0, block=block),
+        MessageAppended(
+            message=Message("assistant", (block,), id, Origin.REPLY, f"msg_{id}", "m", "end_turn", Usage(1, 1))
+        ),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------- the file's end
+
+
+@pytest.mark.parametrize("window", [1, 300, 1_000, 1_777, 5_000, 20_000, 1_000_000])
+def test_the_end_of_a_file_is_the_end_of_the_conversation(tmp_path: Path, window: int) -> None:
+    path = write(tmp_path, 20)
+    messages = load_session(path).messages
+    end = load_end(path, window)
+    assert end == (messages[-len(end) :] if end else [])
+    assert len(end) == len(messages) if window == 1_000_000 else len(end) < len(messages)
+
+
+def test_an_end_that_is_not_whole_begins_with_a_prompt(tmp_path: Path) -> None:
+    path = write(tmp_path, 20)
+    assert load_end(path, 9_000)[0].origin is Origin.PROMPT
+
+
+def test_junk_at_the_end_of_a_file_does_no_harm(tmp_path: Path) -> None:
+    path = write(tmp_path, 3)
+    whole = load_end(path)
+    with path.open("ab") as file:
+        file.write(b'\x00\xff[]\n{"type":"user"}\n{"type":"assistant","message":7}\n{"type":"us')
+    assert load_end(path) == whole
+
+
+def test_what_is_shown_first_is_the_end_of_what_is_shown_later(tmp_path: Path) -> None:
+    path = write(tmp_path, 30)
+    items = end_of_session(tmp_path, tmp_path, path.stem)
+    later = replayed(load_session(path).messages, lambda name, given: f"{name} {given['file_path']}")
+    assert items == later[-len(items) :]
+    assert [item.title for item in items if isinstance(item, ToolItem)][-1] == "Read file29.py"
+    assert end_of_session(tmp_path, tmp_path, "") == items
+
+
+def test_a_session_that_is_not_there_shows_nothing(tmp_path: Path) -> None:
+    assert end_of_session(tmp_path, tmp_path, "") == []
+    write(tmp_path, 2)
+    assert end_of_session(tmp_path, tmp_path, "22222222-2222-4222-8222-222222222222") == []
+
+
+# ----------------------------------------------------------------------------------------------- what was before
+
+
+class Host(App[None]):
+    CSS = "Transcript { padding: 0; }"
+
+    def compose(self) -> ComposeResult:
+        self.transcript = Transcript(make_block, Palette())
+        yield self.transcript
+
+
+def notices(first: int, count: int) -> tuple[Item, ...]:
+    return tuple(NoticeItem(id=f"n{number}", text=f"notice {number}") for number in range(first, first + count))
+
+
+def test_thousands_of_items_come_above_in_slices_and_move_nothing_in_view() -> None:
+    async def run() -> None:
+        app = Host()
+        async with app.run_test(size=(40, 10)):
+            transcript = app.transcript
+            transcript.apply([Add(NoticeItem(id="sent", text="sent meanwhile"))])
+            transcript.apply([Above(notices(0, 3_000))])
+            transcript.frame()
+            assert len(transcript._conversation.stack) < 500, "the rest waits for its turn"
+            before = [strip.text for strip in transcript._canvas.strips]
+            assert "sent meanwhile" in before[-1]
+            assert "notice 2999" in "".join(before[-3:])
+            while transcript._older:
+                transcript._on_rest()
+            assert [strip.text for strip in transcript._canvas.strips] == before
+            ids = [item.id for item in transcript.items()]
+            assert ids == [*(f"n{number}" for number in range(3_000)), "sent"]
+
+    asyncio.run(run())
+
+
+def test_whoever_asks_for_everything_gets_everything() -> None:
+    async def run() -> None:
+        app = Host()
+        async with app.run_test(size=(40, 10)) as pilot:
+            transcript = app.transcript
+            transcript.apply([Above(notices(0, 2_000))])
+            assert transcript.find("notice 3") > 0
+            transcript.home()
+            await pilot.pause()
+            assert "notice 0" in transcript._canvas.strips[0].text
+            transcript.apply([Above(notices(5_000, 1_000)), Clear()])
+            assert transcript.items() == []
+            assert not transcript._older, "what is cleared does not come back"
+
+    asyncio.run(run())
+
+
+def test_a_preview_gives_way_to_the_whole() -> None:
+    async def run() -> None:
+        app = Host()
+        async with app.run_test(size=(40, 10)):
+            transcript = app.transcript
+            transcript.apply([Above(notices(90, 10))])
+            transcript.apply([*(Remove(f"n{number}") for number in range(90, 100)), Above(notices(0, 100))])
+            assert [item.id for item in transcript.items()] == [f"n{number}" for number in range(100)]
+
+    asyncio.run(run())
+
+
+def test_places_grow_down_the_conversation_however_it_came_together() -> None:
+    random_of = random.Random(3)
+    stack = Stack()
+    first = 10_000
+    for number in range(40):
+        if random_of.random() < 0.5:
+            count = random_of.randint(0, 4)
+            first -= count
+            stack.put_above([(make_block(item), 1) for item in notices(first, count)])
+        else:
+            stack.add(make_block(NoticeItem(id=f"b{number}", text="below")), 1)
+        places = [place(entry, row) for entry in stack for row in (-1, 0)]
+        assert places == sorted(places)
+        assert [stack.index(entry) for entry in stack] == list(range(len(stack)))
+        assert stack.height == sum(entry.rows + entry.space for entry in stack)
