@@ -26,7 +26,7 @@ from agentcli.core.permission import Answer
 from agentcli.core.usage import Usage
 from agentcli.providers.base import FailureKind
 
-__all__ = ["CANCELLED", "INTERRUPTED", "CompactParts", "Compaction"]
+__all__ = ["CANCELLED", "INTERRUPTED", "CompactParts", "Compaction", "Shortening"]
 
 MAX_SUMMARY_TOKENS = 16_000
 RAISED_SUMMARY_TOKENS = 48_000
@@ -39,6 +39,15 @@ INFLATING = "The summary would be longer than what it replaces; the conversation
 PINNED_TOO_MUCH = (
     "With what is pinned, nothing would be gained; the conversation is as it was. Unpin something in /context."
 )
+
+
+@frozen
+class Shortening:
+    """What a person wants with `/compact`."""
+
+    focus: str = ""
+    review: bool = False
+    """Look at the summary before it takes effect."""
 
 
 class Compaction:

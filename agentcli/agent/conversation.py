@@ -22,6 +22,7 @@ from agentcli.agent.profile import (
 )
 from agentcli.agent.prompts import PromptQueue
 from agentcli.agent.questions import Audience, Questions
+from agentcli.agent.restoring import surroundings
 from agentcli.agent.sidecall import SideQuestions
 from agentcli.agent.summaries import Summaries
 from agentcli.agent.toolcall import ToolRunner
@@ -108,11 +109,22 @@ def loop_parts(own: Conversation, live: Live, controller: AbortController) -> Lo
         concurrency=own.tuning.concurrency,
         leave=live.keep,
     )
-    compact = CompactParts(own.provider, live.requests, own.view, own.seams.hooks, price, own.ids, overhead)
+    context = context_for(live.profile, own.tuning, own.catalog, overhead)
+    compact = CompactParts(
+        own.provider,
+        live.requests,
+        own.view,
+        own.seams.hooks,
+        price,
+        own.ids,
+        overhead,
+        window=context.window,
+        around=surroundings(own.registry.get("Read"), own.permissions, own.tool_context),
+    )
     return LoopParts(
         turn=turn,
         compact=compact,
-        context=context_for(live.profile, own.tuning, own.catalog, overhead),
+        context=context,
         limits=limits_for(live.profile, own.bounds, own.tuning, own.catalog),
         seams=own.seams,
         queue=live.queue,

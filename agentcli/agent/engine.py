@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from agentcli.agent.account import Account, budget_spent, budget_text
-from agentcli.agent.compaction import Compaction
+from agentcli.agent.compaction import Compaction, Shortening
 from agentcli.agent.conversation import Conversation, Live, loop_parts
 from agentcli.agent.loop import run_loop
 from agentcli.agent.outlook import ContextItem, Outlook, context_items, look_ahead
@@ -26,6 +26,7 @@ from agentcli.agent.profile import ConversationRequests, Profile, context_for
 from agentcli.agent.prompts import Priority, Prompt, PromptQueue, QueuedPrompt, prompt_blocks
 from agentcli.agent.questions import Audience, Questions
 from agentcli.agent.state import CompactTracking, LoopState, Terminal
+from agentcli.agent.uncompacting import undo_compaction
 from agentcli.agent.undoing import COMMAND_FAILED, undo_note
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
@@ -289,9 +290,17 @@ class Engine:
             async for event in events:
                 yield event
 
-    async def compact(self, focus: str = "") -> AsyncGenerator[ev.Event, None]:
-        """Shorten the conversation now (`/compact`). Also ends with one `Result`."""
-        async with aclosing(self._owned(self._submission(None, focus))) as events:
+    async def compact(self, focus: str = "", review: bool = False) -> AsyncGenerator[ev.Event, None]:
+        """Shorten the conversation now (`/compact`). Also ends with one `Result`. `review`: where somebody is there to
+        answer, a `CompactionProposed` waits for an `answer` before anything changes."""
+        async with aclosing(self._owned(self._submission(None, Shortening(focus, review)))) as events:
+            async for event in events:
+                yield event
+
+    async def undo_compaction(self) -> AsyncGenerator[ev.Event, None]:
+        """Put back into the context what the last compaction took out (`/compact undo`). Ends with one `Result`."""
+        work = undo_compaction(self._parts.view, self._log, self._context_limits())
+        async with aclosing(self._owned(self._submission(None, local=work))) as events:
             async for event in events:
                 yield event
 
@@ -326,7 +335,10 @@ class Engine:
         return work
 
     async def _submission(
-        self, prompt: Message | None, focus: str = "", local: AsyncGenerator[ev.Event, None] | None = None
+        self,
+        prompt: Message | None,
+        shortening: Shortening | None = None,
+        local: AsyncGenerator[ev.Event, None] | None = None,
     ) -> AsyncGenerator[ev.Event, None]:
         if self._controller is not None:
             raise RuntimeError("a submission is running; use enqueue() or abort() first")
@@ -335,7 +347,7 @@ class Engine:
         account = Account(clock, self._parts.wants_structured and prompt is not None, began=clock.monotonic())
         try:
             try:
-                work = self._work(prompt, focus, controller, local)
+                work = self._work(prompt, shortening, controller, local)
                 async with aclosing(work) as events:
                     async for event in events:
                         event = self._taken(event, account, controller)
@@ -362,7 +374,7 @@ class Engine:
     async def _work(
         self,
         prompt: Message | None,
-        focus: str,
+        shortening: Shortening | None,
         controller: AbortController,
         local: AsyncGenerator[ev.Event, None] | None,
     ) -> AsyncGenerator[ev.Event, None]:
@@ -380,7 +392,7 @@ class Engine:
         if local is not None:
             work = self._local(local)
         elif prompt is None:
-            work = self._compaction(focus, controller)
+            work = self._compaction(shortening or Shortening(), controller)
         else:
             told = await self._parts.seams.hooks.before_prompt(prompt.text)
             if told:
@@ -421,8 +433,9 @@ class Engine:
         notes, self._notes = self._notes, []
         return [user_message(note, self._parts.ids.new(), Origin.ATTACHMENT) for note in notes]
 
-    async def _compaction(self, focus: str, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
-        compaction = Compaction(self._loop_parts(controller).compact, "manual", focus)
+    async def _compaction(self, wanted: Shortening, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
+        review = self._questions if wanted.review and self.interactive else None
+        compaction = Compaction(self._loop_parts(controller).compact, "manual", wanted.focus, review)
         problem = ""
         async with aclosing(compaction.run(tuple(self._log), controller.signal)) as events:
             async for event in events:
@@ -430,7 +443,7 @@ class Engine:
                     problem = event.text
                 yield event
         terminal = Terminal.COMPLETED
-        if not compaction.messages:
+        if not compaction.messages and not compaction.cancelled:
             terminal = Terminal.ABORTED_STREAMING if controller.signal.aborted else Terminal.MODEL_ERROR
         yield ev.LoopEnded(terminal=terminal.value, turns=0, text=problem)
 
@@ -502,7 +515,7 @@ class Engine:
 
     def _loop_parts(self, controller: AbortController) -> LoopParts:
         live = Live(self._requests, self._profile, self._questions, self._queue, self._kept, self._detach)
-        return loop_parts(self._parts, live, controller)
+        return loop_parts(replace(self._parts, tool_context=self._tool_context), live, controller)
 
     def _detach(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -86,7 +86,7 @@ class RecentFiles:
     change by it: a file that somebody else has changed has to be read before it is written, as before.
     """
 
-    def __init__(self, read: Tool, permissions: Permissions, context: Callable[[], ToolContext]) -> None:
+    def __init__(self, read: Tool, permissions: Permissions, context: ToolContext) -> None:
         self._read = read
         self._permissions = permissions
         self._context = context
@@ -102,7 +102,7 @@ class RecentFiles:
         return found
 
     async def _text(self, path: str, signal: AbortSignal) -> str | None:
-        context = replace(self._context(), read_cache=ReadCache())
+        context = replace(self._context, read_cache=ReadCache())
         input: Json = {"file_path": path}
         if self._read.check(input, context) is not None:
             return None
@@ -120,6 +120,15 @@ class RecentFiles:
         if output is None or output.is_error or not isinstance(output.content, str):
             return None
         return output.content
+
+
+def surroundings(read: Tool | None, permissions: Permissions, context: ToolContext) -> Surroundings:
+    """Of a conversation whose calls run in this context; without a tool that reads, no file is shown."""
+    shells = context.shells
+    return Surroundings(
+        files=no_files if read is None else RecentFiles(read, permissions, context),
+        background=lambda: [shell.task for shell in shells.known()] if shells is not None else [],
+    )
 
 
 async def restored(

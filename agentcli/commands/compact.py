@@ -1,4 +1,4 @@
-"""/compact: summarise the conversation to make room, with an eye on what is given."""
+"""/compact: summarise the conversation to make room, with an eye on what is given; `/compact undo` takes it back."""
 
 from __future__ import annotations
 
@@ -6,16 +6,30 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 
+from agentcli.agent.compaction import CANCELLED
 from agentcli.agent.engine import Engine
-from agentcli.core.events import ContextCompacted, Event, Result
+from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Result
 
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
-    text = ""
-    async with aclosing(engine.compact(arguments)) as events:
+    work = engine.undo_compaction() if arguments.strip().lower() == "undo" else _compacted(engine, arguments)
+    async with aclosing(work) as events:
         async for event in events:
-            if isinstance(event, ContextCompacted):
-                text = f"Summarised: about {event.tokens_before:,} tokens became {event.tokens_after:,}."
-            if isinstance(event, Result) and not event.is_error:
-                event = replace(event, text=text)
+            yield event
+
+
+async def _compacted(engine: Engine, focus: str) -> AsyncGenerator[Event, None]:
+    text = ""
+    async with aclosing(engine.compact(focus)) as events:
+        async for event in events:
+            match event:
+                case ContextCompacted():
+                    text = (
+                        f"Summarised: about {event.tokens_before:,} tokens became {event.tokens_after:,}. "
+                        "/compact undo takes it back."
+                    )
+                case CompactionFailed(text=why) if why == CANCELLED:
+                    text = why
+                case Result(is_error=False):
+                    event = replace(event, text=text)
             yield event

@@ -10,7 +10,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("undo", "Put back what the last prompt changed in files"),
     Command("redo", "Take the last undo back"),
     Command("diff", "What the last prompt, or the whole session, changed in files", "[all]"),
-    Command("compact", "Summarise the conversation to make room", "[focus]", submits=True),
+    Command("compact", "Summarise the conversation to make room, or undo that", "[focus|undo]", submits=True),
     Command("model", "Show or choose the model", "[name]"),
     Command("effort", "Show or choose how much effort the model makes", "[level]"),
     Command("thinking", "Show or choose whether the model thinks first", "[adaptive|enabled|disabled]"),

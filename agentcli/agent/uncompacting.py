@@ -1,0 +1,84 @@
+"""Taking a compaction back: the log still has everything, so its boundary and what followed it count as never written.
+
+The edit is recorded like any other, so a resumed session shows the same. What has been said since stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+
+from agentcli.agent.ports import ContextLimits
+from agentcli.context.compact import last_written
+from agentcli.context.edits import Edit, edit_to_dict
+from agentcli.context.estimate import message_tokens
+from agentcli.context.view import View
+from agentcli.core import events as ev
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Message
+
+NOTHING = "There is no compaction to undo in this conversation."
+
+
+@frozen
+class Undoing:
+    edit: Edit
+    tokens_now: int
+    tokens_then: int
+
+
+def planned_undo(view: View, log: Sequence[Message], limits: ContextLimits) -> Undoing | str:
+    """How the last compaction that counts would be undone, or why it cannot be."""
+    boundary = view.edits.boundary(log)
+    if boundary is None:
+        return NOTHING
+    begin = next(place for place, message in enumerate(log) if message.id == boundary.id)
+    through = last_written(log, begin)
+    end = next((place for place in range(begin, len(log)) if log[place].id == through), begin)
+    before = (*log[:begin], *log[end + 1 :])
+    now = view.estimate(log, limits.overhead)
+    if any(message.usage is not None and message.usage.prompt_tokens for message in log[end + 1 :]):
+        # The last true usage is of the short conversation: only the difference can be estimated.
+        then = now + _size(view.messages(before)) - _size(view.messages(log))
+    else:
+        then = view.estimate(before, limits.overhead)
+    if then > limits.usable:
+        return (
+            f"Undoing the compaction would make the context {then:,} tokens, and only {limits.usable:,} fit. "
+            "The conversation stays as it is."
+        )
+    edit = Edit(kind="undo_compaction", target=boundary.id, through=through, step="compact", freed=now - then)
+    return Undoing(edit, now, then)
+
+
+async def undo_compaction(view: View, log: Sequence[Message], limits: ContextLimits) -> AsyncGenerator[ev.Event, None]:
+    """For `Engine.perform`: what happened, and one notice for the person."""
+    undoing = planned_undo(view, log, limits)
+    if isinstance(undoing, str):
+        yield ev.NoticeRaised(text=undoing, level="error", code="command")
+        return
+    text = _told(undoing, limits)
+    view.edit([undoing.edit], log[-1].id)
+    yield ev.ContextEdited(
+        edits=[edit_to_dict(undoing.edit)], step="compact", freed_tokens=undoing.edit.freed, text=text
+    )
+    yield ev.PrefixBroken(reason="a compaction was undone: the conversation before it is sent again")
+    yield ev.NoticeRaised(text=text, code="command")
+
+
+def _told(undoing: Undoing, limits: ContextLimits) -> str:
+    restored = undoing.tokens_then - undoing.tokens_now
+    text = (
+        f"The compaction is undone: about {max(restored, 0):,} tokens are back, "
+        f"the context has about {undoing.tokens_then:,} now."
+    )
+    threshold = int(limits.usable * limits.auto_threshold)
+    if limits.auto_compact and undoing.tokens_then >= threshold:
+        text += (
+            f" That is past {threshold:,}, where it is compacted by itself: the next prompt does that again, "
+            "unless autoCompact is switched off in the settings."
+        )
+    return text
+
+
+def _size(messages: Sequence[Message]) -> int:
+    return sum(map(message_tokens, messages))
