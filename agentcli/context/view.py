@@ -71,7 +71,7 @@ class View:
         tokens = self.estimator.context(shown, overhead)
         if not self._freed:
             return tokens
-        counted = next((m.id for m in reversed(log) if m.usage is not None and m.usage.prompt_tokens), "")
+        counted = next((m.id for m in reversed(shown) if m.usage is not None and m.usage.prompt_tokens), "")
         if not counted:
             return tokens
         places = {message.id: place for place, message in enumerate(log)}
