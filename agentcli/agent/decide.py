@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Literal
 
 from agentcli.agent import words
+from agentcli.agent.loopguard import LoopVerdict, Repetition
 from agentcli.agent.state import Continue, Limits, LoopState, Stop, Terminal, Transition
 from agentcli.core.abort import AbortReason
 from agentcli.core.frozen import frozen
@@ -56,13 +57,16 @@ class TurnOutcome:
     compacted: bool | None = None
     """None: not tried in this iteration."""
     stop_hooks: StopVerdict | None = None
+    repetition: Repetition | None = None
+    """The turn is one of a row that repeats itself."""
+    loop_verdict: LoopVerdict | None = None
 
 
 @frozen
 class Find:
     """A fact is missing: find it out and ask again."""
 
-    fact: Literal["collapse_drain", "reactive_compact", "stop_hooks"]
+    fact: Literal["collapse_drain", "reactive_compact", "stop_hooks", "loop_verdict"]
 
 
 Decision = Continue | Stop | Find
@@ -119,7 +123,7 @@ def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> De
     at_the_limit = limits.max_turns is not None and state.turn_count + 1 > limits.max_turns
     too_many = Stop(Terminal.MAX_TURNS, f"Reached maximum number of turns ({limits.max_turns})")
     if outcome.tool_results:
-        return too_many if at_the_limit else Continue(Transition.NEXT_TURN, {"results": outcome.tool_results})
+        return too_many if at_the_limit else _results(state, outcome)
     if outcome.paused and state.pauses < limits.max_pauses:
         return Continue(Transition.NEXT_TURN, {"reason": "pause_turn"})
     if outcome.empty and not state.nudged:
@@ -141,6 +145,22 @@ def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> De
     if remaining and not at_the_limit:
         return Continue(Transition.TOKEN_BUDGET_CONTINUATION, {"remaining": remaining})
     return Stop(Terminal.COMPLETED)
+
+
+def _results(state: LoopState, outcome: TurnOutcome) -> Decision:
+    """On with the results, unless the model goes round in circles."""
+    data = {"results": outcome.tool_results}
+    if outcome.repetition is None:
+        return Continue(Transition.NEXT_TURN, data)
+    if outcome.loop_verdict is None:
+        return Find("loop_verdict")
+    name, times = outcome.repetition.call.name, outcome.repetition.times
+    match outcome.loop_verdict.kind:
+        case "go_on":
+            return Continue(Transition.NEXT_TURN, {**data, "loop": "allowed", "said": outcome.loop_verdict.said})
+        case "nobody" if not state.told_of_loop:
+            return Continue(Transition.NEXT_TURN, {**data, "loop": "told", "name": name, "times": times})
+    return Stop(Terminal.LOOP_DETECTED, words.loop_detected(name, times, told=state.told_of_loop))
 
 
 def _target_left(state: LoopState, outcome: TurnOutcome, limits: Limits) -> int:

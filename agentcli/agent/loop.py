@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from agentcli.agent.decide import Find, TurnOutcome, decide
 from agentcli.agent.exchange import Exchange
+from agentcli.agent.loopguard import repetition
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.prepare import Preparation
 from agentcli.agent.recover import Finding, attached_messages, refused_prompts, way_on_messages, way_out_messages
@@ -46,6 +47,8 @@ async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> A
             turn = exchange.turn
             state = replace(state.adding(*turn.added), tool_context=turn.context)
             outcome = replace(turn.outcome, staged_collapses=parts.seams.collapser.staged())
+            if outcome.tool_results:
+                outcome = replace(outcome, repetition=repetition(state.messages, state.repeats_from))
 
             decision = decide(state, outcome, parts.limits)
             while isinstance(decision, Find):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from agentcli.agent import words
 from agentcli.agent.compaction import Compaction
 from agentcli.agent.decide import Find, TurnOutcome
+from agentcli.agent.loopguard import LoopQuestion
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.state import Continue, LoopState, Stop, Terminal, Transition
 from agentcli.core import events as ev
@@ -37,12 +38,32 @@ class Finding:
                     yield event
             self.state = replace(self.state.adding(*compaction.messages), reactive_compact_attempted=True)
             self.outcome = replace(self.outcome, compacted=bool(compaction.messages), aborted=signal.reason)
+        elif find.fact == "loop_verdict":
+            async with aclosing(self._about_a_loop(signal)) as events:
+                async for event in events:
+                    yield event
         else:
             try:
                 verdict = await signal.run(self._parts.seams.hooks.before_stop(self.state))
                 self.outcome = replace(self.outcome, stop_hooks=verdict)
             except Aborted as abort:
                 self.outcome = replace(self.outcome, aborted=abort.reason)
+
+    async def _about_a_loop(self, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
+        assert self.outcome.repetition is not None
+        runner = self._parts.turn.runner
+        question = LoopQuestion(self.outcome.repetition, runner.title, runner.questions, self._parts.turn.ids)
+        request_id = ""
+        try:
+            async with aclosing(question.run(signal)) as events:
+                async for event in events:
+                    if isinstance(event, ev.LoopSuspected):
+                        request_id = event.request_id
+                    yield event
+            self.outcome = replace(self.outcome, loop_verdict=question.verdict)
+        except Aborted as abort:
+            self.outcome = replace(self.outcome, aborted=abort.reason, aborted_in="tools")
+            yield ev.PermissionResolved(request_id=request_id, tool_use_id="", behavior="withdrawn")
 
 
 def way_on_messages(way: Continue, ids: Ids) -> tuple[Message, ...]:
@@ -56,6 +77,10 @@ def way_on_messages(way: Continue, ids: Ids) -> tuple[Message, ...]:
             return (user_message(words.stop_hook(way.data["errors"]), ids.new(), Origin.HOOK),)
         case Transition.NEXT_TURN if way.data.get("reason") == "empty_reply":
             text = words.EMPTY_REPLY
+        case Transition.NEXT_TURN if way.data.get("loop") == "told":
+            text = words.repeated(way.data["name"], way.data["times"])
+        case Transition.NEXT_TURN if way.data.get("said"):
+            return (user_message(way.data["said"], ids.new(), Origin.QUEUED),)
         case _:
             return ()
     return (user_message(text, ids.new(), Origin.RECOVERY),)

@@ -38,6 +38,7 @@ class Terminal(StrEnum):
     PROMPT_TOO_LONG = "prompt_too_long"
     MODEL_ERROR = "model_error"
     IMAGE_ERROR = "image_error"
+    LOOP_DETECTED = "loop_detected"
 
 
 @frozen
@@ -74,6 +75,10 @@ class LoopState:
     pauses: int = 0
     nudged: bool = False
     """Whether the model was already told that its reply was empty."""
+    told_of_loop: bool = False
+    """Whether the model was already told that it goes round in circles."""
+    repeats_from: int = 0
+    """Messages before this place repeat themselves with somebody's leave."""
 
     def adding(self, *messages: Message) -> LoopState:
         return replace(self, messages=self.messages + messages)
@@ -130,6 +135,8 @@ def next_state(state: LoopState, way: Continue, gained_tokens: int) -> LoopState
         tokens=tokens,
         pauses=state.pauses,
         nudged=state.nudged,
+        told_of_loop=state.told_of_loop or way.data.get("loop") == "told",
+        repeats_from=len(state.messages) if way.data.get("loop") == "allowed" else state.repeats_from,
     )
     match way.transition:
         case Transition.NEXT_TURN:

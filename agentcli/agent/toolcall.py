@@ -179,6 +179,11 @@ class ToolRunner:
             raise Aborted(signal.reason)
         return _Approved(tool, input, verdict.context, needs, said)
 
+    def title(self, name: str, input: Json) -> str:
+        """One line for people about a call."""
+        tool = self.registry.get(name)
+        return tool.title(input) if tool is not None else name
+
     def _find(self, call: ToolUseBlock) -> Tool:
         tool = self.registry.get(call.name)
         if tool is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentcli.core.abort import AbortReason
+from agentcli.core.plaintext import plain_line
 
 INTERRUPTED = "[Request interrupted by user]"
 INTERRUPTED_TOOLS = "[Request interrupted by user for tool use]"
@@ -32,6 +33,22 @@ def token_budget(remaining: int) -> str:
     return (
         f"There are about {remaining:,} tokens of work left in what the user asked you to spend. Go on: deepen, check "
         "and complete what you have done. If nothing useful is left, say so in a sentence."
+    )
+
+
+def repeated(name: str, times: int) -> str:
+    return (
+        f"You have called {plain_line(name, 128)} {times} times in a row with the same input, and the result was the "
+        "same each time. Doing it again will not change that. Do something else, or say in a sentence what stands in "
+        "the way."
+    )
+
+
+def loop_detected(name: str, times: int, *, told: bool) -> str:
+    after = " The model was told and went on." if told else ""
+    return (
+        f"Stopped: {plain_line(name, 128)} was called {times} times in a row with the same input and the same result."
+        f"{after} Say what to do differently and send it as a prompt."
     )
 
 

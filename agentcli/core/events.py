@@ -406,6 +406,17 @@ class CompactionFailed(Event):
 
 
 @frozen(kw_only=True)
+class LoopSuspected(Event):
+    """The model makes the same calls with the same results again and again. With a `request_id` the question whether to
+    go on follows as a `PermissionRequested`; without one nobody is there, and the model is told or the work ends."""
+
+    name: str
+    title: str
+    times: int
+    request_id: str = ""
+
+
+@frozen(kw_only=True)
 class LoopContinued(Event):
     """The loop goes round again; `transition` is one of SPEC 2.7 and `data` is what belongs to it."""
 

@@ -7,6 +7,7 @@ from agentcli.core.events import (
     ContextCompacted,
     Event,
     FeatureDropped,
+    LoopSuspected,
     ModelFellBack,
     NoticeRaised,
     PermissionDenied,
@@ -39,6 +40,8 @@ def notice(event: Event) -> tuple[int, str] | None:
             return WATCHED, _line(f"Going on with {new} instead of {old}: {reason}")
         case FeatureDropped(text=text) | RequestRepaired(text=text) | CompactionFailed(text=text):
             return VERBOSE, _line(text)
+        case LoopSuspected(title=title, times=times):
+            return WATCHED, _line(f"{title}: the same result {times} times in a row.")
         case PermissionDenied(name=name, reason=reason):
             return VERBOSE, _line(f"{name} was not allowed: {reason}")
         case PrefixBroken(block=block, reason=reason, rebilled_tokens=tokens):

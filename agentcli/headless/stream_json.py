@@ -20,6 +20,7 @@ from agentcli.core.events import (
     ContextCompacted,
     Event,
     FeatureDropped,
+    LoopSuspected,
     MessageAppended,
     ModeChanged,
     ModelFellBack,
@@ -289,5 +290,8 @@ _SYSTEM_FIELDS: Mapping[type[Event], Callable[[Any], Json | None]] = {
     NoticeRaised: lambda event: _notice(event.text, event.level, event.code),
     FeatureDropped: lambda event: _notice(event.text, "warning", "feature_dropped"),
     RequestRepaired: lambda event: _notice(event.text, "warning", event.repair),
+    LoopSuspected: lambda event: _notice(
+        f"{event.title}: the same result {event.times} times in a row.", "warning", "loop_suspected"
+    ),
     StreamWentQuiet: lambda event: _notice(f"No data for {event.seconds:.0f} s.", "info", "stream_quiet"),
 }

@@ -303,6 +303,7 @@ class Presenter:
     @_show.register(ev.FeatureDropped)
     @_show.register(ev.RequestRepaired)
     @_show.register(ev.PrefixBroken)
+    @_show.register(ev.LoopSuspected)
     @_show.register(ev.RulesLearned)
     @_show.register(ev.ModeChanged)
     @_show.register(ev.BackgroundChanged)

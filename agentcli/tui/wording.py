@@ -45,6 +45,8 @@ def notice(event: ev.Event) -> tuple[str, Level]:
             anew = f" ({tokens(event.rebilled_tokens)} tokens billed anew)" if event.rebilled_tokens else ""
             where = f" at {event.block}" if event.block else ""
             return f"The prompt cache broke{where}: {event.reason}{anew}", "info"
+        case ev.LoopSuspected():
+            return f"{plain_line(event.title)}: the same result {event.times} times in a row", "warning"
         case ev.RulesLearned():
             where = "for this session" if event.where == "session" else f"saved in {event.where}"
             return f"Allowed from now on ({where}): {', '.join(event.rules)}", "info"

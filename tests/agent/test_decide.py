@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.decide import Find, StopVerdict, TurnOutcome, decide
+from agentcli.agent.loopguard import LoopVerdict, Repetition
 from agentcli.agent.state import (
     CompactTracking,
     Continue,
@@ -23,6 +24,7 @@ from agentcli.agent.state import (
     next_state,
 )
 from agentcli.core.abort import AbortReason
+from agentcli.core.messages import ToolUseBlock
 from agentcli.providers.base import Failure, FailureKind
 from agentcli.tools.base import ToolContext
 
@@ -32,6 +34,7 @@ LET_GO = StopVerdict()
 TOO_LONG = Failure(FailureKind.PROMPT_TOO_LONG, "prompt is too long", 400)
 BROKEN = Failure(FailureKind.BROKEN_STREAM, "the stream broke")
 IMAGE = Failure(FailureKind.IMAGE, "the image is too large", 400)
+ROUND = Repetition(ToolUseBlock("t", "Look", {}), 3)
 INVALID = Failure(FailureKind.INVALID_REQUEST, "invalid", 400)
 
 
@@ -110,6 +113,42 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
     ("refusal", outcome(refused="declined", stop_hooks=None), {}, {}, Terminal.MODEL_ERROR),
     ("a hook stopped after the tools", outcome(tool_results=1, hook_stop="enough"), {}, {}, Terminal.HOOK_STOPPED),
     ("a tool completed it", outcome(tool_results=1, completed_by_tool=True), {}, {}, Terminal.COMPLETED),
+    ("results of a row that repeats itself", outcome(tool_results=1, repetition=ROUND), {}, {}, "loop_verdict"),
+    (
+        "a loop that somebody lets go on",
+        outcome(tool_results=1, repetition=ROUND, loop_verdict=LoopVerdict("go_on")),
+        {},
+        {},
+        Transition.NEXT_TURN,
+    ),
+    (
+        "a loop that somebody ends",
+        outcome(tool_results=1, repetition=ROUND, loop_verdict=LoopVerdict("stop")),
+        {},
+        {},
+        Terminal.LOOP_DETECTED,
+    ),
+    (
+        "a loop with nobody there: the model is told",
+        outcome(tool_results=1, repetition=ROUND, loop_verdict=LoopVerdict("nobody")),
+        {},
+        {},
+        Transition.NEXT_TURN,
+    ),
+    (
+        "a loop with nobody there, and the model was told",
+        outcome(tool_results=1, repetition=ROUND, loop_verdict=LoopVerdict("nobody")),
+        {"told_of_loop": True},
+        {},
+        Terminal.LOOP_DETECTED,
+    ),
+    (
+        "a loop at max turns asks nobody",
+        outcome(tool_results=1, repetition=ROUND),
+        {"turn_count": 3},
+        {"max_turns": 3},
+        Terminal.MAX_TURNS,
+    ),
     ("pause", outcome(paused=True), {}, {}, Transition.NEXT_TURN),
     ("the eleventh pause", outcome(paused=True), {"pauses": 10}, {}, Terminal.COMPLETED),
     ("an empty reply", outcome(empty=True), {}, {}, Transition.NEXT_TURN),
@@ -248,6 +287,8 @@ outcomes = st.builds(
     collapses_committed=st.none() | st.integers(0, 2),
     compacted=st.none() | st.booleans(),
     stop_hooks=st.none() | st.builds(StopVerdict, st.just(()) | st.just(("e",)), st.none() | st.just("p")),
+    repetition=st.none() | st.just(ROUND),
+    loop_verdict=st.none() | st.builds(LoopVerdict, st.sampled_from(["nobody", "go_on", "stop"])),
 )
 limits_strategy = st.builds(
     Limits,
@@ -270,6 +311,7 @@ def test_finding_out_always_leads_to_a_decision(produced: TurnOutcome, limits: L
             "collapse_drain": {"collapses_committed": 0},
             "reactive_compact": {"compacted": False},
             "stop_hooks": {"stop_hooks": LET_GO},
+            "loop_verdict": {"loop_verdict": LoopVerdict("nobody")},
         }[decision.fact]
         produced = replace(produced, **found)
         decision = decide(state, produced, limits)

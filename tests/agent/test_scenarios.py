@@ -459,6 +459,20 @@ async def a_structured_output_completes_without_another_call(world: World) -> se
     return reached(events)
 
 
+@scenario
+async def a_model_that_goes_round_in_circles_is_told_once_and_then_stopped(world: World) -> set[str]:
+    b = await world.bench(reply(call("Look", what="there"), repeat=True), tools=[FakeTool()])
+    events = await b.run()
+    result = result_of(events)
+    assert (result.subtype, result.is_error, result.turns) == ("error_during_execution", True, 4)
+    assert result.errors[0].startswith("Stopped: Look was called 4 times in a row with the same input")
+    assert [(e.title, e.times) for e in only(events, ev.LoopSuspected)] == [("Look there", 3), ("Look there", 4)]
+    told = [m for m in b.engine.messages if m.origin is Origin.RECOVERY]
+    assert len(told) == 1
+    assert "3 times in a row" in str(world.bodies()[3]["messages"][-1])
+    return reached(events)
+
+
 def run(play: Scenario, via: str) -> set[str]:
     async def whole() -> set[str]:
         world = World(via)

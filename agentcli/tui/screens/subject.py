@@ -33,6 +33,8 @@ def question_of(event: PermissionRequested) -> str:
             return "Create this file?" if new else "Make this change?"
         case "fetch":
             return "Fetch this address?"
+        case "loop":
+            return "Go on?"
         case _:
             return f"Use {event.name}?"
 
@@ -48,7 +50,7 @@ def subject_lines(event: PermissionRequested, width: int, palette: Palette) -> l
             return _fetch(display, width, palette)
         case "markdown" | "plan":
             return markdown_lines(str(display.get("text") or display.get("plan") or ""), width, palette)
-        case "text":
+        case "text" | "loop":
             return paragraph(str(display.get("text", "")), width, palette.text)
         case _:
             return [*paragraph(event.title, width, palette.tool), BLANK, *input_lines(event.input, width, palette)]

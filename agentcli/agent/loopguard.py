@@ -1,0 +1,175 @@
+"""The loop guard: a model that goes round in circles is noticed before it has spent much.
+
+Going round is: turns that make the same calls, with equal input, and get the same results, three times in a row; alone
+or in a cycle of up to three turns. It is read from the conversation itself, so nothing has to be remembered and a
+resumed session knows it too. What a person says ends a row, and so does a reply without calls. Waiting is no circle:
+tools that are there for asking again have more patience.
+
+With somebody there they are asked. With nobody there the model is told once; if it goes on, the submission ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from agentcli.agent.questions import Audience, Questions
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import frozen
+from agentcli.core.ids import Ids
+from agentcli.core.messages import Json, Message, Origin, ToolUseBlock
+from agentcli.core.permission import Answer
+from agentcli.core.plaintext import plain_line
+
+REPEATS = 3
+_LONGEST_CYCLE = 3
+_PATIENCE: Mapping[str, int] = {"BashOutput": 20, "TodoWrite": 6}
+"""Looking whether a command has gone on says the same until it has; a task list may be written as it was."""
+_WAITING_PATIENCE = 10
+_WAITS = re.compile(r"\b(?:sleep|wait|timeout|inotifywait|tail\s+-f)\b")
+_TITLE_LIMIT = 200
+
+TitleOf = Callable[[str, Json], str]
+_Turn = tuple[tuple[str, Json, object, bool], ...]
+"""Its calls, each as name, input, content of the result, and whether that was an error."""
+
+
+@frozen
+class Repetition:
+    call: ToolUseBlock
+    """The last call of the row, for a name to give it."""
+    times: int
+
+
+@frozen
+class LoopVerdict:
+    """What was found out about a repetition: nobody is there, or somebody said to go on or to stop."""
+
+    kind: Literal["nobody", "go_on", "stop"]
+    said: str = ""
+    """What to do instead, in the person's words; the model gets them and goes on."""
+
+
+# ------------------------------------------------------------------------------------------------------- noticing
+
+
+def repetition(messages: Sequence[Message], since: int = 0) -> Repetition | None:
+    """Whether the newest turns repeat themselves. `since`: what comes before this place was looked at and allowed.
+
+    Costs what is compared: a conversation that does not repeat itself is looked at three turns back.
+    """
+    turns = _Turns(messages, since)
+    for period in range(1, _LONGEST_CYCLE + 1):
+        times = turns.times(period)
+        if times >= REPEATS and times >= turns.patience(period):
+            call = turns.last_call
+            return None if call is None else Repetition(call, times)
+    return None
+
+
+class _Turns:
+    """The turns from the newest back to where the row must end, read only as far as they are asked for."""
+
+    def __init__(self, messages: Sequence[Message], since: int) -> None:
+        self._source = _backwards(messages, since)
+        self._read: list[_Turn] = []
+        self.last_call = next((m.tool_uses[-1] for m in reversed(messages) if m.tool_uses), None)
+
+    def _get(self, number: int) -> _Turn | None:
+        while len(self._read) <= number:
+            turn = next(self._source, None)
+            if turn is None:
+                return None
+            self._read.append(turn)
+        return self._read[number]
+
+    def times(self, period: int) -> int:
+        """How often the last `period` turns have come one after the other."""
+        same = 0
+        while (later := self._get(same)) is not None and later == self._get(same + period):
+            same += 1
+        return same // period + 1
+
+    def patience(self, period: int) -> int:
+        turns = [turn for number in range(period) if (turn := self._get(number)) is not None]
+        return max((_patience(name, input) for turn in turns for name, input, *_rest in turn), default=REPEATS)
+
+
+def _backwards(messages: Sequence[Message], since: int) -> Iterator[_Turn]:
+    results: dict[str, tuple[object, bool]] = {}
+    for place in range(len(messages) - 1, since - 1, -1):
+        message = messages[place]
+        if message.origin in (Origin.PROMPT, Origin.QUEUED, Origin.SUMMARY):
+            return
+        if message.role == "assistant":
+            if not message.tool_uses:
+                return
+            yield tuple((use.name, use.input, *results.get(use.id, (None, True))) for use in message.tool_uses)
+            results.clear()
+        else:
+            results.update((result.tool_use_id, (result.content, result.is_error)) for result in message.tool_results)
+
+
+def _patience(name: str, input: Json) -> int:
+    if name == "Bash" and _WAITS.search(str(input.get("command", ""))):
+        return _WAITING_PATIENCE
+    return _PATIENCE.get(name, REPEATS)
+
+
+# --------------------------------------------------------------------------------------------------------- asking
+
+
+class LoopQuestion:
+    """Find out what is to become of a repetition. `run()` yields what happened and raises `Aborted`; then there is a
+    `verdict`."""
+
+    def __init__(self, found: Repetition, title: TitleOf, questions: Questions, ids: Ids) -> None:
+        self._found = found
+        self._title = plain_line(title(found.call.name, found.call.input), _TITLE_LIMIT)
+        self._questions = questions
+        self._ids = ids
+        self.verdict = LoopVerdict("nobody")
+
+    async def run(self, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
+        somebody = self._questions.audience is Audience.SOMEBODY
+        request_id = self._ids.new() if somebody else ""
+        yield ev.LoopSuspected(
+            request_id=request_id, name=self._found.call.name, title=self._title, times=self._found.times
+        )
+        if not somebody:
+            return
+        answer: Answer | None = None
+        future = self._questions.ask(request_id)
+        try:
+            yield self._asked(request_id)
+
+            async def answered() -> Answer:
+                return await future
+
+            answer = await signal.run(answered())
+        finally:
+            self._questions.withdraw(request_id)
+        self.verdict = _verdict(answer)
+        yield ev.PermissionResolved(request_id=request_id, tool_use_id="", behavior=answer.behavior)
+
+    def _asked(self, request_id: str) -> ev.PermissionRequested:
+        """A question like any other, so that every front end can put it."""
+        text = f"{self._title}: the same result {self._found.times} times in a row."
+        return ev.PermissionRequested(
+            request_id=request_id,
+            tool_use_id="",
+            name="Loop guard",
+            input={},
+            title=self._title,
+            reason="The agent seems to go round in circles. Yes lets it go on, no ends this task here.",
+            display={"kind": "loop", "text": text},
+        )
+
+
+def _verdict(answer: Answer) -> LoopVerdict:
+    """A no with words is a no to going on like this, and a yes to something else."""
+    if answer.behavior == "allow" or (answer.message.strip() and not answer.interrupt):
+        return LoopVerdict("go_on", answer.message.strip())
+    return LoopVerdict("stop")

@@ -1,0 +1,256 @@
+"""The loop guard: what counts as going round in circles, who is asked, and what becomes of the answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.agent.loopguard import REPEATS, repetition
+from agentcli.agent.questions import Audience
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortReason
+from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
+from agentcli.core.permission import Answer
+from agentcli.tools.base import Output
+from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
+from tests.support.scripts import call, reply
+from tests.support.virtual import run_virtual
+
+PROMPT = user_message("Do it.", "p", Origin.PROMPT)
+
+
+def turn(*calls: tuple[str, Json, str]) -> list[Message]:
+    uses = tuple(ToolUseBlock(f"t{number}", name, input) for number, (name, input, _result) in enumerate(calls))
+    results = tuple(ToolResultBlock(use.id, (TextBlock(one[2]),)) for use, one in zip(uses, calls, strict=True))
+    return [
+        Message("assistant", uses, "a", Origin.REPLY),
+        Message("user", results, "r", Origin.TOOL_RESULTS),
+    ]
+
+
+def read(path: str = "x.py", said: str = "text") -> list[Message]:
+    return turn(("Read", {"file_path": path}, said))
+
+
+def log(*turns: list[Message]) -> list[Message]:
+    return [PROMPT, *(message for one in turns for message in one)]
+
+
+def times(*turns: list[Message], since: int = 0) -> int:
+    found = repetition(log(*turns), since)
+    return 0 if found is None else found.times
+
+
+def test_the_same_call_with_the_same_result_three_times_in_a_row() -> None:
+    assert times(read(), read()) == 0
+    assert times(read(), read(), read()) == 3
+    assert times(read(), read(), read(), read()) == 4
+
+
+def test_the_order_of_an_input_does_not_make_it_another_one() -> None:
+    one = turn(("Grep", {"pattern": "x", "path": "."}, "none"))
+    other = turn(("Grep", {"path": ".", "pattern": "x"}, "none"))
+    assert times(one, other, one) == 3
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [read(), read(said="other"), read()],
+        [read(), read("y.py"), read()],
+        [read(said="1"), read(said="2"), read(said="3")],
+        [read(), [Message("assistant", (TextBlock("Hm."),), "a", Origin.REPLY)], read(), read()],
+        [read(), read(), [user_message("Again, please.", "q", Origin.PROMPT)], read()],
+        [read(), read(), [user_message("Do look again.", "q", Origin.QUEUED)], read()],
+        [read(), read(), [user_message("So far: …", "s", Origin.SUMMARY)], read()],
+    ],
+    ids=["other result", "other input", "each another", "an answer", "a prompt", "a queued prompt", "a summary"],
+)
+def test_what_ends_a_row(turns: list[list[Message]]) -> None:
+    assert times(*turns) == 0
+
+
+def test_what_does_not_end_a_row() -> None:
+    attached = [user_message("[A file changed.]", "x", Origin.ATTACHMENT)]
+    told = [user_message("You repeat yourself.", "x", Origin.RECOVERY)]
+    assert times(read(), attached, read(), read(), told, read()) == 4
+
+
+def test_a_cycle_of_two_or_three_turns_is_a_circle_too() -> None:
+    a, b, c = read("a"), read("b"), read("c")
+    assert times(a, b, a, b) == 0
+    assert times(a, b, a, b, a, b) == 3
+    assert times(b, c, a, b, c, a, b, c, a) == 3
+    assert times(a, b, a, b, a, c) == 0
+
+
+def test_parallel_calls_are_one_turn() -> None:
+    several = turn(
+        ("Read", {"file_path": "a"}, "1"), ("Read", {"file_path": "a"}, "1"), ("Read", {"file_path": "a"}, "1")
+    )
+    assert times(several) == 0, "the model has not seen the first result when it made the third call"
+    assert times(several, several, several) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "input", "patience"),
+    [
+        ("BashOutput", {"bash_id": "1"}, 20),
+        ("Bash", {"command": "sleep 30; cat state"}, 10),
+        ("TodoWrite", {"todos": []}, 6),
+        ("Bash", {"command": "make"}, 3),
+    ],
+)
+def test_waiting_is_no_circle_until_it_has_gone_on_for_long(name: str, input: Json, patience: int) -> None:
+    one = turn((name, input, "the same"))
+    assert times(*[one] * (patience - 1)) == 0
+    assert times(*[one] * patience) == patience
+
+
+def test_what_was_allowed_is_not_counted_again() -> None:
+    allowed = len(log(read(), read(), read()))
+    assert times(*[read()] * 5, since=allowed) == 0
+    assert times(*[read()] * 6, since=allowed) == 3
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy")), max_size=12))
+def test_whatever_repeats_three_times_at_the_end_is_found_and_nothing_else(steps: list[tuple[str, str]]) -> None:
+    found = times(*(read(path, said) for path, said in steps))
+    cycles = [
+        period
+        for period in (1, 2, 3)
+        if len(steps) >= REPEATS * period and steps[-2 * period :] == steps[-3 * period : -period]
+    ]
+    assert (found >= REPEATS) == bool(cycles)
+
+
+# ---------------------------------------------------------------------------------------------------- in the engine
+
+
+def asking(*replies: Json | str, **rest: Any) -> Bench:
+    return bench(*replies, tools=[FakeTool()], audience=Audience.SOMEBODY, **rest)
+
+
+async def answered(b: Bench, *answers: Answer) -> list[ev.Event]:
+    """Play to the end; the questions get these answers, in turn."""
+    left, events = list(answers), []
+    async for event in b.engine.submit("go"):
+        events.append(event)
+        if isinstance(event, ev.PermissionRequested):
+            assert b.engine.answer(event.request_id, left.pop(0))
+    assert left == []
+    assert b.refused == []
+    return events
+
+
+LOOK = reply(call("Look"), repeat=True)
+
+
+def test_somebody_who_is_there_is_asked_and_can_end_it() -> None:
+    async def main() -> None:
+        b = asking(LOOK)
+        async with b.engine:
+            events = await answered(b, Answer("deny"))
+        [suspected], [asked], [resolved] = (
+            only(events, kind) for kind in (ev.LoopSuspected, ev.PermissionRequested, ev.PermissionResolved)
+        )
+        assert suspected.request_id == asked.request_id == resolved.request_id
+        assert asked.display == {"kind": "loop", "text": "Look: the same result 3 times in a row."}
+        assert (result_of(events).terminal, len(b.requests)) == ("loop_detected", 3)
+        assert result_of(events).errors[0].startswith("Stopped: Look was called 3 times in a row")
+        assert not [m for m in b.engine.messages if m.origin is Origin.RECOVERY], "the model has been told nothing"
+
+    run_virtual(main)
+
+
+def test_somebody_who_lets_it_go_on_is_asked_again_after_three_more() -> None:
+    async def main() -> None:
+        b = asking(LOOK)
+        async with b.engine:
+            events = await answered(b, Answer("allow"), Answer("deny"))
+        assert [e.times for e in only(events, ev.LoopSuspected)] == [3, 3]
+        assert len(b.requests) == 6
+
+    run_virtual(main)
+
+
+def test_a_no_with_words_is_what_the_model_does_next() -> None:
+    async def main() -> None:
+        b = asking(*[reply(call("Look"))] * 3, "Listening now.")
+        async with b.engine:
+            events = await answered(b, Answer("deny", message="Listen instead."))
+            assert result_of(events).text == "Listening now."
+            sent = b.requests[-1]["messages"][-1]["content"]
+            assert [block["type"] for block in sent] == ["tool_result", "text"]
+            assert sent[-1]["text"] == "Listen instead."
+
+    run_virtual(main)
+
+
+def test_an_abort_withdraws_the_question() -> None:
+    async def main() -> None:
+        b = asking(LOOK, "Fine.")
+        events = []
+        async with b.engine:
+            async for event in b.engine.submit("go"):
+                events.append(event)
+                if isinstance(event, ev.PermissionRequested):
+                    b.engine.abort(AbortReason.USER_CANCEL)
+            assert result_of(events).terminal == "aborted_tools"
+            assert [e.behavior for e in only(events, ev.PermissionResolved)] == ["withdrawn"]
+            assert not b.engine.answer(only(events, ev.LoopSuspected)[0].request_id, Answer("allow"))
+
+    run_virtual(main)
+
+
+def test_a_consumer_that_leaves_at_the_question_leaves_nothing_behind() -> None:
+    async def main() -> None:
+        b = asking(*[reply(call("Look"))] * 3, "Fine.")
+        async with b.engine:
+            events = b.engine.submit("go")
+            async for event in events:
+                if isinstance(event, ev.PermissionRequested):
+                    break
+            await events.aclose()
+            assert result_of(await b.run("and now?")).text == "Fine."
+
+    run_virtual(main)
+
+
+def test_the_model_that_listens_when_told_goes_on() -> None:
+    async def main() -> None:
+        b = bench(*[reply(call("Look"))] * 3, "I see. Done.", tools=[FakeTool()])
+        async with b.engine:
+            events = await b.run()
+        assert result_of(events).text == "I see. Done."
+        assert "Doing it again will not change that" in str(b.requests[-1]["messages"][-1])
+
+    run_virtual(main)
+
+
+def test_a_second_circle_in_one_submission_ends_it_and_the_next_submission_starts_afresh() -> None:
+    async def main() -> None:
+        three, other = [reply(call("Look"))] * 3, [reply(call("Look", what="else"))] * 3
+        b = bench(*three, *other, *three, "Done.", tools=[FakeTool()])
+        async with b.engine:
+            assert result_of(await b.run()).terminal == "loop_detected"
+            assert len(b.requests) == 6
+            assert result_of(await b.run("again")).text == "Done."
+
+    run_virtual(main)
+
+
+def test_results_that_differ_are_work() -> None:
+    async def main() -> None:
+        counter = iter(range(100))
+        tool = FakeTool(output=lambda _input: Output(f"line {next(counter)}"))
+        b = bench(*[reply(call("Look"))] * 12, "Done.", tools=[tool])
+        async with b.engine:
+            events = await collect(b.engine.submit("go"))
+        assert only(events, ev.LoopSuspected) == []
+        assert result_of(events).turns == 13
+
+    run_virtual(main)
