@@ -44,7 +44,7 @@ class Account:
                 self.denials.append(denial)
             case ev.ReplyStarted():
                 self.text = ""
-            case ev.MessageAppended(message=message) if message.origin is Origin.REPLY:
+            case ev.MessageAppended(message=message) if message.origin is Origin.REPLY and not message.is_copy:
                 self.text = message.text
             case ev.NoticeRaised(code="command"):
                 self.text = f"{self.text}\n{event.text}" if self.text else event.text
