@@ -1,0 +1,114 @@
+"""Microcompact: old results that can be had again are cleared, in batches, when there is a reason to."""
+
+from __future__ import annotations
+
+from agentcli.context.budget import ToolResultBudget
+from agentcli.context.edits import Edits
+from agentcli.context.microcompact import Microcompact
+from agentcli.context.steps import Plan, Situation
+from tests.context.logs import PIXEL, Talk
+
+
+def read_much(count: int, words: int = 2_000) -> tuple[Talk, list[str]]:
+    talk = Talk()
+    talk.prompt("go")
+    blocks = [talk.call("Read", {"file_path": f"/{number}.py"}, "some words\n" * words) for number in range(count)]
+    return talk, blocks
+
+
+def situation(estimate: int = 70_000, edits: Edits | None = None, **rest: object) -> Situation:
+    edits = edits or Edits()
+    return Situation(estimate=estimate, usable=100_000, edited=edits.edited, **rest)  # type: ignore[arg-type]
+
+
+def targets(plan: Plan | None) -> list[str]:
+    return [] if plan is None else [edit.target for edit in plan.edits]
+
+
+def test_all_but_the_newest_are_cleared_and_the_line_says_what_it_was() -> None:
+    talk, blocks = read_much(12)
+    plan = Microcompact(keep=8).plan(talk.log, situation())
+    assert targets(plan) == blocks[:4]
+    assert plan is not None
+    assert plan.text == "cleared 4 old results"
+    assert plan.edits[0].text == (
+        "[Cleared to make room: the old result of Read /0.py (2,001 lines). Read it again if you need it.]"
+    )
+    assert plan.freed > 4 * 3_000
+
+
+def test_below_the_threshold_only_a_cold_cache_is_a_reason() -> None:
+    talk, blocks = read_much(12)
+    step = Microcompact(keep=8)
+    assert step.plan(talk.log, situation(50_000)) is None
+    assert targets(step.plan(talk.log, situation(50_000, cache_cold=True))) == blocks[:4]
+
+
+def test_little_is_not_worth_it() -> None:
+    talk, _blocks = read_much(12, words=300)
+    assert Microcompact(keep=8).plan(talk.log, situation()) is None
+    small = Situation(estimate=9_000, usable=10_000)
+    assert Microcompact(keep=8).plan(talk.log, small) is not None, "a tenth of a small window is worth it"
+
+
+def test_what_may_not_be_there_a_second_time_stays() -> None:
+    talk = Talk()
+    talk.prompt("go")
+    for name in ("mcp__docs__read", "Task", "AskUserQuestion", "Edit", "ExitPlanMode"):
+        talk.call(name, {"file_path": "/a"}, "some words\n" * 5_000)
+    talk.call("TodoWrite", {}, "ok")
+    assert Microcompact(keep=0).plan(talk.log, situation()) is None
+
+
+def test_pinned_ones_and_the_newest_exchange_stay_whatever_is_to_be_kept() -> None:
+    talk, blocks = read_much(6, words=4_000)
+    step = Microcompact(keep=0)
+    assert targets(step.plan(talk.log, situation(pinned=frozenset([blocks[1]])))) == [blocks[0], *blocks[2:5]]
+    assert targets(step.plan(talk.log, situation())) == blocks[:5], "a pin can be taken away again"
+
+
+def test_planning_again_gives_nothing_until_there_is_a_new_batch() -> None:
+    talk, blocks = read_much(12)
+    edits = Edits()
+    step = Microcompact(keep=8)
+    plan = step.plan(talk.log, situation(edits=edits))
+    assert plan is not None
+    for edit in plan.edits:
+        edits.add(edit)
+    assert step.plan(talk.log, situation(edits=edits)) is None
+    talk.call("Read", {"file_path": "/new.py"}, "some words\n" * 2_000)
+    assert step.plan(talk.log, situation(edits=edits)) is None
+    for number in range(3):
+        talk.call("Read", {"file_path": f"/new{number}.py"}, "some words\n" * 2_000)
+    assert targets(step.plan(talk.log, situation(edits=edits))) == blocks[4:8]
+    assert targets(Microcompact(keep=8).plan(talk.log, situation(edits=edits))) == blocks[4:8], "also when resumed"
+
+
+def test_where_a_large_result_was_put_stays_known() -> None:
+    talk = Talk()
+    talk.prompt("go")
+    block = talk.call("Bash", {"command": "make\x1b[31m all\n" + "x" * 500}, "noise " * 20_000)
+    edits = Edits()
+    plan = ToolResultBudget(lambda name, _text: f"/results/{name}").plan(talk.log, situation())
+    assert plan is not None
+    edits.add(plan.edits[0])
+    talk.call("Bash", {"command": "make"}, "ok")
+    small = Situation(estimate=1_900, usable=2_000, edited=edits.edited)
+    cleared = Microcompact(keep=0).plan(talk.log, small)
+    assert targets(cleared) == [block]
+    assert cleared is not None
+    text = cleared.edits[0].text
+    assert "is in /results/toolu_1_0.txt" in text
+    assert "\x1b" not in text
+    assert len(text) < 500
+
+
+def test_old_pictures_that_can_be_read_again_go_too() -> None:
+    talk = Talk()
+    talk.prompt("go")
+    shots = [talk.call("Read", {"file_path": f"/{number}.png"}, (PIXEL,)) for number in range(8)]
+    talk.call("TodoWrite", {}, "ok")
+    plan = Microcompact(keep=0).plan(talk.log, situation())
+    assert targets(plan) == shots
+    assert plan is not None
+    assert "(a picture)" in plan.edits[0].text

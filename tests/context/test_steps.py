@@ -1,0 +1,297 @@
+"""What a change is worth against the cache it breaks, and the pipeline that weighs the steps: for any conversation."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentcli.context.budget import ToolResultBudget
+from agentcli.context.edits import Edit, edit_from_dict
+from agentcli.context.microcompact import Microcompact
+from agentcli.context.pipeline import Pipeline
+from agentcli.context.snip import READ_AGAIN, Snip
+from agentcli.context.steps import Plan, Situation, Step, newest_exchange, worth_it
+from agentcli.context.view import View
+from agentcli.core.events import ContextEdited, PrefixBroken
+from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock
+from agentcli.core.usage import Price, Usage
+from tests.context.logs import Talk, numbered, refused, shown_text, talks
+
+# ------------------------------------------------------------------------------------------------------ the arithmetic
+
+
+def freeing(tokens: int, *, must: bool = False) -> Plan:
+    return Plan((Edit(kind="replace", target="m:0", text="x", freed=tokens),), "", must)
+
+
+def at(cached: int, **rest: object) -> Situation:
+    return Situation(estimate=50_000, usable=100_000, cached=cached, **rest)  # type: ignore[arg-type]
+
+
+def test_one_freed_token_pays_for_one_and_three_quarters_rewritten_ones() -> None:
+    """20 turns at a tenth are 2 input tokens; a rewritten one costs 1.25 − 0.1."""
+    assert worth_it(freeing(1_000), 10_000, at(10_000 + 1_000 + 1_700))
+    assert not worth_it(freeing(1_000), 10_000, at(10_000 + 1_000 + 1_800))
+    assert worth_it(freeing(1_000), 10_000, at(10_000 + 1_000 + 1_800, turns_to_come=30))
+
+
+def test_what_costs_nothing_is_worth_it_and_what_frees_nothing_is_not() -> None:
+    assert worth_it(freeing(1), 30_000, at(30_000)), "all of it is behind the cache"
+    assert worth_it(freeing(1), 0, at(40_000, cache_cold=True))
+    assert not worth_it(freeing(0), 30_000, at(0))
+    assert worth_it(freeing(0, must=True), 0, at(40_000))
+
+
+def test_near_the_limit_room_counts_for_more_than_the_cache() -> None:
+    assert worth_it(freeing(10), 0, Situation(estimate=86_000, usable=100_000, cached=86_000))
+    assert not worth_it(freeing(10), 0, Situation(estimate=84_000, usable=100_000, cached=84_000))
+    assert worth_it(freeing(10), 0, Situation(estimate=10, usable=0, cached=10)), "no window at all is a full one"
+
+
+def test_the_price_of_the_model_counts() -> None:
+    dear_writes = Price(input=1, output=5, cache_read=0.01, cache_write_5m=2, cache_write_1h=2)
+    assert worth_it(freeing(1_000), 0, at(2_000))
+    assert not worth_it(freeing(1_000), 0, at(2_000, price=dear_writes))
+    free = Price.of(0.0, 0.0)
+    assert worth_it(freeing(1_000), 0, at(2_000, price=free))
+    assert not worth_it(freeing(10), 0, at(40_000, price=free)), "reading it again takes time also where it is free"
+    steep = Price.of(1.0, 5.0, above_tokens=40_000, above=dear_writes)
+    assert not worth_it(freeing(1_000), 0, at(2_000, price=steep))
+
+
+def test_the_newest_exchange_is_what_is_being_answered_or_was_answered_last() -> None:
+    talk = Talk()
+    assert newest_exchange(talk.log) == 0
+    talk.prompt("go")
+    talk.call("Bash", {}, "a")
+    talk.call("Bash", {}, "b")
+    assert newest_exchange(talk.log) == 3
+    talk.answer()
+    talk.prompt("more")
+    assert newest_exchange(talk.log) == 3
+    talk.answer()
+    talk.prompt("and?")
+    assert newest_exchange(talk.log) == 6
+
+
+# -------------------------------------------------------------------------------------------------------- the pipeline
+
+
+class Fixed:
+    """A step that wants the same as long as it is not done."""
+
+    def __init__(self, name: str, block: str, freed: int) -> None:
+        self.name = name
+        self._edit = Edit(kind="replace", target=block, text="x", freed=freed, step=name)
+
+    def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
+        return None if situation.edited(self._edit.target) else Plan((self._edit,), f"shortened {self._edit.target}")
+
+
+def long_talk() -> tuple[Talk, list[str]]:
+    talk = Talk()
+    talk.prompt("go")
+    return talk, [talk.call("Bash", {"command": str(n)}, "some words of output " * 500) for n in range(10)]
+
+
+def test_a_change_of_what_was_sent_is_told_with_its_reason_and_is_in_the_view_at_once() -> None:
+    talk, blocks = long_talk()
+    view = View()
+    events = Pipeline([Fixed("snip", blocks[8], 9_000)]).run(view, talk.log, lambda freed: at(25_000 - freed))
+    assert events == [
+        ContextEdited(
+            edits=[{"kind": "replace", "target": blocks[8], "text": "x", "step": "snip", "freed": 9_000}],
+            step="snip",
+            freed_tokens=9_000,
+            text=f"shortened {blocks[8]}",
+        ),
+        PrefixBroken(reason=f"snip: shortened {blocks[8]}"),
+    ]
+    assert shown_text(view, talk.log, blocks[8]) == "x"
+
+
+def test_a_change_of_what_was_never_sent_breaks_nothing() -> None:
+    talk, blocks = long_talk()
+    events = Pipeline([Fixed("budget", blocks[9], 10)]).run(View(), talk.log, lambda _freed: at(0))
+    assert [type(event) for event in events] == [ContextEdited]
+
+
+def test_what_was_not_worth_breaking_the_prefix_for_comes_along_when_it_is_broken_anyway() -> None:
+    talk, blocks = long_talk()
+    small = Fixed("snip", blocks[5], 50)
+    large = Fixed("microcompact", blocks[1], 20_000)
+    situation = Situation(estimate=30_000, usable=100_000, cached=29_000)
+    assert Pipeline([small]).run(View(), talk.log, lambda _freed: situation) == []
+    events = Pipeline([small, large]).run(View(), talk.log, lambda _freed: situation)
+    assert [event.step for event in events if isinstance(event, ContextEdited)] == ["microcompact", "snip"]
+
+
+def test_until_the_next_reply_the_cache_has_nothing_behind_the_broken_place() -> None:
+    talk, blocks = long_talk()
+    view = View()
+    seen: list[int] = []
+
+    class Watching:
+        name = "watching"
+
+        def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
+            seen.append(situation.cached)
+            return None
+
+    pipeline = Pipeline([Watching(), Fixed("microcompact", blocks[1], 20_000)])
+    situation = Situation(estimate=30_000, usable=100_000, cached=29_000)
+    assert pipeline.run(view, talk.log, lambda _freed: situation)
+    pipeline.run(view, talk.log, lambda _freed: situation)
+    talk.answer()
+    talk.prompt("more")
+    pipeline.run(view, talk.log, lambda _freed: situation)
+    assert seen[0] == seen[2] == 29_000
+    assert seen[1] < 12_000
+
+
+def test_steps_that_are_switched_off_do_not_run_and_pins_bind_every_step() -> None:
+    talk, blocks = long_talk()
+    step = Fixed("snip", blocks[1], 9_000)
+    cold = at(0, cache_cold=True)
+    assert Pipeline([step], frozenset({"snip"})).run(View(), talk.log, lambda _freed: cold) == []
+    pinned = at(0, cache_cold=True, pinned=frozenset([blocks[1]]))
+    assert Pipeline([step]).run(View(), talk.log, lambda _freed: pinned) == []
+    assert Pipeline([step]).run(View(), [], lambda _freed: cold) == []
+
+
+def test_what_a_step_frees_lowers_the_estimate_by_that_and_the_next_request_too() -> None:
+    talk, blocks = long_talk()
+    talk.answer("Done.", Usage(28_000, 20))
+    talk.prompt("more")
+    view = View()
+    before = view.estimate(talk.log, 0)
+    events = Pipeline([Microcompact(keep=3)]).run(
+        view, talk.log, lambda freed: Situation(estimate=before - freed, usable=30_000, cached=before)
+    )
+    assert isinstance(events[0], ContextEdited)
+    assert events[0].freed_tokens > 10_000
+    assert view.estimate(talk.log, 0) == before - events[0].freed_tokens
+    assert shown_text(view, talk.log, blocks[0]).startswith("[Cleared to make room")
+
+
+def test_what_was_never_sent_is_not_taken_off_the_estimate_twice() -> None:
+    talk = Talk()
+    talk.prompt("go")
+    talk.answer("I look.", Usage(5_000, 20))
+    talk.prompt("more")
+    talk.call("Bash", {"command": "seq"}, "output of a command\n" * 10_000)
+    view = View()
+    Pipeline([ToolResultBudget(lambda name, _text: name)]).run(view, talk.log, lambda _freed: at(0))
+    assert 5_020 < view.estimate(talk.log, 0) < 6_500
+
+
+def test_messages_under_a_collapse_are_not_looked_at() -> None:
+    talk = Talk()
+    talk.prompt("go")
+    first = talk.call("Read", {"file_path": "/a"}, numbered(1, 200))
+    second = talk.call("Read", {"file_path": "/a"}, numbered(1, 200))
+    talk.call("Read", {"file_path": "/a"}, numbered(1, 200))
+    talk.call("Bash", {"command": "ls"}, "a")
+    view = View()
+    view.edit([Edit(kind="collapse", target="m0", through="m2", text="They read /a.")])
+    events = Pipeline([Snip()]).run(view, talk.log, lambda _freed: at(0, cache_cold=True))
+    assert isinstance(events[0], ContextEdited)
+    assert [(edit["target"], edit["text"]) for edit in events[0].edits] == [(second, READ_AGAIN)], f"not {first}"
+
+
+# ------------------------------------------------------------------------------------------------ for any conversation
+
+
+CHECKS = settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "40")))
+
+
+def steps_in(order: Sequence[int]) -> list[Step]:
+    """Eager ones, so that small conversations are enough."""
+    made: list[Step] = [
+        ToolResultBudget(lambda name, _text: f"/results/{name}", limit=3_000, per_message=7_000),
+        Snip(picture_replies=1, picture_prompts=1),
+        Microcompact(keep=1, threshold=0.0),
+    ]
+    return [made[place] for place in order]
+
+
+def all_blocks(log: Sequence[Message]) -> dict[str, Block]:
+    return {f"{message.id}:{number}": block for message in log for number, block in enumerate(message.content)}
+
+
+situations = st.builds(
+    Situation,
+    estimate=st.integers(0, 5_000),
+    usable=st.integers(1, 5_000),
+    cached=st.integers(0, 5_000),
+    cache_cold=st.booleans(),
+)
+
+
+@CHECKS
+@given(talks(), st.permutations(range(3)), st.data(), situations)
+def test_any_log_any_order_any_pins_give_a_valid_request_with_all_that_has_to_be_in_it(
+    log: list[Message], order: list[int], data: st.DataObject, basis: Situation
+) -> None:
+    kept = copy.deepcopy(log)
+    blocks = all_blocks(log)
+    pinned = frozenset(data.draw(st.sets(st.sampled_from(sorted(blocks)))))
+    pipeline, view = Pipeline(steps_in(order)), View()
+    resumed = View()
+
+    def situation(freed: int) -> Situation:
+        return Situation(
+            estimate=max(0, basis.estimate - freed),
+            usable=basis.usable,
+            cached=basis.cached,
+            cache_cold=basis.cache_cold,
+            pinned=pinned,
+        )
+
+    turns = [place for place, message in enumerate(log) if message.role == "assistant"]
+    for end in [*turns, len(log)]:  # as a loop does it: before every request
+        events = pipeline.run(view, log[:end], situation)
+        for event in events:
+            if isinstance(event, ContextEdited):
+                resumed.edit(map(edit_from_dict, event.edits), log[end - 1].id)
+        assert refused(view, log[:end]) == []
+    assert pipeline.run(view, log, situation) == [], "applying twice changes nothing"
+    assert resumed.wire(log) == view.wire(log), "what was recorded gives the same request again"
+    shown = all_blocks(view.messages(log))
+    assert all(shown[block] == blocks[block] for block in pinned), "pinned blocks are there as they were"
+    newest = newest_exchange(log)
+    untouched = all_blocks(log[newest:])
+    fresh = {id for id, block in untouched.items() if isinstance(block, ToolResultBlock)}
+    assert all(shown[id] == block for id, block in untouched.items() if id not in fresh)
+    assert log == kept, "nothing in the log has changed"
+    last = next(message for message in reversed(log) if message.origin is Origin.PROMPT)
+    assert TextBlock("the very last words") in view.messages(log)[log.index(last)].content
+
+
+@CHECKS
+@given(talks(), st.permutations(range(3)))
+def test_what_was_sent_changes_only_where_it_is_told(log: list[Message], order: list[int]) -> None:
+    pipeline, view = Pipeline(steps_in(order)), View()
+    sent: tuple[object, ...] = ()
+    for end in [p for p, message in enumerate(log) if message.role == "assistant"]:
+        events = pipeline.run(view, log[:end], lambda _freed: at(40_000))
+        wire = view.wire(log[:end])
+        if not any(isinstance(event, PrefixBroken) for event in events):
+            assert wire[: len(sent)] == sent
+        sent = wire
+
+
+@pytest.mark.parametrize("step", range(3))
+@CHECKS
+@given(log=talks())
+def test_a_step_that_has_seen_the_beginning_plans_as_one_that_has_not(step: int, log: list[Message]) -> None:
+    used = steps_in([step])[0]
+    situation = at(0, cache_cold=True)
+    for end in range(len(log)):
+        used.plan(log[:end], situation)
+    assert used.plan(log, situation) == steps_in([step])[0].plan(log, situation)
