@@ -194,11 +194,12 @@ def _at_once(files: Sequence[InstructionFile]) -> list[InstructionFile]:
 
 
 def _fresh_boundary(messages: Sequence[Message]) -> str:
-    """The id of the last compact boundary if no reply follows it, else ""."""
+    """The id of the last compact boundary if no request has been made since, else "". Replies that a compaction says
+    again have no usage."""
     for message in reversed(messages):
         if message.origin is Origin.BOUNDARY:
             return message.id
-        if message.origin is Origin.REPLY:
+        if message.origin is Origin.REPLY and message.usage is not None:
             return ""
     return ""
 

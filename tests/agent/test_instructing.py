@@ -1,0 +1,307 @@
+"""Instruction files in a conversation: told when they are needed, once per change, and the front stays as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.agent.attachments import Composite
+from agentcli.agent.changedfiles import ChangedFiles
+from agentcli.agent.instructing import CHANGED, INSTRUCTIONS, NEW, Instructing
+from agentcli.agent.ports import Seams
+from agentcli.agent.state import LoopState
+from agentcli.context.edits import Edit as ContextEdit
+from agentcli.context.view import View
+from agentcli.core.ids import SequentialIds
+from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
+from agentcli.core.usage import Usage
+from agentcli.memory.instructions import InstructionFiles, Places, UserContext
+from agentcli.tools.base import ToolContext
+from agentcli.tools.edit import Edit
+from agentcli.tools.read import Read
+from agentcli.tools.write import Write
+from tests.support.fakes import bench
+from tests.support.scripts import call, reply
+
+pytestmark = pytest.mark.anyio
+
+
+def turn(name: str, is_error: bool = False, **input: Any) -> tuple[Message, Message]:
+    called = Message("assistant", (ToolUseBlock("c", name, input),), "a", Origin.REPLY, usage=Usage(1))
+    return called, Message("user", (ToolResultBlock("c", (TextBlock("ok"),), is_error),), "u", Origin.TOOL_RESULTS)
+
+
+PROMPT = user_message("go", "p", Origin.PROMPT)
+BOUNDARY = Message("user", (), "b", Origin.BOUNDARY)
+SUMMARY = user_message("so far", "s", Origin.SUMMARY)
+
+
+class Project:
+    """A repository, the conversation's view and log, and what is told."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / ".git").mkdir()
+        self.folder = folder
+        self.context = ToolContext(cwd=folder, working_dirs=(folder,))
+        self.log: tuple[Message, ...] = (PROMPT,)
+        self.renewed: list[UserContext] = []
+        self.notices: list[str] = []
+        self.ids = SequentialIds()
+
+    def put(self, name: str, text: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def begin(self, told: UserContext | None = None) -> Instructing:
+        files = InstructionFiles(Places.around(self.folder))
+        told = told or files.always().as_context()
+        self.view = View(told.text)
+        self.instructing = Instructing(files, told, self.ids, self.view.messages, self.renew, self.notices.append)
+        return self.instructing
+
+    def renew(self, context: UserContext) -> None:
+        self.renewed.append(context)
+        self.view.set_user_context(context.text)
+
+    async def told(self, *messages: Message) -> list[str]:
+        """What is told after these messages have come into the log: texts without their frame."""
+        self.log += messages
+        found = tuple(await self.instructing.collect(LoopState(self.log, self.context)))
+        self.log += found
+        return [message.text for message in found]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+async def test_what_the_front_says_is_not_said_again(project: Project) -> None:
+    project.put("AGENTS.md", "be brief")
+    project.begin()
+    assert await project.told() == []
+    assert await project.told(*turn("Read", file_path="x.py")) == []
+    assert "be brief" in project.view.messages(project.log)[0].text
+
+
+@pytest.mark.parametrize(
+    ("name", "input"),
+    [
+        ("Read", {"file_path": "web/app/x.ts"}),
+        ("Edit", {"file_path": "web/app/x.ts"}),
+        ("Write", {"file_path": "web/app/new/../x.ts"}),
+        ("NotebookEdit", {"notebook_path": "web/app/x.ipynb"}),
+        ("Glob", {"pattern": "*.ts", "path": "web/app"}),
+        ("Grep", {"pattern": "x", "path": "web/app/x.ts"}),
+    ],
+)
+async def test_touching_a_file_brings_the_instructions_on_the_way_to_it(
+    project: Project, name: str, input: Json
+) -> None:
+    project.put("web/AGENTS.md", "use tabs")
+    project.put("web/app/CLAUDE.md", "no jquery")
+    project.put("server/AGENTS.md", "use go")
+    project.put("web/app/x.ts", "")
+    project.begin()
+    assert await project.told() == []
+    first, second = await project.told(*turn(name, **input))
+    assert first.startswith(NEW)
+    assert ("use tabs" in first, "no jquery" in second) == (True, True)
+    assert project.log[-1].meta[INSTRUCTIONS] == {
+        str(project.folder / "web/app/CLAUDE.md"): InstructionFiles(Places.around(project.folder))
+        .near([str(project.folder / "web/app")])
+        .files[1]
+        .digest
+    }
+    assert await project.told(*turn(name, **input)) == []
+
+
+async def test_a_call_that_failed_touches_nothing(project: Project) -> None:
+    project.put("web/AGENTS.md", "use tabs")
+    project.begin()
+    assert await project.told(*turn("Read", is_error=True, file_path="web/x.ts")) == []
+
+
+async def test_working_in_a_folder_is_touching_it(project: Project) -> None:
+    project.put("web/AGENTS.md", "use tabs")
+    project.begin()
+    project.context = ToolContext(cwd=project.folder / "web", working_dirs=(project.folder,))
+    assert len(await project.told()) == 1
+
+
+async def test_a_change_is_told_at_the_end_once_and_the_front_stays(project: Project) -> None:
+    project.put("AGENTS.md", "be brief")
+    project.put("web/AGENTS.md", "use tabs")
+    project.begin()
+    await project.told(*turn("Read", file_path="web/x.ts"))
+    before = project.view.messages(project.log)
+    project.put("AGENTS.md", "be loud")
+    project.put("web/AGENTS.md", "use spaces")
+    loud, spaces = await project.told()
+    assert loud.startswith(CHANGED)
+    assert ("be loud" in loud, "use spaces" in spaces) == (True, True)
+    assert project.view.messages(project.log)[: len(before)] == before
+    assert await project.told(*turn("Read", file_path="web/x.ts")) == []
+    project.put("AGENTS.md", "be brief")
+    assert "be brief" in (await project.told())[0]
+
+
+async def test_a_file_that_is_gone_or_new_is_told_of(project: Project) -> None:
+    project.put("AGENTS.md", "be brief")
+    project.begin()
+    (project.folder / "AGENTS.md").unlink()
+    assert "AGENTS.md are gone" in (await project.told())[0]
+    assert await project.told() == []
+    project.put("AGENTS.md", "be brief")
+    assert (await project.told())[0].startswith(NEW)
+    project.put("CLAUDE.local.md", "be kind")
+    assert "be kind" in (await project.told())[0]
+    assert await project.told() == []
+
+
+async def test_an_import_that_changes_is_told_of(project: Project) -> None:
+    project.put("AGENTS.md", "see @docs/style.md")
+    project.put("docs/style.md", "tabs")
+    project.begin()
+    project.put("docs/style.md", "spaces")
+    (told,) = await project.told()
+    assert "spaces" in told
+    assert "see @docs" not in told
+
+
+async def test_after_a_compaction_the_front_is_made_anew_and_nested_files_come_again(project: Project) -> None:
+    project.put("AGENTS.md", "be brief")
+    project.put("web/AGENTS.md", "use tabs")
+    project.begin()
+    await project.told(*turn("Read", file_path="web/x.ts"))
+    project.put("AGENTS.md", "be loud")
+    await project.told()
+    told = await project.told(BOUNDARY, SUMMARY)
+    assert [("use tabs" in text, "be loud" in text) for text in told] == [(True, False)]
+    assert [context.text.count("be loud") for context in project.renewed] == [1]
+    assert "be loud" in project.view.messages(project.log)[0].text
+    assert await project.told(*turn("Read", file_path="web/x.ts")) == []
+    assert len(project.renewed) == 1
+
+
+async def test_replies_that_a_compaction_says_again_are_no_requests(project: Project) -> None:
+    project.put("AGENTS.md", "be brief")
+    project.begin()
+    project.put("AGENTS.md", "be loud")
+    copy = Message("assistant", (TextBlock("as I said"),), "copy", Origin.REPLY)
+    assert await project.told(BOUNDARY, SUMMARY, copy) == []
+    assert len(project.renewed) == 1
+
+
+async def test_once_a_request_was_made_the_front_is_not_touched(project: Project) -> None:
+    project.put("AGENTS.md", "be brief")
+    project.begin()
+    project.put("AGENTS.md", "be loud")
+    assert len(await project.told(BOUNDARY, SUMMARY, *turn("Read", file_path="x"))) == 1
+    assert project.renewed == []
+
+
+async def test_a_span_that_was_collapsed_takes_instructions_out_of_sight(project: Project) -> None:
+    project.put("web/AGENTS.md", "use tabs")
+    project.begin()
+    calls = turn("Read", file_path="web/x.ts")
+    assert len(await project.told(*calls)) == 1
+    project.view.edit([ContextEdit(kind="collapse", target="a", through=project.log[-1].id, text="read a file")])
+    assert len(await project.told()) == 1
+    assert await project.told() == []
+
+
+async def test_what_a_person_has_dropped_stays_dropped(project: Project) -> None:
+    project.put("web/AGENTS.md", "use tabs")
+    project.begin()
+    await project.told(*turn("Read", file_path="web/x.ts"))
+    project.view.edit([ContextEdit(kind="drop", target=f"{project.log[-1].id}:0")])
+    assert await project.told() == []
+
+
+async def test_a_resumed_session_knows_what_was_told(project: Project) -> None:
+    project.put("AGENTS.md", "be brief")
+    project.put("web/AGENTS.md", "use tabs")
+    project.begin()
+    told = InstructionFiles(Places.around(project.folder)).always().as_context()
+    await project.told(*turn("Read", file_path="web/x.ts"))
+    project.begin(UserContext(told.text, told.sources))
+    assert await project.told() == []
+    project.put("web/AGENTS.md", "use spaces")
+    assert len(await project.told()) == 1
+
+
+async def test_a_session_begun_without_a_front_is_told_at_its_end(project: Project) -> None:
+    project.put("AGENTS.md", "be brief")
+    project.begin(UserContext("", {}))
+    assert "be brief" in (await project.told())[0]
+    assert await project.told() == []
+
+
+async def test_more_than_fits_at_once_comes_in_parts(project: Project) -> None:
+    for name in "abcd":
+        project.put(f"{name}/AGENTS.md", f"{name} line\n" * 6_000)
+    project.begin()
+    calls = [message for name in "abcd" for message in turn("Read", file_path=f"{name}/x")]
+    counts = [len(await project.told(*calls)), *[len(await project.told()) for _more in range(4)]]
+    assert counts == [1, 1, 1, 1, 0]
+    assert len(project.notices) == 4
+
+
+async def test_what_the_model_wrote_itself_is_not_read_out_to_it(project: Project) -> None:
+    project.put("AGENTS.md", "be brief")
+    project.begin()
+    path = str(project.folder / "AGENTS.md")
+    project.put("AGENTS.md", "be brief and kind")
+    project.context.read_cache.note(path, b"be brief and kind")
+    assert await project.told(*turn("Edit", file_path="AGENTS.md")) == []
+    project.put("AGENTS.md", "be loud")
+    assert len(await project.told()) == 1
+
+
+async def test_many_folders_are_bounded(project: Project) -> None:
+    for number in range(60):
+        project.put(f"{number}/AGENTS.md", f"rule {number}")
+    project.begin()
+    calls = [message for number in range(60) for message in turn("Read", file_path=f"{number}/x")]
+    told = await project.told(*calls)
+    assert len(told) == 20
+    assert "rule 59" in told[-1]
+
+
+async def test_in_the_engine_the_front_is_the_same_bytes_in_every_request(tmp_path: Path) -> None:
+    """Also while the model works on the instructions, and somebody else too."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "AGENTS.md").write_text("be brief\n")
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "AGENTS.md").write_text("use tabs\n")
+    (tmp_path / "web" / "x.ts").write_text("x\n")
+    files, ids = InstructionFiles(Places.around(tmp_path)), SequentialIds(5)
+    told = files.always().as_context()
+    view = View(told.text)
+    instructing = Instructing(files, told, ids, view.messages, lambda context: view.set_user_context(context.text))
+    attachments = Composite(ChangedFiles(ids, instructing.tells), instructing)
+    agents, page = str(tmp_path / "AGENTS.md"), str(tmp_path / "web" / "x.ts")
+    table = bench(
+        reply(call("Read", file_path=page)),
+        reply(call("Read", file_path=agents)),
+        reply(call("Edit", file_path=agents, old_string="brief", new_string="kind")),
+        "done",
+        "fine",
+        tools=[Read(), Edit(), Write()],
+        seams=Seams(attachments=attachments),
+        view=view,
+    )
+    await table.run()
+    (tmp_path / "AGENTS.md").write_text("be loud\n")
+    await table.run()
+    texts = [str(request["messages"]) for request in table.requests]
+    assert [text.count("use tabs") for text in texts] == [0, 1, 1, 1, 1]
+    assert [text.count("be loud") for text in texts] == [0, 0, 0, 0, 1]
+    fronts = [request["messages"][0]["content"][0]["text"] for request in table.requests]
+    assert fronts == [told.text] * 5
+    assert "[Files that you have seen" not in texts[-1]
+    await table.engine.aclose()
