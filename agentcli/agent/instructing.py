@@ -95,7 +95,8 @@ class Instructing:
 
     def _look(self, folders: Iterable[str], told: Iterable[str]) -> tuple[Instructions, Instructions, list[str]]:
         gone = [path for path in told if not os.path.lexists(path)]
-        return self._files.always(), self._files.near(folders), gone
+        always = self._files.always()
+        return always, self._files.near(folders, always), gone
 
     def _told(self, state: LoopState) -> dict[str, str]:
         told = dict(self._front.sources)

@@ -133,6 +133,9 @@ class Instructions:
         return UserContext(_INTRODUCTION + text + _TOO_LONG, sources, (*self.notices, notice))
 
 
+NOTHING = Instructions()
+
+
 def _fitted(file: InstructionFile, room: int) -> str | None:
     """The file's section within so many characters; None if hardly anything would be left of it."""
     section = file.section
@@ -175,6 +178,8 @@ class InstructionFiles:
         self._may_read_outside = may_read_outside
         self._hides = hides
         self._groups: dict[Path, _Group] = {}
+        self._chain = places.chain()
+        self._ways: dict[str, tuple[Path, ...]] = {}
 
     @property
     def places(self) -> Places:
@@ -183,22 +188,25 @@ class InstructionFiles:
     def always(self) -> Instructions:
         """The user's and those from the root down to the working directory, as they are now."""
         groups = [self._group(folder, of_user=True) for folder in self._places.user_folders]
-        groups += [self._group(folder) for folder in self._places.chain()]
+        groups += [self._group(folder) for folder in self._chain]
         return _together(groups)
 
-    def near(self, folders: Iterable[str]) -> Instructions:
-        """Those of these folders and of the ones above them in the project, without what `always` has."""
-        known = self._places.chain()
-        ways: dict[Path, None] = {}
-        for folder in folders:
-            real = _real(folder)
-            if real is not None:
-                ways.update(dict.fromkeys(way for way in self._places.way_to(Path(real)) if way not in known))
+    def near(self, folders: Iterable[str], without: Instructions = NOTHING) -> Instructions:
+        """Those of these folders and of the ones above them in the project, without what is there anyway."""
+        ways = dict.fromkeys(way for folder in folders for way in self._way(folder))
         if not ways:
-            return Instructions()
+            return NOTHING
         found = _together([self._group(folder) for folder in ways])
-        everywhere = {file.real for file in self.always().files}
-        return Instructions(tuple(file for file in found.files if file.real not in everywhere), found.notices)
+        anyway = {file.real for file in without.files}
+        return Instructions(tuple(file for file in found.files if file.real not in anyway), found.notices)
+
+    def _way(self, folder: str) -> tuple[Path, ...]:
+        """The folders that `always` does not have. Remembered: where a link leads is looked at again for each file."""
+        if folder not in self._ways:
+            real = _real(folder)
+            way = self._places.way_to(Path(real)) if real is not None else ()
+            self._ways[folder] = tuple(part for part in way if part not in self._chain)
+        return self._ways[folder]
 
     def _group(self, folder: Path, of_user: bool = False) -> _Group:
         group = self._groups.get(folder)
@@ -215,7 +223,7 @@ class InstructionFiles:
             elif ".local." in name:
                 whose = "the user's, for this project"
             else:
-                nested = folder not in self._places.chain()
+                nested = folder not in self._chain
                 whose = f"the project's, for files in {folder}" if nested else "the project's"
             gathering.top_level(str(folder / name), whose, of_user)
         return gathering.group
@@ -322,7 +330,7 @@ def _real(path: str) -> str | None:
 
 def _stamp(path: str) -> Stamp:
     try:
-        found = Path(path).stat()
+        found = os.stat(path)  # noqa: PTH116 - some hundred of them before each request, at a third of the cost
     except (OSError, ValueError):
         return None
     return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -219,7 +219,8 @@ def test_nested_files_are_those_between_the_root_and_the_folder(project: Path) -
     put(project / "app" / "a" / "b" / "CLAUDE.md", "b @../AGENTS.md @../../AGENTS.md")
     put(project / "other" / "AGENTS.md", "other")
     files = files_for(project)
-    near = files.near([str(project / "app" / "a" / "b"), str(project / "other" / "deep"), "/", str(project)])
+    touched = [str(project / "app" / "a" / "b"), str(project / "other" / "deep"), "/", str(project)]
+    near = files.near(touched, files.always())
     assert names(near, project) == ["app/a/AGENTS.md", "app/a/b/CLAUDE.md", "other/AGENTS.md"]
     assert near.files[0].whose == f"the project's, for files in {project}/app/a"
 
