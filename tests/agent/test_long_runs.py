@@ -1,0 +1,156 @@
+"""Long conversations against a small window, on a model that counts what it is sent: nothing that matters gets lost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agentcli.agent.profile import Profile, Tuning
+from agentcli.context.estimate import text_tokens
+from agentcli.context.view import View
+from agentcli.core import events as ev
+from agentcli.core.messages import Json
+from agentcli.providers.script import Reply, Script, last_user_text
+from agentcli.providers.scripted import ScriptedTransport
+from agentcli.tools.base import Output
+from tests.support.fakes import MODEL, Bench, FakeTool, bench, only, result_of
+from tests.support.scripts import call, say
+from tests.support.validate import problems
+from tests.support.virtual import run_virtual
+
+WINDOW = 100_000
+CONSTRAINT = "Whatever happens, never touch the file prod.cfg."
+RULES = "The project's rules: tabs, not spaces."
+TURNS = 50
+
+
+def true_tokens(body: Json) -> int:
+    """What this model's tokenizer makes of a request: a little denser than the estimate thinks."""
+    whole = [body["messages"], body.get("system"), body.get("tools")]
+    return int(1.1 * text_tokens(json.dumps(whole, ensure_ascii=False)))
+
+
+class CountingModel:
+    """Works through tools for so many turns, then answers. Asked for a hand-over, it says the constraint again if it
+    has been told; what it bills is what it was sent."""
+
+    def __init__(self, turns: int = TURNS) -> None:
+        self._turns = turns
+        self._turn = 0
+        self.sizes: list[int] = []
+        self.handovers = 0
+
+    def next(self, body: Json) -> Reply:
+        size = true_tokens(body)
+        self.sizes.append(size)
+        told = CONSTRAINT in json.dumps(body)
+        if "write a hand-over" in last_user_text(body):
+            self.handovers += 1
+            echo = f"1. Intent: the work. {CONSTRAINT}" if told else "1. Intent: the work."
+            steps: list[Json] = [say(echo + " Some detail of what was done." * 200)]
+        else:
+            self._turn += 1
+            done = self._turn % self._turns == 0
+            steps = [say(f"Done with part {self._turn}.")] if done else [call("Look", what=f"part {self._turn}")]
+        written = max(1, int(text_tokens(json.dumps(steps))))
+        return Reply(steps=tuple(steps), usage={"input_tokens": size, "output_tokens": written})
+
+
+def long_bench(model: Any, refused: list[str], **rest: Any) -> Bench:
+    """`refused` gets what the API would have said no to."""
+
+    def check(body: Json) -> None:
+        refused.extend(problems(body))
+
+    transport = ScriptedTransport(Script(()), check)
+    transport.player = model
+    text = "見たファイルの一行とその次の行\n" * 100  # many tokens in few bytes: what is checked here costs by the byte
+    tool = FakeTool(output=lambda given: Output(f"{given['what']}\n{text}"))
+    profile = Profile(model=MODEL, small_model="claude-haiku-5-5", system=("Be good.",), context_window=WINDOW)
+    return bench(transport=transport, tools=[tool], profile=profile, view=View(RULES), **rest)
+
+
+def test_three_hundred_turns_in_a_small_window_lose_no_instruction() -> None:
+    async def main() -> None:
+        model, refused = CountingModel(), list[str]()
+        b = long_bench(model, refused)
+        compacted: list[ev.ContextCompacted] = []
+        async with b.engine:
+            for number in range(6):
+                prompt = f"Refactor everything. {CONSTRAINT}" if number == 0 else f"Go on with chapter {number}."
+                events = await b.run(prompt)
+                assert result_of(events).terminal == "completed"
+                assert result_of(events).turns == TURNS
+                assert not only(events, ev.CompactionFailed)
+                compacted += only(events, ev.ContextCompacted)
+        assert len(b.requests) == 300 + model.handovers
+        assert refused == []
+        assert max(model.sizes) < WINDOW
+        assert 3 <= len(compacted) == model.handovers <= 20
+        assert all(event.tokens_after < event.tokens_before / 2 for event in compacted)
+        for request in b.requests:
+            sent = json.dumps(request["messages"])
+            assert CONSTRAINT in sent
+            assert RULES in sent
+
+    run_virtual(main)
+
+
+def test_what_is_said_to_be_in_the_context_after_a_compaction_is() -> None:
+    async def main() -> None:
+        model, refused = CountingModel(turns=100), list[str]()
+        b = long_bench(model, refused)
+        async with b.engine:
+            events = await b.run(CONSTRAINT)
+        sizes = iter(model.sizes)
+        size, expected = 0, None
+        for event in events:
+            if isinstance(event, ev.RequestStarted):
+                size = next(sizes)
+                if expected is not None:
+                    assert expected == pytest.approx(size, rel=0.15)
+                    expected = None
+            if isinstance(event, ev.ContextCompacted):
+                expected = event.tokens_after
+        assert size
+        assert only(events, ev.ContextCompacted)
+
+    run_virtual(main)
+
+
+class Stubborn(CountingModel):
+    """Its hand-overs are useless: they fail, or are longer than everything."""
+
+    def __init__(self, handover: Reply) -> None:
+        super().__init__(turns=60)
+        self._handover = handover
+
+    def next(self, body: Json) -> Reply:
+        reply = super().next(body)
+        return self._handover if "write a hand-over" in last_user_text(body) else reply
+
+
+@pytest.mark.parametrize(
+    "handover",
+    [
+        Reply(error={"status": 400, "message": "cannot", "type": "invalid_request_error"}),
+        Reply(steps=(say("長い話。" * 30_000),)),
+        Reply(steps=(call("Look", what="no"),)),
+    ],
+    ids=["fails", "inflates", "calls a tool"],
+)
+def test_compaction_that_never_works_is_given_up_and_the_conversation_stays_whole(handover: Reply) -> None:
+    async def main() -> None:
+        refused = list[str]()
+        b = long_bench(Stubborn(handover), refused, tuning=Tuning(reactive_compact=False))
+        async with b.engine:
+            events = await b.run(CONSTRAINT)
+        assert len(only(events, ev.CompactionFailed)) == 3
+        assert not only(events, ev.ContextCompacted)
+        assert refused == []
+        assert result_of(events).turns == 60
+        assert CONSTRAINT in json.dumps(b.requests[-1])
+
+    run_virtual(main)
