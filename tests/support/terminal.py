@@ -200,13 +200,9 @@ class TerminalProgram:
         return self.process.returncode
 
     async def leave(self) -> int:
-        """Quit as people do, whatever is in the box and whatever runs: Ctrl+C, and again when it has had its effect."""
-        for _press in range(10):
-            before = self.text
-            await self.press("ctrl+c")
-            await self.wait_for(lambda before=before: self.text != before or self.process.poll() is not None)  # type: ignore[misc]
-            if 1049 not in self.modes:
-                break
+        """Quit, whatever runs and whatever stands in the box's line."""
+        await self.press("ctrl+u")
+        await self.submit("/exit")
         return await self.end()
 
     @property
