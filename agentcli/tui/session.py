@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 3.0
 """Seconds that an aborted submission gets to end by itself. A command that ignores SIGTERM takes a little over two."""
+BREATH = 0.008
+"""Seconds of events without a pause, after which keys and frames have their turn."""
 
 _CHANGES_FACTS = (
     ev.SessionStarted,
@@ -301,8 +303,13 @@ class Session:
     async def _run(self, work: AsyncGenerator[ev.Event, None]) -> None:
         try:
             async with aclosing(work) as events:
+                breath = time.monotonic()
                 async for event in events:
                     self._take(event)
+                    if time.monotonic() - breath > BREATH:
+                        # A reply may come faster than it is read: then nothing above has to wait for anything.
+                        await asyncio.sleep(0)
+                        breath = time.monotonic()
         except asyncio.CancelledError:
             self._view.apply(self.presenter.note("The work did not stop in time and was cut off.", "warning"))
         except Exception as error:  # a bug of ours ends this submission, not the app
