@@ -1,0 +1,305 @@
+"""What a compaction leaves: the user's words, the last exchange, what is pinned; and which boundaries count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.context import compact
+from agentcli.context.compact import (
+    Pieces,
+    boundary,
+    compacted,
+    cut_middle,
+    instruction,
+    last_exchange,
+    pinned_content,
+    pinned_now,
+    said_again,
+    split_pending,
+    user_messages,
+    without_oldest,
+    word_for_word,
+)
+from agentcli.context.edits import Edit, Edits
+from agentcli.context.estimate import block_tokens, message_tokens
+from agentcli.context.view import View
+from agentcli.core.ids import SequentialIds
+from agentcli.core.messages import (
+    Block,
+    ImageBlock,
+    Message,
+    Origin,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    user_message,
+)
+from agentcli.core.usage import Usage
+from tests.support.validate import problems
+
+IMAGE = ImageBlock({"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="})
+
+
+def prompt(id: str, text: str = "do it", origin: Origin = Origin.PROMPT) -> Message:
+    return user_message(text, id, origin)
+
+
+def answer(id: str, *blocks: Block) -> Message:
+    return Message("assistant", blocks or (TextBlock("Yes."),), id, Origin.REPLY, usage=Usage(input_tokens=9_000))
+
+
+def called(id: str, call: str) -> Message:
+    return answer(id, ThinkingBlock("hm", "sig"), ToolUseBlock(call, "Look", {"what": call}))
+
+
+def results(id: str, call: str, text: str = "seen") -> Message:
+    return Message("user", (ToolResultBlock(call, (TextBlock(text),)),), id, Origin.TOOL_RESULTS)
+
+
+def pieces(**given: Any) -> Pieces:
+    return Pieces(**{"summary": "They want a cat.", "pinned_meta": {}, "restored_meta": {}, **given})
+
+
+def after(log: list[Message], *new: Message) -> list[Message]:
+    """The log with a compaction behind it."""
+    return [*log, boundary("b", "manual", (9, 1), new), *new]
+
+
+TALK = [prompt("p1"), called("c1", "t1"), results("r1", "t1"), answer("a1"), prompt("p2", "and now?")]
+TALK += [called("c2", "t2"), results("r2", "t2"), called("c3", "t3"), results("r3", "t3")]
+
+
+# ------------------------------------------------------------------------------------------------- the user's words
+
+
+def test_the_users_messages_are_kept_in_their_own_words_and_order() -> None:
+    text = word_for_word(["first wish", "second\nwish"], 1_000)
+    assert text.index("first wish") < text.index("second\nwish")
+    assert "left out" not in text
+    assert word_for_word([], 1_000) == ""
+
+
+def test_the_newest_messages_have_the_first_choice_and_the_oldest_go_with_a_note() -> None:
+    texts = [f"wish {number} " + "word " * 300 for number in range(20)]
+    text = word_for_word(texts, 1_000)
+    assert texts[-1].strip() in text
+    assert "wish 0 " not in text
+    assert "earlier ones are left out here" in text
+
+
+def test_one_long_message_leaves_room_for_the_others() -> None:
+    text = word_for_word(["be brief", "log: " + "line of a log\n" * 20_000 + "end of the log"], 4_000)
+    assert "be brief" in text
+    assert "end of the log" in text
+    assert "characters were left out here" in text
+
+
+@given(st.lists(st.text(max_size=400), max_size=12), st.integers(0, 3_000))
+def test_the_users_words_keep_to_their_budget(texts: list[str], budget: int) -> None:
+    text = word_for_word(texts, budget)
+    frame = 60 * (len(texts) + 1)
+    assert not text or block_tokens(TextBlock(text)) <= budget * 1.3 + frame
+
+
+@given(st.text(min_size=1, max_size=3_000), st.integers(0, 500))
+def test_a_text_that_is_cut_keeps_its_beginning_and_its_end(text: str, tokens: int) -> None:
+    cut = cut_middle(text, tokens)
+    if block_tokens(TextBlock(text)) <= tokens:
+        assert cut == text
+    elif tokens > 50:
+        assert cut[0] == text[0]
+        assert cut[-1] == text[-1]
+
+
+def test_prompts_of_before_earlier_compactions_are_found_once_and_dropped_ones_never() -> None:
+    log = after([prompt("p1", "one"), prompt("p2", "two")], said_again(prompt("p2", "two"), "p3"))
+    log.append(prompt("p4", "four", Origin.QUEUED))
+    assert user_messages(log, lambda message: message.text) == ["one", "two", "four"]
+    assert user_messages(log, lambda m: "" if m.id == "p1" else m.text, frozenset({"p4"})) == ["two"]
+
+
+# -------------------------------------------------------------------------------------------------- the last exchange
+
+
+def ids(messages: tuple[Message, ...]) -> list[str]:
+    return [message.id for message in messages]
+
+
+def test_the_last_exchange_goes_back_to_its_prompt_when_that_fits() -> None:
+    assert ids(last_exchange(TALK, 10_000)) == ["p2", "c2", "r2", "c3", "r3"]
+
+
+def test_of_a_long_exchange_the_last_replies_with_their_results_are_kept() -> None:
+    long = [*TALK[:6], results("r2", "t2", "x" * 90_000), *TALK[7:]]
+    assert ids(last_exchange(long, 1_000)) == ["c3", "r3"]
+    assert last_exchange(long[:7], 1_000) == ()
+
+
+def test_a_reply_at_the_end_is_kept_only_where_the_person_speaks_next() -> None:
+    talk = TALK[:4]
+    assert last_exchange(talk, 10_000) == ()
+    assert ids(last_exchange(talk, 10_000, open_end=True)) == ["p1", "c1", "r1", "a1"]
+
+
+def test_replies_in_a_row_are_never_torn_apart() -> None:
+    searching = answer("c1", TextBlock("Searching " + "x" * 9_000))
+    talk = [prompt("p1", "x" * 90_000), searching, answer("a1"), answer("a2")]
+    assert last_exchange(talk, 500, open_end=True) == ()
+    assert without_oldest(talk) == tuple(talk[1:])
+    assert without_oldest(talk[1:]) is None
+
+
+def test_what_an_earlier_compaction_put_there_is_no_exchange() -> None:
+    note = user_message("[a file]", "f", Origin.ATTACHMENT, {compact.RESTORED: ["files"]})
+    assert last_exchange([*TALK, note], 10_000) == ()
+    assert split_pending([*TALK, note, prompt("p3")]) == ((*TALK, note), (prompt("p3"),))
+
+
+def test_a_copy_says_nothing_of_what_its_original_used_and_names_it() -> None:
+    copy = said_again(said_again(called("c1", "t1"), "c2"), "c3")
+    assert copy.usage is None
+    assert copy.content == called("c1", "t1").content
+    assert copy.is_copy
+    assert compact.original_id(copy) == "c1"
+
+
+# ------------------------------------------------------------------------------------------------------------ pinned
+
+
+def test_pinned_blocks_are_said_again_word_for_word_also_after_the_next_compaction() -> None:
+    pinned = frozenset({"r1:0", "p1:0", "gone:0"})
+    blocks, meta = pinned_content(TALK, pinned)
+    assert [block.text.rpartition("\n")[2] for block in blocks if isinstance(block, TextBlock)] == ["do it", "seen"]
+    message = Message("user", blocks, "pins", Origin.ATTACHMENT, meta=meta)
+    assert pinned_now([*TALK, message], pinned) == {"p1:0", "r1:0", "pins:0", "pins:1"}
+    assert pinned_content([message], pinned) == (blocks, meta)
+    assert pinned_content([message], frozenset({"r1:0"}))[0] == blocks[1:]
+    assert pinned_content([message], frozenset({"pins:0"}))[0] == blocks[:1]
+
+
+def test_a_pinned_picture_and_a_pinned_call_are_kept_too() -> None:
+    picture = Message("user", (TextBlock("look"), IMAGE), "p9", Origin.PROMPT)
+    shot = Message("user", (ToolResultBlock("t1", (TextBlock("a shot"), IMAGE)),), "r9", Origin.TOOL_RESULTS)
+    blocks, meta = pinned_content([picture, called("c1", "t1"), shot], frozenset({"p9:1", "c1:1", "r9:0"}))
+    assert [type(block) for block in blocks] == [ImageBlock, TextBlock, TextBlock, ImageBlock]
+    assert meta[compact.PINNED] == {"0": "p9:1", "1": "c1:1", "2": "r9:0", "3": "r9:0"}
+
+
+def test_a_copy_of_a_pinned_block_is_pinned() -> None:
+    copy = said_again(results("r1", "t1"), "r8")
+    assert pinned_now([copy], frozenset({"r1:0"})) == {"r8:0"}
+
+
+# ---------------------------------------------------------------------------------------------------------- the log
+
+
+def test_everything_stands_in_its_order_behind_the_boundary() -> None:
+    made = compacted(
+        pieces(
+            prompts=word_for_word(["look at this"], 100),
+            pictures=(IMAGE,),
+            pinned=(TextBlock("kept"),),
+            exchange=tuple(TALK[4:]),
+            restored=(TextBlock("a file"),),
+            pending=(prompt("p3", "and?"),),
+        ),
+        SequentialIds().new,
+    )
+    origins = [message.origin for message in made]
+    assert origins[:2] == [Origin.SUMMARY, Origin.ATTACHMENT]
+    assert origins[2:7] == [message.origin for message in TALK[4:]]
+    assert origins[7:] == [Origin.ATTACHMENT, Origin.PROMPT]
+    assert made[0].text.index("They want a cat.") < made[0].text.index("look at this")
+    assert made[0].content[1] == IMAGE
+    assert len({message.id for message in made}) == len(made)
+    wire = View().wire(after(TALK, *made))
+    assert problems({"model": "m", "max_tokens": 1, "messages": list(wire)}) == []
+
+
+def test_the_instruction_forbids_tools_and_takes_a_focus() -> None:
+    assert "Call no tools" in instruction("")
+    assert instruction("  ") == instruction("")
+    assert instruction("the tests").endswith("the tests")
+
+
+@pytest.mark.parametrize("written", range(3))
+def test_a_compaction_that_was_not_written_whole_does_not_count(written: int) -> None:
+    new = compacted(pieces(pending=(prompt("p3"),)), SequentialIds().new)
+    log = after(TALK, *new)
+    torn = log[: len(TALK) + 1 + written]
+    edits = Edits()
+    whole = written == len(new)
+    assert edits.in_force(torn) == (new if whole else (*TALK, log[len(TALK)]))
+    assert (edits.boundary(torn) is not None) == whole
+    later = [*torn, prompt("p9")]
+    assert View().wire(later) == View().wire([*new, prompt("p9")] if whole else [*TALK, prompt("p9")])
+
+
+def test_an_undone_compaction_gives_back_the_one_before_it() -> None:
+    first = compacted(pieces(summary="one"), SequentialIds(1).new)
+    log = after(TALK, *first)
+    second = compacted(pieces(summary="two"), SequentialIds(50).new)
+    log += [boundary("b2", "auto", (9, 1), second), *second]
+    edits = Edits()
+    found = edits.boundary(log)
+    assert found is not None
+    edits.add(Edit(kind="undo_compaction", target=found.id, through=second[-1].id))
+    assert edits.in_force(log) == first
+    before = edits.boundary(log)
+    assert before is not None
+    assert before.id == "b"
+
+
+def test_a_boundary_of_an_older_version_counts_and_ends_with_its_summary() -> None:
+    old = Message("user", (), "b", Origin.BOUNDARY, meta={"trigger": "auto"})
+    summary = prompt("s", "a summary", Origin.SUMMARY)
+    log = [*TALK, old, summary, prompt("p3")]
+    assert Edits().in_force(log) == (summary, prompt("p3"))
+    assert compact.last_written(log, len(TALK)) == "s"
+
+
+# --------------------------------------------------------------------------------------------------------- any log
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[Message]:
+    made: list[Message] = []
+    for number in range(draw(st.integers(1, 12))):
+        made.append(prompt(f"p{number}", draw(st.text(min_size=1, max_size=300))))
+        for turn in range(draw(st.integers(0, 3))):
+            call = f"t{number}_{turn}"
+            made += [
+                called(f"c{number}_{turn}", call),
+                results(f"r{number}_{turn}", call, "y" * draw(st.integers(1, 900))),
+            ]
+        if draw(st.booleans()):
+            made.append(answer(f"a{number}"))
+    return made
+
+
+@given(logs(), st.integers(0, 2_000), st.booleans(), st.data())
+def test_whatever_is_compacted_the_request_is_valid_and_has_what_was_pinned(
+    log: list[Message], budget: int, open_end: bool, data: st.DataObject
+) -> None:
+    old, pending = split_pending(log)
+    exchange = last_exchange(old, budget, open_end=open_end or bool(pending))
+    assert sum(map(message_tokens, exchange)) <= budget
+    assert exchange == old[len(old) - len(exchange) :]
+    blocks = [f"{m.id}:{n}" for m in log for n, block in enumerate(m.content) if not isinstance(block, ThinkingBlock)]
+    pinned = frozenset(data.draw(st.sets(st.sampled_from(blocks), max_size=3)))
+    kept, meta = pinned_content(old[: len(old) - len(exchange)], pinned)
+    new = compacted(pieces(pinned=kept, pinned_meta=meta, exchange=exchange, pending=pending), SequentialIds().new)
+    view = View()
+    whole = after(log, *new, prompt("next", "go on"))
+    whole[len(log)] = boundary("b", "auto", (9, 1), new)
+    wire = view.wire(whole)
+    assert problems({"model": "m", "max_tokens": 1, "messages": list(wire)}) == []
+    assert wire[-1]["role"] == "user"
+    names = {name for m in new for name in m.meta.get(compact.PINNED, {}).values()}
+    copies = {f"{compact.original_id(m)}:{n}" for m in new for n in range(len(m.content))}
+    assert pinned <= names | copies
