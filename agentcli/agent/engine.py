@@ -15,16 +15,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from agentcli.agent.account import Account, budget_spent, budget_text
+from agentcli.agent.account import Account
 from agentcli.agent.compaction import Compaction, Shortening
 from agentcli.agent.conversation import Conversation, Live, loop_parts
 from agentcli.agent.loop import run_loop
 from agentcli.agent.outlook import ContextItem, Outlook, context_items, look_ahead
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.ports import ContextLimits
-from agentcli.agent.profile import ConversationRequests, Profile, context_for
+from agentcli.agent.profile import ConversationRequests, Profile, context_for, price_of
 from agentcli.agent.prompts import Priority, Prompt, PromptQueue, QueuedPrompt, prompt_blocks
 from agentcli.agent.questions import Audience, Questions
+from agentcli.agent.spending import Budget, Spending
 from agentcli.agent.state import CompactTracking, LoopState, Terminal
 from agentcli.agent.uncompacting import undo_compaction
 from agentcli.agent.undoing import COMMAND_FAILED, undo_note
@@ -64,6 +65,8 @@ class Engine:
         self._notes: list[str] = []
         self._compact_failures = 0
         self._todos: list[Json] = todos_from(conversation.log)
+        self._budget = Budget(conversation.bounds.max_budget_usd)
+        self._spending = Spending(price_of(conversation.catalog), conversation.view.messages(conversation.log))
         conversation.watch.resume(conversation.log)
 
     # ------------------------------------------------------------------------------------------------ what it knows
@@ -88,6 +91,16 @@ class Engine:
     @property
     def totals(self) -> Totals:
         return self._totals
+
+    @property
+    def spending(self) -> Spending:
+        """Where the totals went: per submission, per agent, per purpose, per tool."""
+        return self._spending
+
+    @property
+    def budget(self) -> float | None:
+        """What the session may cost in dollars, in this process; None: no bound."""
+        return self._budget.cap
 
     @property
     def denials(self) -> list[dict[str, Any]]:
@@ -245,6 +258,10 @@ class Engine:
 
     def set_thinking(self, thinking: Thinking) -> None:
         self._profile = replace(self._profile, thinking=thinking)
+
+    def set_budget(self, usd: float | None) -> None:
+        """Another bound for this session, or none; it holds at once, also for what runs."""
+        self._budget.set(usd)
 
     def set_mode(self, mode: PermissionMode) -> None:
         self._parts.permissions.set_mode(mode)
@@ -416,6 +433,8 @@ class Engine:
                     yield ev.NoticeRaised(text=notice_text, level="warning", code="undo")
                 for change in self._background_changes():
                     yield change
+                if (warning := self._budget.take_warning(self._totals)) is not None:
+                    yield ev.NoticeRaised(text=warning, level="warning", code="budget")
 
     async def _local(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
         problem = ""
@@ -473,10 +492,11 @@ class Engine:
             event = replace(
                 event,
                 terminal=Terminal.MAX_BUDGET_USD.value,
-                text=budget_text(self._parts.bounds.max_budget_usd, self._totals),
+                text=self._budget.text(self._totals, somebody=self.interactive),
             )
         account.take(event)
         self._parts.watch.note(event)
+        self._spending.take(event)
         self._kept(event)
         match event:
             case ev.UsageReported():
@@ -511,7 +531,7 @@ class Engine:
     # ------------------------------------------------------------------------------------------------- plumbing
 
     def _budget_spent(self) -> bool:
-        return budget_spent(self._parts.bounds.max_budget_usd, self._totals)
+        return self._budget.is_spent(self._totals)
 
     def _loop_parts(self, controller: AbortController) -> LoopParts:
         live = Live(self._requests, self._profile, self._questions, self._queue, self._kept, self._detach)

@@ -19,6 +19,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("permissions", "The permission rules in force, and where each is from"),
     Command("context", "What is in the context, and how much of it is used"),
     Command("cost", "What this conversation has used so far", aliases=("usage",)),
+    Command("budget", "Show, set or lift what this session may cost", "[dollars|off]"),
     Command("todos", "The task list"),
     Command("tasks", "Commands in the background"),
     Command("rename", "Give the session a name", "<name>"),

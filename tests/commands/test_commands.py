@@ -187,8 +187,8 @@ async def test_cost_counts_what_was_used(tmp_path: Path) -> None:
         assert await said(engine, "/cost") == "Nothing has been used yet."
         await collect(engine.submit("hi"))
         text = await said(engine, "/usage")
-    assert "claude-sonnet-5-5: $" in text
-    assert "1 requests" in text
+    assert "claude-sonnet-5-5         1 " in text
+    assert "0.0% of the input was read from the cache" in text
 
 
 async def test_compact_is_a_submission_of_its_own(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_commands_are_found_by_name_alias_and_a_few_letters() -> None:
     assert find("nothing") is None
     assert near("comp")[0] == "compact"
     assert [command.name for command in matching("mo")][:2] == ["model", "mode"]
-    assert [command.name for command in matching("ud")] == ["undo"]
+    assert [command.name for command in matching("uo")] == ["undo"]
     assert len(matching("")) == len(COMMANDS)
     assert matching("zzz") == []
 

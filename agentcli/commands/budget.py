@@ -1,0 +1,65 @@
+"""/budget: show, set or lift what this session may cost. Near it a warning comes; at it the work stops until raised."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import AsyncGenerator
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import fail, say
+from agentcli.core.events import Event
+
+_AMOUNT = re.compile(r"\$?\s*(\d{0,9}(?:\.\d{0,6})?)\s*(?:usd|dollars?|\$)?", re.IGNORECASE)
+
+
+async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+    wanted = arguments.strip().lower()
+    if not wanted:
+        yield say(_in_force(engine))
+        return
+    if wanted in ("off", "none", "no"):
+        engine.set_budget(None)
+        yield say(_in_force(engine))
+        return
+    cap = _dollars(wanted)
+    if cap is None:
+        yield fail(f"{arguments!r} is no amount of dollars. Say /budget 5, /budget 0.50 or /budget off.")
+        return
+    problem = _unpriced(engine)
+    if problem:
+        yield fail(problem)
+        return
+    engine.set_budget(cap)
+    spent = engine.totals.cost_usd
+    beyond = " That is less than what is spent: nothing more is sent until it is raised." if spent >= cap else ""
+    yield say(_in_force(engine) + beyond)
+
+
+def _dollars(text: str) -> float | None:
+    match = _AMOUNT.fullmatch(text)
+    if match is None or not any(character.isdigit() for character in match[1]):
+        return None
+    amount = float(match[1])
+    return amount if amount > 0 and math.isfinite(amount) else None
+
+
+def _unpriced(engine: Engine) -> str:
+    """A budget cannot be kept where a price is not known; "" if all are."""
+    models = (engine.model, *engine.profile.fallback_models)
+    unknown = [model for model in models if engine.catalog.get(model).price is None]
+    unknown += [name for name, used in engine.totals.by_model.items() if used.unpriced_requests]
+    if not unknown:
+        return ""
+    return (
+        f"The price of {', '.join(dict.fromkeys(unknown))} is not known, so a budget cannot be kept. Set it in the "
+        'settings ("models"), or choose another model.'
+    )
+
+
+def _in_force(engine: Engine) -> str:
+    spent = engine.totals.cost_usd
+    so_far = f"${spent:.4f} is spent" + ("" if engine.totals.fully_priced else ", and what has no known price")
+    if engine.budget is None:
+        return f"There is no budget; {so_far}. /budget 5 sets one of five dollars for this session."
+    return f"The budget is ${engine.budget:g}; {so_far} ({spent / engine.budget:.0%})."

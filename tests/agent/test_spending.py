@@ -1,0 +1,349 @@
+"""Where the money went: per prompt, agent and tool; what of it is known; and the budget that ends it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.agent.engine import Engine
+from agentcli.agent.profile import Bounds, Profile
+from agentcli.agent.questions import Audience
+from agentcli.agent.spending import Budget, Spending
+from agentcli.assemble import Options, build_engine
+from agentcli.commands.cost import table
+from agentcli.commands.run import parse, run_command
+from agentcli.core import events as ev
+from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
+from agentcli.core.permission import PermissionMode
+from agentcli.core.usage import Price, Totals, Usage
+from agentcli.tools.base import Output
+from tests.support.cacheserver import PromptCache, caching_transport
+from tests.support.fakes import FakeTool, bench, collect, only, result_of
+from tests.support.scripts import call, provider_on, reply, transport_for
+from tests.support.virtual import run_virtual
+
+PRICE = Price.of(10.0, 50.0)
+
+
+def price(model: str, usage: Usage) -> float | None:
+    return None if model == "unknown" else PRICE.cost(usage)
+
+
+def used(usage: Usage, model: str = "m", agent: str = "", purpose: str = "turn") -> ev.UsageReported:
+    return ev.UsageReported(agent=agent, model=model, usage=usage, cost_usd=price(model, usage), purpose=purpose)
+
+
+def prompt(text: str) -> ev.MessageAppended:
+    return ev.MessageAppended(message=user_message(text, f"p-{text}", Origin.PROMPT))
+
+
+def called(id: str, name: str, result: str) -> list[ev.Event]:
+    use = Message("assistant", (ToolUseBlock(id, name, {}),), f"a-{id}", Origin.REPLY)
+    answer = Message("user", (ToolResultBlock(id, (TextBlock(result),)),), f"r-{id}", Origin.TOOL_RESULTS)
+    return [ev.MessageAppended(message=use), ev.MessageAppended(message=answer)]
+
+
+def after(*events: ev.Event) -> Spending:
+    spending = Spending(price)
+    for event in events:
+        spending.take(event)
+    return spending
+
+
+def test_each_prompt_has_what_was_spent_for_it() -> None:
+    spending = after(
+        prompt("first"),
+        used(Usage(input_tokens=1_000)),
+        used(Usage(input_tokens=2_000), purpose="tool"),
+        prompt("second"),
+        used(Usage(input_tokens=500), model="unknown"),
+    )
+    one, two = spending.submissions
+    assert (one.title, one.spent.requests, one.spent.cost_usd) == ("first", 2, pytest.approx(0.03))
+    assert (two.title, two.spent.requests, two.spent.unpriced_requests) == ("second", 1, 1)
+    assert spending.by_purpose.by_model.keys() == {"turn", "tool"}
+
+
+def test_each_agent_has_its_own_sum() -> None:
+    spending = after(prompt("x"), used(Usage(input_tokens=100)), used(Usage(input_tokens=900), agent="helper"))
+    costs = {name: row.cost_usd for name, row in spending.by_agent.by_model.items()}
+    assert costs == {"main": pytest.approx(0.001), "helper": pytest.approx(0.009)}
+    assert spending.submissions[0].spent.requests == 2, "what a prompt cost includes its helpers"
+
+
+def test_what_is_spent_between_prompts_is_not_put_on_the_last_one() -> None:
+    started = ev.SessionStarted(session_id="s", cwd="/", model="m", tools=[], permission_mode="default")
+    spending = after(prompt("x"), used(Usage(input_tokens=1)), started, used(Usage(input_tokens=2), purpose="compact"))
+    assert [one.title for one in spending.submissions] == ["x", "(compaction)"]
+
+
+def test_a_result_costs_the_price_of_what_is_new_once_and_then_that_of_what_is_old() -> None:
+    """10,000 tokens of results: written at 12.5 dollars a million, then read twice at one."""
+    big = "word " * 10_000
+    spending = after(
+        prompt("x"),
+        used(Usage(cache_write_5m_tokens=5_000)),
+        *called("1", "Read", big),
+        used(Usage(cache_read_input_tokens=5_000, cache_write_5m_tokens=12_000)),
+        used(Usage(cache_read_input_tokens=17_000)),
+        used(Usage(cache_read_input_tokens=17_000)),
+    )
+    row = spending.tools["Read"]
+    size = row.result_tokens
+    assert (row.calls, row.in_context, row.sent_tokens) == (1, size, 3 * size)
+    assert row.cost_usd == pytest.approx(size * (12.5 + 2 * 1.0) / 1_000_000, rel=0.01)
+
+
+def test_a_cold_cache_makes_old_results_dear_again() -> None:
+    warm = [
+        prompt("x"),
+        used(Usage(cache_write_5m_tokens=5_000)),
+        *called("1", "Read", "word " * 10_000),
+        used(Usage(cache_read_input_tokens=5_000, cache_write_5m_tokens=12_000)),
+    ]
+    read = after(*warm, used(Usage(cache_read_input_tokens=17_000))).tools["Read"]
+    cold = after(*warm, used(Usage(cache_write_5m_tokens=17_000))).tools["Read"]
+    assert cold.cost_usd - read.cost_usd == pytest.approx(read.result_tokens * 11.5 / 1_000_000, rel=0.01)
+
+
+def test_what_is_no_longer_sent_costs_no_more() -> None:
+    begun = [prompt("x"), *called("1", "Read", "word " * 1_000), *called("2", "Bash", "line " * 1_000)]
+    request = used(Usage(input_tokens=3_000))
+
+    def sent(*edits: Json) -> tuple[int, int]:
+        edited = ev.ContextEdited(edits=list(edits), step="person")
+        before = after(*begun, request).tools
+        tools = after(*begun, request, edited, request).tools
+        return (
+            tools["Read"].sent_tokens - before["Read"].sent_tokens,
+            tools["Bash"].sent_tokens - before["Bash"].sent_tokens,
+        )
+
+    read, bash = sent()
+    assert (read, bash) == sent({"kind": "drop", "target": "r-1:0"}, {"kind": "restore", "target": "r-1:0"})
+    assert sent({"kind": "drop", "target": "r-1:0"}) == (0, bash)
+    assert sent({"kind": "replace", "target": "r-2:0", "text": "[cleared]"})[1] < 20
+    collapse = {"kind": "collapse", "target": "a-1", "through": "r-2", "text": "gist"}
+    assert sent(collapse) == (0, 0)
+    assert sent(collapse, {"kind": "restore", "target": "a-1"}) == (read, bash)
+    assert sent({"kind": "drop", "target": "nonsense"}, {"kind": "new", "target": ""}) == (read, bash)
+
+
+def test_a_compaction_ends_what_results_cost_and_its_undoing_begins_it_again() -> None:
+    boundary = ev.MessageAppended(message=Message("user", (), "b", Origin.BOUNDARY))
+    begun = [prompt("x"), *called("1", "Read", "word " * 1_000), used(Usage(input_tokens=2_000))]
+    assert after(*begun, boundary).tools["Read"].in_context == 0
+    again = after(*begun, boundary, *called("1", "Read", "word " * 1_000)).tools["Read"]
+    assert again.calls == 1, "an exchange that is kept was not made twice"
+    undone = ev.ContextEdited(edits=[{"kind": "undo_compaction", "target": "b", "through": "b"}], step="compact")
+    assert after(*begun, boundary, undone).tools["Read"].in_context > 900
+
+
+def test_an_unknown_price_is_said_and_not_counted_as_nothing() -> None:
+    row = after(prompt("x"), *called("1", "Read", "word"), used(Usage(input_tokens=9), model="unknown")).tools["Read"]
+    assert row.unpriced
+
+
+def test_a_resumed_session_carries_what_it_was_resumed_with() -> None:
+    messages = [
+        event.message for event in called("1", "Read", "word " * 1_000) if isinstance(event, ev.MessageAppended)
+    ]
+    spending = Spending(price, messages)
+    spending.take(prompt("go on"))
+    spending.take(used(Usage(cache_read_input_tokens=5_000)))
+    row = spending.tools["Read"]
+    assert (row.calls, row.result_tokens) == (0, 0), "it was called in another process"
+    assert row.sent_tokens == row.in_context > 900
+
+
+usages = st.builds(
+    Usage,
+    input_tokens=st.integers(0, 10**6),
+    output_tokens=st.integers(0, 10**5),
+    cache_read_input_tokens=st.integers(0, 10**6),
+    cache_write_5m_tokens=st.integers(0, 10**6),
+)
+steps = st.one_of(
+    st.builds(used, usages, st.sampled_from(["m", "unknown"]), st.sampled_from(["", "helper"])).map(lambda one: [one]),
+    st.builds(called, st.sampled_from("123"), st.sampled_from(["Read", "Bash"]), st.text(max_size=200)),
+    st.text(max_size=5).map(lambda text: [prompt(text)]),
+)
+
+
+@given(st.lists(steps, max_size=20))
+def test_the_parts_are_the_whole_whatever_happens(parts: list[list[ev.Event]]) -> None:
+    events = [event for part in parts for event in part]
+    spending, totals = after(*events), Totals()
+    for event in only(events, ev.UsageReported):
+        totals = totals.adding(event.model, event.usage, event.cost_usd)
+    assert sum((one.spent.usage for one in spending.submissions), Usage()) == totals.usage
+    assert spending.by_agent.usage == totals.usage
+    assert sum(one.spent.cost_usd for one in spending.submissions) == pytest.approx(totals.cost_usd)
+    assert all(row.cost_usd >= 0 for row in spending.tools.values())
+
+
+# -------------------------------------------------------------------------------------------------------- the budget
+
+
+def spent(dollars: float) -> Totals:
+    return Totals().adding("m", Usage(input_tokens=1), dollars)
+
+
+def test_the_budget_warns_once_near_its_end() -> None:
+    budget = Budget(1.0)
+    assert budget.take_warning(spent(0.79)) is None
+    assert budget.take_warning(spent(0.80)) == "$0.80 of the budget of $1 is spent. At the budget the work stops."
+    assert budget.take_warning(spent(0.95)) is None
+    budget.set(1.1)
+    assert budget.take_warning(spent(0.95)) is not None, "another budget warns anew"
+    assert Budget(1.0).take_warning(spent(1.0)) is None, "at the end it is not near the end"
+    assert Budget(None).take_warning(spent(1e9)) is None
+
+
+def test_a_cost_that_is_not_known_spends_any_budget() -> None:
+    unknown = Totals().adding("m", Usage(input_tokens=1), None)
+    assert Budget(100.0).is_spent(unknown)
+    assert not Budget(None).is_spent(unknown)
+
+
+def test_at_the_budget_the_work_stops_with_a_way_to_go_on() -> None:
+    async def main() -> None:
+        dear = reply(call("Look"), usage={"input_tokens": 100_000})
+        b = bench(dear, dear, "Done.", "More.", tools=[FakeTool(output=lambda i: Output(str(id(i))))],
+                  audience=Audience.SOMEBODY, bounds=Bounds(max_budget_usd=0.45))  # fmt: skip
+        async with b.engine:
+            await collect(b.engine.submit("go"))
+            b.engine.set_budget(0.40)
+            events = await collect(b.engine.submit("again"))
+            assert result_of(events).terminal == "max_budget_usd"
+            assert "/budget 0.61 lets it go on, /budget off lifts the bound" in result_of(events).errors[0]
+            b.engine.set_budget(None)
+            assert result_of(await collect(b.engine.submit("again"))).text == "More."
+
+    run_virtual(main)
+
+
+def test_the_warning_comes_while_there_is_still_something_left() -> None:
+    async def main() -> None:
+        dear = reply(call("Look"), usage={"input_tokens": 100_000})
+        b = bench(dear, "Done.", tools=[FakeTool()], bounds=Bounds(max_budget_usd=0.24))
+        async with b.engine:
+            events = await b.run()
+        assert not result_of(events).is_error
+        [warned] = [n for n in only(events, ev.NoticeRaised) if n.code == "budget"]
+        assert (warned.level, warned.text) == (
+            "warning",
+            "$0.20 of the budget of $0.24 is spent. At the budget the work stops.",
+        )
+
+    run_virtual(main)
+
+
+# ------------------------------------------------------------------------------------------------------- the commands
+
+
+def engine_on(tmp_path: Path, *replies: Json | str, **rest: Any) -> Engine:
+    options: dict[str, Any] = {
+        "cwd": tmp_path,
+        "environ": {"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        "provider": provider_on(transport_for(*replies)),
+        "permission_mode": PermissionMode.BYPASS,
+        "model": "claude-sonnet-5-5",
+        "settings": '{"sandbox": {"mode": "off"}}',
+    }
+    return build_engine(Options(**{**options, **rest}))
+
+
+async def outcome(engine: Engine, line: str) -> ev.Result:
+    command = parse(line)
+    assert command is not None
+    return result_of(await collect(run_command(engine, *command)))
+
+
+@pytest.mark.anyio
+async def test_cost_is_a_table_of_models_prompts_and_tools(tmp_path: Path) -> None:
+    replies = [
+        reply(call("Bash", command="echo hi"), usage={"input_tokens": 500, "cache_read_input_tokens": 1_500}),
+        reply("Done.", usage={"input_tokens": 500}),
+        reply("Nothing.", usage={"input_tokens": 500}),
+    ]
+    async with engine_on(tmp_path, *replies, max_budget_usd=2.0) as engine:
+        for prompt_text in ("run it", "and then?"):
+            await collect(engine.submit(prompt_text))
+        text = (await outcome(engine, "/cost")).text
+    blocks = text.split("\n\n")
+    assert blocks[0].splitlines()[0].endswith("so far; 50.0% of the input was read from the cache.")
+    assert blocks[0].splitlines()[1] == "The budget is $2 (0% spent)."
+    assert [block.splitlines()[0].split()[0] for block in blocks[1:]] == ["model", "prompt", "results"]
+    for block in blocks[1:]:
+        header, *rows = block.splitlines()
+        assert rows
+        if not header.startswith("prompt"):
+            assert len({len(row) for row in (header, *rows)}) == 1, "the last column ends at one edge"
+    assert "claude-sonnet-5-5         3  1,500" in text
+    assert "run it" in blocks[2]
+    assert blocks[3].splitlines()[1].startswith("Bash            1")
+
+
+@pytest.mark.anyio
+async def test_cost_says_what_has_no_price(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, "Hi.", model="somebody-elses") as engine:
+        await collect(engine.submit("hi"))
+        text = (await outcome(engine, "/cost")).text
+    assert text.startswith("$0.0000 so far and 1 request whose price is not known;")
+    assert "not known" in text.splitlines()[-1]
+
+
+@pytest.mark.anyio
+async def test_budget_shows_sets_and_lifts(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, reply("Hi.", usage={"input_tokens": 100_000})) as engine:
+        assert (await outcome(engine, "/budget")).text.startswith("There is no budget; $0.0000 is spent.")
+        assert (await outcome(engine, "/budget $2")).text == "The budget is $2; $0.0000 is spent (0%)."
+        await collect(engine.submit("hi"))
+        assert engine.budget == 2.0
+        text = (await outcome(engine, "/budget 0.10")).text
+        assert "(200%)" in text
+        assert text.endswith("nothing more is sent until it is raised.")
+        assert result_of(await collect(engine.submit("more"))).terminal == "max_budget_usd"
+        assert (await outcome(engine, "/budget off")).text.startswith("There is no budget; $0.20")
+        for wrong in ("x", "-1", "0", "$", "1e9", "inf"):
+            assert (await outcome(engine, f"/budget {wrong}")).is_error
+        assert engine.budget is None
+
+
+@pytest.mark.anyio
+async def test_a_budget_is_refused_where_prices_are_not_known(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, model="somebody-elses") as engine:
+        result = await outcome(engine, "/budget 5")
+    assert result.is_error
+    assert result.errors[0].startswith("The price of somebody-elses is not known")
+
+
+def test_a_table_is_aligned_whatever_is_in_it() -> None:
+    assert table([("a", "bb"), ("ccc", "1")]) == "a    bb\nccc   1"
+    assert table([("a", "b", ""), ("1", "22", "some words")], last_is_text=True) == "a   b\n1  22  some words"
+
+
+def test_the_sum_over_tools_is_within_what_the_requests_cost() -> None:
+    """On an API with a cache: what results are said to have cost is less than all that was billed for input."""
+
+    async def main() -> None:
+        cache = PromptCache(clock=lambda: 0.0, least=0)
+        tool = FakeTool(output=lambda given: Output("line " * 200 + str(given)))
+        replies = [*(reply(call("Look", what=str(turn))) for turn in range(20)), "Done."]
+        profile = Profile(model="claude-sonnet-5-5", small_model="claude-haiku-5-5", system=("Be good.",))
+        b = bench(transport=caching_transport(*replies, cache=cache), tools=[tool], profile=profile)
+        async with b.engine:
+            await b.run()
+            [row] = b.engine.spending.tools.values()
+            output = sum(one.usage.output_tokens for one in b.engine.totals.by_model.values())
+            billed = b.engine.totals.cost_usd - output * 10 / 1_000_000
+        assert row.calls == 20
+        assert 0.5 * billed < row.cost_usd < billed
+
+    run_virtual(main)
