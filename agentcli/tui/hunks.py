@@ -1,35 +1,32 @@
 """A change in hunks of which a person takes some and leaves others. Pure: no files, no screen.
 
-A hunk is a place where old and new text differ; merging takes the new side of those accepted and the old side of all
-others, byte for byte. `narrowed` turns that into the input of the tool that makes the change.
+A hunk is a place where the file's text and what it would become differ; merging takes the new side of those accepted
+and the old side of all others. `narrowed` turns that into the input of the tool that makes the change.
 """
 
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 
 REVIEWABLE = ("Edit", "MultiEdit", "Write")
 """The tools whose calls can be narrowed to some of their hunks."""
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _GAP = 3
 """So many equal lines part two hunks; what is nearer is one change to whoever reads it."""
 _CONTEXT = 3
-_MOST_EXACT = 2_000
 _MOST_COMPARED = 20_000
-"""Lines on one side: comparing is quadratic when many lines are alike, so beyond the first number frequent lines are
-not looked at as anchors, and beyond the second the whole middle is one hunk."""
+"""Lines on one side beyond which the whole middle is one hunk."""
 _MOST_TOLD = 8_000
+
+Difference = tuple[int, int, int, int]
 
 
 @frozen
 class Hunk:
-    """`removed` gives way to `added`. Lines have their line ends."""
+    """`removed` gives way to `added`; what is equal between two near changes is in both. Lines have their line ends."""
 
     number: int
     """Its place among all hunks of the change, from 0."""
@@ -40,74 +37,73 @@ class Hunk:
     added: tuple[str, ...]
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    edit: int = 0
-    """Which of several edits it belongs to."""
+    rows: tuple[tuple[str, str], ...] = ()
+    """The same with `removed` and `added` line by line: a sign and a line."""
+
+    @property
+    def old_end(self) -> int:
+        return self.old_start + len(self.removed)
+
+
+def texts_of(name: str, input: Json, present: str) -> tuple[str, str]:
+    """The file's text as it is compared, and what a call of `Edit`, `MultiEdit` or `Write` makes of it.
+
+    ValueError, with the reason, when an edit does not find its place.
+    """
+    if name == "Write":
+        # Read shows no line ends and Write keeps the file's own, so they are no difference.
+        return _plain(present), _plain(str(input["content"]))
+    text = present
+    for edit in _edits(name, input):
+        text = _edited(text, edit)
+    return present, text
 
 
 def split(old: str, new: str) -> list[Hunk]:
-    """The hunks that lead from old to new, in order. None if the texts are equal."""
-    left, right = _LINE.findall(old), _LINE.findall(new)
+    """The hunks that lead from old to new, in order. None if the texts are equal. No line is in two of them."""
+    left, right = lines_of(old), lines_of(new)
+    places = _differences(left, right)
+    starts, ends = [place[0][0] for place in places], [place[-1][1] for place in places]
     hunks = []
-    for number, (a, b, c, d) in enumerate(_differences(left, right)):
-        before, after = tuple(left[max(0, a - _CONTEXT) : a]), tuple(left[b : b + _CONTEXT])
-        hunks.append(Hunk(number, a, c, tuple(left[a:b]), tuple(right[c:d]), before, after))
+    for number, place in enumerate(places):
+        (a, _, c, _), (_, b, _, d) = place[0], place[-1]
+        # What is between two hunks is shown once: half of it with each if it is short.
+        above = a - ends[number - 1] if number else 2 * a
+        below = starts[number + 1] - b if number + 1 < len(places) else 2 * (len(left) - b)
+        before = tuple(left[a - min(_CONTEXT, above // 2) : a])
+        after = tuple(left[b : b + min(_CONTEXT, below - below // 2)])
+        rows = _rows(left, right, place)
+        hunks.append(Hunk(number, a, c, tuple(left[a:b]), tuple(right[c:d]), before, after, tuple(rows)))
     return hunks
 
 
 def merge(old: str, new: str, accepted: Collection[int]) -> str:
     """The old text with the accepted hunks of `split(old, new)` in it."""
-    return _applied(old, [hunk for hunk in split(old, new) if hunk.number in accepted])
+    return _merged(old, split(old, new), accepted)
 
 
-def hunks_of(name: str, input: Json, old_text: str = "") -> list[Hunk]:
-    """All hunks of a call of `Edit`, `MultiEdit` or `Write`; for Write against the file's present text."""
-    found: list[Hunk] = []
-    for edit, (old, new) in enumerate(_changes(name, input, old_text)):
-        found += [replace(hunk, number=len(found) + hunk.number, edit=edit) for hunk in split(old, new)]
-    return found
-
-
-def narrowed(
-    name: str, input: Json, old_text: str, accepted: Collection[int], hunks: Sequence[Hunk] | None = None
-) -> Json | None:
+def narrowed(name: str, input: Json, present: str, hunks: Sequence[Hunk], accepted: Collection[int]) -> Json | None:
     """The input with which only the accepted hunks happen: the same if all are, None if nothing is left to do.
 
-    Who has the result of `hunks_of` already gives it, and saves the comparison.
+    `hunks` are those of `split` for the result of `texts_of`. ValueError if it cannot be said by this tool's input.
     """
-    hunks = hunks_of(name, input, old_text) if hunks is None else hunks
     if all(hunk.number in accepted for hunk in hunks):
         return input
-    merged = [
-        (old, _applied(old, [hunk for hunk in hunks if hunk.edit == edit and hunk.number in accepted]))
-        for edit, (old, _new) in enumerate(_changes(name, input, old_text))
-    ]
-    if all(old == new for old, new in merged):
+    kept = [hunk for hunk in hunks if hunk.number in accepted]
+    if not kept:
         return None
     if name == "Write":
-        return {**input, "content": merged[0][1]}
+        return {**input, "content": _merged(_plain(present), hunks, accepted)}
+    wanted = _merged(present, hunks, accepted)
     if name == "Edit":
-        return {**input, "new_string": merged[0][1]}
-    edits = [{**edit, "new_string": new} for edit, (old, new) in zip(input["edits"], merged, strict=True) if old != new]
+        return {**input, **(_same_place(input, present, wanted) or _piece(present, wanted, kept[0], kept[-1]))}
+    edits = []
+    # From the last to the first, so that the lines of those that are still to come keep their numbers.
+    for number in range(len(kept) - 1, -1, -1):
+        before = _merged(present, hunks, {hunk.number for hunk in kept[number + 1 :]})
+        after = _merged(present, hunks, {hunk.number for hunk in kept[number:]})
+        edits.append(_piece(before, after, kept[number], kept[number]))
     return {**input, "edits": edits}
-
-
-def stranded(input: Json, after: Json | None) -> list[int]:
-    """Edits of a narrowed MultiEdit (numbers of the narrowed list, from 1) that look for text which only a rejected
-    hunk would have brought. Such a call fails as a whole, so whoever reviews should know before."""
-    found = []
-    brought = [str(edit["new_string"]) for edit in input.get("edits", ())]
-    kept = after.get("edits", ()) if after else ()
-    for number, edit in enumerate(kept, 1):
-        wanted = str(edit["old_string"])
-        still = any(wanted in str(earlier["new_string"]) for earlier in kept[: number - 1])
-        origin = next((place for place, one in enumerate(input["edits"]) if one["old_string"] == edit["old_string"]), 0)
-        needed = any(
-            wanted and wanted in text and wanted not in str(input["edits"][place]["old_string"])
-            for place, text in enumerate(brought[:origin])
-        )
-        if needed and not still:
-            found.append(number)
-    return found
 
 
 def diff_of(hunks: Sequence[Hunk]) -> str:
@@ -115,15 +111,15 @@ def diff_of(hunks: Sequence[Hunk]) -> str:
     lines: list[str] = []
     for hunk in hunks:
         start, new_start = hunk.old_start - len(hunk.before), hunk.new_start - len(hunk.before)
-        around = len(hunk.before) + len(hunk.after)
+        before, after = [(" ", line) for line in hunk.before], [(" ", line) for line in hunk.after]
+        around = len(before) + len(after)
         old_count, new_count = len(hunk.removed) + around, len(hunk.added) + around
         lines.append(f"@@ -{_range(start, old_count)} +{_range(new_start, new_count)} @@")
-        for sign, part in ((" ", hunk.before), ("-", hunk.removed), ("+", hunk.added), (" ", hunk.after)):
-            for line in part:
-                bare = line.rstrip("\r\n")
-                lines.append(sign + bare)
-                if bare == line:
-                    lines.append("\\ No newline at end of file")
+        for sign, line in (*before, *hunk.rows, *after):
+            bare = line.rstrip("\r\n")
+            lines.append(sign + bare)
+            if bare == line:
+                lines.append("\\ No newline at end of file")
     return "\n".join(lines)
 
 
@@ -145,26 +141,85 @@ def verdict(hunks: Sequence[Hunk], accepted: Collection[int]) -> str:
     return f"The person accepted {count} of {len(hunks)} hunks; only those were applied. Rejected:\n{diff}"
 
 
-def _applied(old: str, hunks: Sequence[Hunk]) -> str:
-    lines = _LINE.findall(old)
+def lines_of(text: str) -> list[str]:
+    """With their line ends, which are those that the diff of the question goes by."""
+    end = "\n" if "\n" in text else "\r"
+    lines = text.split(end)
+    return [line + end for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def _edits(name: str, input: Json) -> list[Json]:
+    return list(input["edits"]) if name == "MultiEdit" else [input]
+
+
+def _edited(text: str, edit: Json) -> str:
+    from agentcli.tools.edit_apply import Problem, Replacement, apply
+
+    old, new = str(edit["old_string"]), str(edit["new_string"])
+    if not old:
+        if text:
+            raise ValueError("old_string is empty, but the file is not")
+        return new
+    applied = apply(text, Replacement(old, new, bool(edit.get("replace_all"))), "the file")
+    if isinstance(applied, Problem):
+        raise ValueError(f"the text to replace is not there as it was ({applied.summary})")
+    return applied.text
+
+
+def _same_place(input: Json, present: str, wanted: str) -> Json | None:
+    """Another new text for the same old one, if that is enough."""
+    old = str(input["old_string"])
+    start = present.find(old)
+    if start < 0 or input.get("replace_all"):
+        return None
+    end = start + len(old)
+    edit = {"old_string": old, "new_string": wanted[start : len(wanted) - (len(present) - end)]}
+    return edit if _makes(present, edit, wanted) else None
+
+
+def _piece(present: str, wanted: str, first: Hunk, last: Hunk) -> Json:
+    """An edit that replaces the lines of these hunks and all between them, with as many around as make them unique."""
+    left, right = lines_of(present), lines_of(wanted)
+    start, end = first.old_start, last.old_end
+    reach = 0
+    while True:
+        above, below = max(0, start - reach), max(0, len(left) - end - reach)
+        old = "".join(left[above : len(left) - below])
+        edit: Json = {"old_string": old, "new_string": "".join(right[above : len(right) - below]), "replace_all": False}
+        if old and _makes(present, edit, wanted):
+            return edit
+        if not (above or below):
+            raise ValueError("some of its hunks cannot be made without the others")
+        reach = 2 * reach + 1
+
+
+def _makes(present: str, edit: Json, wanted: str) -> bool:
+    """Whether it leads there. In a file with several kinds of line ends the tool says which a new line gets."""
+    try:
+        # What is no text in the file cannot be in an input either.
+        edit["old_string"].encode()
+        return _plain(_edited(present, edit)) == _plain(wanted)
+    except ValueError:
+        return False
+
+
+def _merged(old: str, hunks: Sequence[Hunk], accepted: Collection[int]) -> str:
+    lines = lines_of(old)
     pieces: list[str] = []
     position = 0
     for hunk in hunks:
-        pieces += [*lines[position : hunk.old_start], *hunk.added]
-        position = hunk.old_start + len(hunk.removed)
+        if hunk.number in accepted:
+            pieces += [*lines[position : hunk.old_start], *hunk.added]
+            position = hunk.old_end
     return "".join([*pieces, *lines[position:]])
 
 
-def _changes(name: str, input: Json, old_text: str) -> list[tuple[str, str]]:
-    if name == "Write":
-        # Read shows no line ends and Write keeps the file's own, so they are no difference.
-        return [(old_text.replace("\r\n", "\n"), str(input["content"]).replace("\r\n", "\n"))]
-    edits = input["edits"] if name == "MultiEdit" else [input]
-    return [(str(edit["old_string"]), str(edit["new_string"])) for edit in edits]
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
 
 
-def _differences(left: list[str], right: list[str]) -> list[tuple[int, int, int, int]]:
-    """Places (a, b, c, d) where left[a:b] became right[c:d]; near ones are one."""
+def _differences(left: list[str], right: list[str]) -> list[list[Difference]]:
+    """Places where left[a:b] became right[c:d], near ones together. Compared as the question's diff is."""
     start = _common(left, right)
     end = _common(left[start:][::-1], right[start:][::-1])
     before, after = left[start : len(left) - end], right[start : len(right) - end]
@@ -172,18 +227,24 @@ def _differences(left: list[str], right: list[str]) -> list[tuple[int, int, int,
     if longest == 0:
         return []
     if longest > _MOST_COMPARED:
-        return [(start, start + len(before), start, start + len(after))]
-    found: list[tuple[int, int, int, int]] = []
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=longest > _MOST_EXACT)
-    for tag, a, b, c, d in matcher.get_opcodes():
+        return [[(start, start + len(before), start, start + len(after))]]
+    found: list[list[Difference]] = []
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after).get_opcodes():
         if tag == "equal":
             continue
-        a, b, c, d = a + start, b + start, c + start, d + start
-        if found and a - found[-1][1] < _GAP:
-            found[-1] = (found[-1][0], b, found[-1][2], d)
-        else:
-            found.append((a, b, c, d))
+        if not (found and a + start - found[-1][-1][1] < _GAP):
+            found.append([])
+        found[-1].append((a + start, b + start, c + start, d + start))
     return found
+
+
+def _rows(left: list[str], right: list[str], place: Sequence[Difference]) -> Iterator[tuple[str, str]]:
+    position = place[0][0]
+    for a, b, c, d in place:
+        yield from ((" ", line) for line in left[position:a])
+        yield from (("-", line) for line in left[a:b])
+        yield from (("+", line) for line in right[c:d])
+        position = b
 
 
 def _common(left: list[str], right: list[str]) -> int:

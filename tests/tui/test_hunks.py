@@ -8,13 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
 from agentcli.core.permission import Answer
+from agentcli.tools.diff import diff_display
 from agentcli.tools.edit_apply import Applied, Replacement, apply
-from agentcli.tui.hunks import diff_of, hunks_of, merge, narrowed, split, stranded, verdict
+from agentcli.tui.hunks import diff_of, lines_of, merge, narrowed, split, texts_of, verdict
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.hunks import HunkReview
 from tests.tui.dialog_host import Host, asked, look, play, press, replies, settled, shown
@@ -54,7 +56,7 @@ def test_any_choice_of_hunks_changes_their_lines_and_no_others(pair: tuple[str, 
     position, expected = 0, ""
     for hunk in hunks:
         removed, added = "".join(hunk.removed), "".join(hunk.added)
-        place = len("".join(_lines(old)[: hunk.old_start]))
+        place = len("".join(lines_of(old)[: hunk.old_start]))
         expected += old[position:place] + (added if hunk.number in accepted else removed)
         assert old[place : place + len(removed)] == removed
         position = place + len(removed)
@@ -73,23 +75,58 @@ def test_rejecting_the_rest_later_gives_the_same_as_rejecting_it_at_once(pair: t
 
 @given(texts(), st.data())
 def test_a_narrowed_edit_does_the_accepted_hunks_only(pair: tuple[str, str], data: st.DataObject) -> None:
+    """Whatever stands around the piece that is replaced, and however often; for the tool itself does it."""
     old, new = pair
-    input = {"file_path": "f", "old_string": old, "new_string": new, "replace_all": True}
-    hunks = hunks_of("Edit", input)
+    above, below = (data.draw(st.sampled_from(["", "top\n", "a\nb\n", "\nb"])) for _ in range(2))
+    present = above + old + below
+    every = {"old_string": old, "new_string": new, "replace_all": True}
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("Edit", {"file_path": "f", **every}),
+        ("Edit", {"file_path": "f", **every, "replace_all": False}),
+        ("MultiEdit", {"file_path": "f", "edits": [every]}),
+        ("MultiEdit", {"file_path": "f", "edits": [{"old_string": "a", "new_string": "aa"}, every]}),
+    ]
+    name, input = data.draw(st.sampled_from(calls))
+    try:
+        before, after = texts_of(name, input, present)
+    except ValueError:
+        return
+    hunks = split(before, after)
     accepted = {hunk.number for hunk in hunks if data.draw(st.booleans())}
-    found = narrowed("Edit", input, "", accepted)
+    found = narrowed(name, input, present, hunks, accepted)
     if accepted == {hunk.number for hunk in hunks}:
         assert found is input
-    elif merge(old, new, accepted) == old:
+    elif not accepted:
         assert found is None
     else:
-        assert found == {**input, "new_string": merge(old, new, accepted)}
+        assert found is not None
+        made = texts_of(name, found, present)[1]
+        # In a text with several kinds of line ends it is the tool that says which kind a new line gets.
+        plain = [text.replace("\r\n", "\n") for text in (made, merge(before, after, accepted))]
+        assert plain[0] == plain[1]
 
 
-def _lines(text: str) -> list[str]:
-    import re
+@given(texts())
+def test_no_line_is_shown_in_two_hunks(pair: tuple[str, str]) -> None:
+    last = 0
+    for hunk in split(*pair):
+        assert hunk.old_start - len(hunk.before) >= last
+        last = hunk.old_end + len(hunk.after)
+        assert hunk.before == tuple(lines_of(pair[0])[hunk.old_start - len(hunk.before) : hunk.old_start])
+        assert hunk.after == tuple(lines_of(pair[0])[hunk.old_end : last])
 
-    return re.findall(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+", text)
+
+@given(texts())
+def test_the_hunks_are_the_lines_of_the_diff_that_was_asked_about(pair: tuple[str, str]) -> None:
+    # A lone carriage return is a line end only where there is no other.
+    old, new = (text.replace("\r\n", "\n").replace("\r", "\r\n") for text in pair)
+    asked_about = str(diff_display("f", old, new)["diff"])
+    assert _rows(diff_of(split(old, new))) == _rows(asked_about)
+
+
+def _rows(diff: str) -> list[str]:
+    """With the lines around a change, and without what only groups them."""
+    return [row for row in diff.split("\n") if not row.startswith("@@")]
 
 
 OLD = "".join(f"line {number}\n" for number in range(20))
@@ -136,68 +173,84 @@ def test_the_diff_of_all_hunks_is_the_unified_diff() -> None:
     ]
 
 
+def narrow(name: str, input: dict[str, Any], present: str, accepted: set[int]) -> Any:
+    return narrowed(name, input, present, split(*texts_of(name, input, present)), accepted)
+
+
 def test_a_write_is_compared_with_the_file_as_it_is_whatever_its_line_ends() -> None:
     input = {"file_path": "f", "content": NEW}
-    with_returns = OLD.replace("\n", "\r\n")
-    assert len(hunks_of("Write", input, with_returns)) == 3
-    found = narrowed("Write", input, with_returns, {1})
-    assert found == {"file_path": "f", "content": OLD.replace("line 10\n", "")}
-    assert narrowed("Write", input, with_returns, {0, 1, 2}) is input
-    assert narrowed("Write", input, with_returns, set()) is None
+    for end in ("\r\n", "\r"):
+        present = OLD.replace("\n", end)
+        assert len(split(*texts_of("Write", input, present))) == 3
+        found = narrow("Write", input, present, {1})
+        assert found == {"file_path": "f", "content": OLD.replace("line 10\n", "")}
+        assert narrow("Write", input, present, {0, 1, 2}) is input
+        assert narrow("Write", input, present, set()) is None
 
 
 def test_the_tool_makes_exactly_the_accepted_hunks_whatever_the_line_ends_of_the_file() -> None:
     input = {"file_path": "f", "old_string": OLD, "new_string": NEW}
-    found = narrowed("Edit", input, "", {0, 2})
-    assert found is not None
-    for end in ("\n", "\r\n"):
-        text = f"top\n{OLD}bottom".replace("\n", end)
-        applied = apply(text, Replacement(found["old_string"], found["new_string"]), "f")
+    for end in ("\n", "\r\n", "\r"):
+        present = f"top\n{OLD}bottom".replace("\n", end)
+        found = narrow("Edit", input, present, {0, 2})
+        applied = apply(present, Replacement(found["old_string"], found["new_string"]), "f")
         assert isinstance(applied, Applied)
         assert applied.text == f"top\n{merge(OLD, NEW, {0, 2})}bottom".replace("\n", end)
 
 
+def test_a_piece_without_a_line_end_changes_no_line_but_its_own() -> None:
+    present = "one\ntwo\nthree\nfour\nfive\nsix\n"
+    input = {"file_path": "f", "old_string": "two\nthree\nfour\nfive\nsix", "new_string": "2\nthree\nfour\nfive\n6"}
+    hunks = split(*texts_of("Edit", input, present))
+    assert diff_of(hunks) == ("@@ -1,4 +1,4 @@\n one\n-two\n+2\n three\n four\n@@ -5,2 +5,2 @@\n five\n-six\n+6")
+    assert narrow("Edit", input, present, {1}) == {**input, "new_string": "two\nthree\nfour\nfive\n6"}
+
+
+def test_of_all_places_where_something_is_replaced_some_can_be_left() -> None:
+    present = "x = 1\n\n\n\nx = 1\n\n\n\nx = 1\n"
+    input = {"file_path": "f", "old_string": "x", "new_string": "y", "replace_all": True}
+    found = narrow("Edit", input, present, {1})
+    assert texts_of("Edit", found, present)[1] == "x = 1\n\n\n\ny = 1\n\n\n\nx = 1\n"
+    assert found["replace_all"] is False
+
+
 def test_a_write_of_a_new_file_is_one_hunk() -> None:
-    assert len(hunks_of("Write", {"file_path": "f", "content": OLD})) == 1
+    assert len(split(*texts_of("Write", {"file_path": "f", "content": OLD}, ""))) == 1
 
 
-def test_an_edit_of_several_loses_what_nothing_is_left_of() -> None:
+def test_an_edit_that_does_not_find_its_place_says_so() -> None:
+    for present, old in (("a\na\n", "a"), ("b", "a"), ("b", "")):
+        with pytest.raises(ValueError, match=r"old_string is empty|not there as it was"):
+            texts_of("Edit", {"old_string": old, "new_string": "c"}, present)
+
+
+def test_edits_that_build_on_one_another_are_one_change_of_the_file_and_can_be_narrowed() -> None:
+    present = f"one\n{OLD}else\n"
+    edits = [("one", "two"), ("two", "three"), ("line 10\n", ""), ("else", "other")]
+    input = {"file_path": "f", "edits": [{"old_string": old, "new_string": new} for old, new in edits]}
+    hunks = split(*texts_of("MultiEdit", input, present))
+    assert [(hunk.removed, hunk.added) for hunk in hunks] == [
+        (("one\n",), ("three\n",)),
+        (("line 10\n",), ()),
+        (("else\n",), ("other\n",)),
+    ]
+    for accepted in ({0}, {1}, {0, 2}, {1, 2}):
+        found = narrow("MultiEdit", input, present, accepted)
+        assert len(found["edits"]) == len(accepted)
+        wanted = merge(present, texts_of("MultiEdit", input, present)[1], accepted)
+        assert texts_of("MultiEdit", found, present)[1] == wanted
+    assert narrow("MultiEdit", input, present, set()) is None
+    assert narrow("MultiEdit", input, present, {0, 1, 2}) is input
+
+
+def test_what_is_no_text_in_the_file_is_never_put_into_an_input() -> None:
+    present = "a\n\udcff\nb\nc\nd\ne\n"
     input = {
         "file_path": "f",
-        "edits": [
-            {"old_string": OLD, "new_string": NEW},
-            {"old_string": "x", "new_string": "y", "replace_all": True},
-            {"old_string": "p", "new_string": "q"},
-        ],
+        "edits": [{"old_string": "a", "new_string": "A"}, {"old_string": "e", "new_string": "E"}],
     }
-    hunks = hunks_of("MultiEdit", input)
-    assert [(hunk.number, hunk.edit) for hunk in hunks] == [(0, 0), (1, 0), (2, 0), (3, 1), (4, 2)]
-    assert narrowed("MultiEdit", input, "", {1, 3}) == {
-        "file_path": "f",
-        "edits": [
-            {"old_string": OLD, "new_string": OLD.replace("line 10\n", "")},
-            {"old_string": "x", "new_string": "y", "replace_all": True},
-        ],
-    }
-    assert narrowed("MultiEdit", input, "", {4}) == {
-        "file_path": "f",
-        "edits": [{"old_string": "p", "new_string": "q"}],
-    }
-    assert narrowed("MultiEdit", input, "", set()) is None
-    assert narrowed("MultiEdit", input, "", set(range(5))) is input
-
-
-def test_an_edit_that_builds_on_a_rejected_one_is_found() -> None:
-    input = {
-        "edits": [
-            {"old_string": "one", "new_string": "two"},
-            {"old_string": "two", "new_string": "three"},
-            {"old_string": "else", "new_string": "other"},
-        ]
-    }
-    assert stranded(input, narrowed("MultiEdit", input, "", {1, 2})) == [1]
-    assert stranded(input, narrowed("MultiEdit", input, "", {0, 1})) == []
-    assert stranded(input, None) == []
+    found = narrow("MultiEdit", input, present, {1})
+    assert [edit["old_string"] for edit in found["edits"]] == ["e\n"]
 
 
 def test_the_model_is_told_what_was_rejected_and_nothing_when_nothing_was() -> None:
@@ -230,6 +283,15 @@ def test_very_long_texts_are_compared_in_time() -> None:
 # -------------------------------------------------------------------------------------------------- the review
 
 EDIT = {"file_path": "src/a.py", "old_string": OLD, "new_string": NEW}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the file of `EDIT` is."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text(OLD)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def review(
@@ -297,9 +359,14 @@ def test_nothing_accepted_is_a_no() -> None:
     assert "rejected all of its 3 hunks" in found.message
 
 
-def test_the_lines_of_an_edit_are_counted_as_in_the_file() -> None:
-    diff = "@@ -41,6 +41,6 @@\n line 0\n line 1\n-line 2\n+LINE 2\n line 3"
-    assert " 43 - line 2\n 43 + LINE 2\n" in look(review(diff=diff), (60, 20))
+def test_the_review_shows_the_lines_of_the_question_with_their_numbers(folder: Path) -> None:
+    (folder / "src" / "a.py").write_text("top\n" * 40 + OLD)
+    assert " 43 - line 2\n 43 + LINE 2\n" in look(review(), (60, 20))
+    edits = [{"old_string": "line 2\nline 3", "new_string": "2\nline 3"}, {"old_string": "line 18", "new_string": "18"}]
+    text = look(review("MultiEdit", {"file_path": "src/a.py", "edits": edits}), (60, 30))
+    assert " 42   line 1\n 43 - line 2\n 43 + 2\n 44   line 3\n" in text
+    assert " 58   line 17\n 59 - line 18\n 59 + 18\n 60   line 19\n" in text
+    assert "No newline" not in text
 
 
 def test_a_write_is_reviewed_against_the_file(tmp_path: Path) -> None:
@@ -326,10 +393,9 @@ def test_a_file_that_cannot_be_compared_says_why_and_goes_back(tmp_path: Path) -
         assert answers("enter", of=functools.partial(review, "Write", input)) == [None]
 
 
-def test_an_edit_that_would_fail_without_a_rejected_hunk_is_warned_of() -> None:
-    edits = [{"old_string": "one", "new_string": "two"}, {"old_string": "two", "new_string": "three"}]
-    dialog = review("MultiEdit", {"file_path": "a", "edits": edits})
-    assert "Edit 1 of those left looks for text that a rejected hunk would bring" in look(dialog, (100, 30), "n")
+def test_a_file_that_has_changed_meanwhile_is_not_reviewed(folder: Path) -> None:
+    (folder / "src" / "a.py").write_text("something else")
+    assert "cannot be shown in hunks: the text to replace is not there as it was" in look(review(), (120, 30))
 
 
 def test_a_click_on_a_hunk_turns_it_over() -> None:
@@ -342,9 +408,10 @@ def test_a_click_on_a_hunk_turns_it_over() -> None:
     play(review(), script)
 
 
-def test_many_hunks_and_small_screens_keep_the_current_one_in_sight() -> None:
+def test_many_hunks_and_small_screens_keep_the_current_one_in_sight(folder: Path) -> None:
     old = "".join(f"line {number}\n" for number in range(400))
     new = "".join(f"line {number}\n" if number % 10 else f"LINE {number}\n" for number in range(400))
+    (folder / "a").write_text(old)
     dialog = review(input={"file_path": "a", "old_string": old, "new_string": new})
     text = look(dialog, (40, 10), " ".join("n" for _ in range(33)))
     assert "34✓" in text.split("\n")[1]
@@ -364,12 +431,13 @@ def test_a_very_long_change_can_be_reviewed(tmp_path: Path) -> None:
     play(review("Write", {"file_path": "a", "content": new}, tmp_path), script)
 
 
-def test_hostile_text_in_a_hunk_is_only_text() -> None:
+def test_hostile_text_in_a_hunk_is_only_text(folder: Path) -> None:
     evil = {
         "file_path": "\x1b]0;x\x07a\u202e",
         "old_string": "x\x1b[2J[red]\n",
         "new_string": "y\x9b31m\u202e\u200b\t日本🎉\r\n",
     }
+    (folder / evil["file_path"]).write_text(evil["old_string"])
     for size in ((120, 30), (40, 10)):
         text = look(review(input=evil, path=evil["file_path"]), size)
         assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u200b"} & set(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import stat
 import time
 from collections.abc import Callable, Sequence
@@ -19,13 +18,11 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.hunks import Hunk, diff_of, hunks_of, narrowed, stranded, verdict
+from agentcli.tui.hunks import Hunk, diff_of, narrowed, split, texts_of, verdict
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice
 from agentcli.tui.screens.panel import PAINTED, Panel
 from agentcli.tui.screens.subject import BLANK, diff_lines, paragraph
-
-_FIRST = re.compile(r"@@ -(\d+)")
 
 
 class HunkReview(Panel[Answer | None]):
@@ -46,9 +43,7 @@ class HunkReview(Panel[Answer | None]):
         self.accepted: set[int] = set()
         self.current = 0
         self._cwd = cwd
-        self._old = ""
-        self._shift = 0
-        """From the lines of the piece that is replaced to those of the file."""
+        self._present = ""
         self._characters = 0
         self._problem = ""
         self._painted: dict[tuple[int, int], list[Line]] = {}
@@ -62,8 +57,7 @@ class HunkReview(Panel[Answer | None]):
     async def _load(self) -> None:
         path = (self._cwd or Path.cwd()) / str(self.event.input.get("file_path", ""))
         try:
-            self._old, hunks = await asyncio.to_thread(_split, self.event, path)
-            self._shift = _shift(self.event, hunks)
+            self._present, hunks = await asyncio.to_thread(_compared, self.event, path)
         except (OSError, ValueError) as error:
             self._problem = f"The change cannot be shown in hunks: {error}. Decide about it as a whole."
             hunks = []
@@ -128,17 +122,21 @@ class HunkReview(Panel[Answer | None]):
         if not count:
             return [Choice("done", "Deny: nothing is changed")]
         label = f"Apply {count} of {len(hunks)} hunks" if count < len(hunks) else f"Apply all {count} hunks"
-        left = self._narrowed() if self.event.name == "MultiEdit" else None
-        lost = ", ".join(map(str, stranded(self.event.input, left)))
-        warning = f"Edit {lost} of those left looks for text that a rejected hunk would bring, and will fail"
-        return [Choice("done", label if len(hunks) > 1 else "Apply the hunk", detail=warning if lost else "")]
+        return [Choice("done", label if len(hunks) > 1 else "Apply the hunk")]
 
     def choose(self, name: str) -> None:
         hunks = self.hunks or []
         if name == "back":
             self.dismiss(None)
             return
-        told, input = verdict([self._in_file(hunk) for hunk in hunks], self.accepted), self._narrowed()
+        told = verdict(hunks, self.accepted)
+        try:
+            input = narrowed(self.event.name, self.event.input, self._present, hunks, self.accepted)
+        except ValueError as error:
+            self.notify(
+                f"This cannot be done: {error}. Take all or none.", severity="warning", markup=False
+            )
+            return
         if input is None:
             self.dismiss(Answer("deny", message=told or verdict(hunks, ())))
         elif input is self.event.input:
@@ -181,9 +179,6 @@ class HunkReview(Panel[Answer | None]):
         if current < len(self._places):
             self.scrolled.reveal(*self._places[current])
 
-    def _narrowed(self) -> dict[str, object] | None:
-        return narrowed(self.event.name, self.event.input, self._old, self.accepted, self.hunks)
-
     def _sign(self, hunk: Hunk) -> tuple[str, Style]:
         return ("✓", self.palette.success) if hunk.number in self.accepted else ("✗", self.palette.error)
 
@@ -192,37 +187,23 @@ class HunkReview(Panel[Answer | None]):
         sign, style = self._sign(hunk)
         here = hunk.number == self.current
         which = f"Hunk {hunk.number + 1} of {len(self.hunks or ())}"
-        edit = f" · edit {hunk.edit + 1}" if self.event.name == "MultiEdit" else ""
         what = "accepted" if hunk.number in self.accepted else "rejected"
         name = palette.accent + palette.strong if here else palette.muted
         mark = [("❯ " if here else "  ", palette.accent)]
-        return wrap([(f"{sign} {what}  ", style), (which + edit, name)], width, mark)
+        return wrap([(f"{sign} {what}  ", style), (which, name)], width, mark)
 
     def _diff(self, hunk: Hunk, width: int) -> list[Line]:
         key = (hunk.number, width)
         if key not in self._painted:
             path = str(self.event.input.get("file_path", ""))
-            self._painted[key] = diff_lines(diff_of([self._in_file(hunk)]), width, self.palette, path)
+            self._painted[key] = diff_lines(diff_of([hunk]), width, self.palette, path)
         return self._painted[key]
 
-    def _in_file(self, hunk: Hunk) -> Hunk:
-        return replace(hunk, old_start=hunk.old_start + self._shift, new_start=hunk.new_start + self._shift)
 
-
-def _split(event: PermissionRequested, path: Path) -> tuple[str, list[Hunk]]:
-    """The file's present text where it is needed, and the hunks of the change. Blocking."""
-    old = _present_text(path) if event.name == "Write" else ""
-    return old, hunks_of(event.name, event.input, old)
-
-
-def _shift(event: PermissionRequested, hunks: Sequence[Hunk]) -> int:
-    """An edit only knows the lines of the piece that it replaces; the preview knows where in the file that is."""
-    rows = str(event.display.get("diff", "")).split("\n")
-    first = _FIRST.match(rows[0])
-    if event.name != "Edit" or first is None or not hunks:
-        return 0
-    above = next((place for place, row in enumerate(rows[1:]) if not row.startswith(" ")), 0)
-    return int(first[1]) - 1 + above - hunks[0].old_start
+def _compared(event: PermissionRequested, path: Path) -> tuple[str, list[Hunk]]:
+    """The file's present text, and the hunks of the change. Blocking."""
+    present = _present_text(path)
+    return present, split(*texts_of(event.name, event.input, present))
 
 
 def _present_text(path: Path) -> str:
