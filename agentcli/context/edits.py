@@ -93,6 +93,11 @@ class Edits:
                 if number.isdigit():
                     self._blocks.setdefault(message_id, {})[int(number)] = edit
 
+    @property
+    def has_collapses(self) -> bool:
+        """Whether some messages may be shown as one: else all in force are shown one by one."""
+        return bool(self._collapses)
+
     def edited(self, block: str) -> Edit | None:
         """The edit of a block that is in force."""
         message_id, _colon, number = block.rpartition(":")
