@@ -85,12 +85,11 @@ class _Run:
         """The messages that the next request shows one by one, as they are in the log."""
         edits = self._view.edits
         in_force = edits.in_force(self._log)
-        shown = edits.shown(in_force)
-        if len(shown) != len(in_force):
-            ids = {message.id for message in shown}
+        if edits.has_collapses:
+            ids = {message.id for message in edits.shown(in_force)}
             in_force = tuple(message for message in in_force if message.id in ids)
         self._messages = in_force
-        self._places = {message.id: place for place, message in enumerate(in_force)}
+        self._places: dict[str, int] = {}
         reply = Origin.REPLY
         self._last_reply = next((i for i in range(len(in_force) - 1, -1, -1) if in_force[i].origin is reply), -1)
 
@@ -111,6 +110,8 @@ class _Run:
 
     def _place(self, edit: Edit) -> tuple[int, int]:
         """Of its message, and of the block in it. What is not there counts as the very beginning."""
+        if not self._places:
+            self._places = {message.id: place for place, message in enumerate(self._messages)}
         if edit.target in self._places:
             return self._places[edit.target], 0
         message_id, _colon, number = edit.target.rpartition(":")

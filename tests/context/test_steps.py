@@ -202,6 +202,8 @@ def test_messages_under_a_collapse_are_not_looked_at() -> None:
     events = Pipeline([Snip()]).run(view, talk.log, lambda _freed: at(0, cache_cold=True))
     assert isinstance(events[0], ContextEdited)
     assert [(edit["target"], edit["text"]) for edit in events[0].edits] == [(second, READ_AGAIN)], f"not {first}"
+    view.edit([Edit(kind="collapse", target="m4", through="m4", text="And again.")])
+    assert Pipeline([Snip()]).run(view, talk.log, lambda _freed: at(0, cache_cold=True)) == []
 
 
 # ------------------------------------------------------------------------------------------------ for any conversation
