@@ -162,6 +162,7 @@ def make_client(platform: Platform, base_url: str) -> Any:
             f"{platform.capitalize()} needs a package that is not installed. Run: pip install 'agentcli[{platform}]'"
         )
     import anthropic
+    import anyio._backends._asyncio  # noqa: F401 -- else the first request imports it, in the loop: 25 ms
     import httpx2
 
     common: dict[str, Any] = {

@@ -61,6 +61,9 @@ class Layouts:
         if not entry.stale:
             return
         self.lines(entry)
+        while entry.block.behind:
+            entry.stale = True
+            self.lines(entry)
         if self._rows > self.most_rows:
             self._drop(entry)
 

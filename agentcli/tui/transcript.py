@@ -190,6 +190,11 @@ class Transcript(ScrollView):
             if self.text_selection is not None:
                 self.screen.clear_selection()  # its cells are elsewhere now
         self._settle()
+        behind = {entry for entry, _row in self._canvas.rows if entry.block.behind}
+        for entry in behind:
+            self._conversation.stale(entry)
+        if behind:
+            self.call_later(self.frame)
 
     def _on_rest(self) -> None:
         """One slice of what can wait. What changed since the last frame waits for the next one, which lays it out."""

@@ -12,6 +12,9 @@ from agentcli.tui.blocks.markdown import load_parser
 from agentcli.tui.model import AnswerItem, Item
 from agentcli.tui.palette import Palette
 
+AT_ONCE = 5_000
+"""New characters that one look takes in, some 15 ms of work. A reply that comes in one go takes several."""
+
 
 def warm_up() -> None:
     """Load what the first answer needs: the parser and the usual languages. Meant for a thread."""
@@ -28,11 +31,13 @@ class AnswerBlock(Block):
         super().__init__(item)
         self._parts = [item.text]
         self._flow: Flow | None = None
+        self._new: list[str] = []
+        """What came since the last look, or was too much for it."""
 
     def grow(self, text: str) -> None:
         self._parts.append(text)
         if self._flow is not None:
-            self._flow.feed(text)
+            self._new.append(text)
 
     def replace(self, item: Item) -> None:
         before = self.source
@@ -44,6 +49,7 @@ class AnswerBlock(Block):
 
     def forget(self) -> None:
         self._flow = None
+        self._new = []
 
     @property
     def source(self) -> str:
@@ -52,9 +58,11 @@ class AnswerBlock(Block):
         return self._parts[0]
 
     def layout(self, width: int, palette: Palette) -> Sequence[Line]:
-        flow, done = self._flow, self.item.done
+        flow = self._flow
         if flow is None or flow.width != width or flow.palette is not palette:
             flow = self._begin(Flow(width, palette))
+        self._feed(flow)
+        done = self.item.done and not self.behind
         lines = flow.lines(done=done)
         if flow.is_stale or (done and flow.defined_late):
             # Colours that had to wait, or links whose targets came after them: both only now are known.
@@ -68,7 +76,14 @@ class AnswerBlock(Block):
     def tick(self, now: float) -> bool:
         return self._flow is not None and self._flow.can_be_coloured
 
+    def _feed(self, flow: Flow) -> None:
+        new = "".join(self._new)
+        flow.feed(new[:AT_ONCE])
+        self._new = [new[AT_ONCE:]] if len(new) > AT_ONCE else []
+        self.behind = bool(self._new)
+
     def _begin(self, flow: Flow) -> Flow:
         flow.feed(self.source)
         self._flow = flow
+        self._new = []
         return flow

@@ -36,6 +36,9 @@ class Block(ABC):
     foldable = False
     """Whether expanding shows more than is shown now; a click on a foldable block toggles it."""
 
+    behind = False
+    """Whether `layout` left some of the text for the next time, because all at once would take too long."""
+
     def __init__(self, item: Item) -> None:
         self.item = item
         self.expanded = False

@@ -1,0 +1,118 @@
+"""An answer that comes in one go: shown bit by bit, so that nothing else waits for it, and whole in the end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from textual.app import App, ComposeResult
+
+from agentcli.tui.blocks.answer import AT_ONCE, AnswerBlock, warm_up
+from agentcli.tui.blocks.make import make_block
+from agentcli.tui.model import Add, AnswerItem, Grow, NoticeItem, Replace
+from agentcli.tui.palette import Palette
+from agentcli.tui.transcript import Transcript
+
+PART = """## Part {number}
+
+Some prose with **bold** words, `code` and 日本語, as long as it takes to be wrapped at the width that is there.
+
+- one
+- two
+
+```python
+def part() -> int:
+    return {number}  # of many
+```
+
+"""
+LONG = "".join(PART.format(number=number) for number in range(120))
+PALETTE = Palette()
+
+
+def shown(block: AnswerBlock) -> list[str]:
+    return [line.strip.text for line in block.layout(60, PALETTE)]
+
+
+@pytest.mark.parametrize("size", [AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, len(LONG)])
+def test_in_the_end_it_looks_as_if_it_had_come_at_once(size: int) -> None:
+    warm_up()
+    text = LONG[:size]
+    whole = AnswerBlock(AnswerItem(id="a", text=text, done=True))
+    block = AnswerBlock(AnswerItem(id="a"))
+    block.layout(60, PALETTE)
+    block.grow(text)
+    block.replace(AnswerItem(id="a", text=text, done=True))
+    looks = 0
+    lines = shown(block)
+    while block.behind:
+        looks += 1
+        assert len(lines) <= len(whole.layout(60, PALETTE)) + 2
+        lines = shown(block)
+    assert lines == shown(whole)
+    assert looks == max(0, (size - 1) // AT_ONCE)
+    assert block.source == text
+
+
+def test_another_width_or_a_dropped_layout_takes_in_everything() -> None:
+    block = AnswerBlock(AnswerItem(id="a"))
+    block.layout(60, PALETTE)
+    block.grow(LONG)
+    block.layout(60, PALETTE)
+    assert block.behind
+    block.layout(50, PALETTE)
+    assert not block.behind
+    block.grow(LONG)
+    block.layout(50, PALETTE)
+    block.forget()
+    block.layout(50, PALETTE)
+    assert not block.behind
+
+
+class Host(App[None]):
+    def compose(self) -> ComposeResult:
+        self.transcript = Transcript(make_block, PALETTE)
+        yield self.transcript
+
+
+def test_the_transcript_goes_on_by_itself_until_all_of_it_is_shown() -> None:
+    async def run() -> None:
+        app = Host()
+        async with app.run_test(size=(60, 12)) as pilot:
+            transcript = app.transcript
+            transcript.apply([Add(AnswerItem(id="a"))])
+            transcript.frame()
+            transcript.apply([Grow("a", LONG), Replace(AnswerItem(id="a", text=LONG, done=True))])
+            transcript.apply([Add(NoticeItem(id="n", text="behind it"))])
+            transcript.frame()
+            for _ in range(40):
+                await pilot.pause()
+            assert not transcript.blocks()[0].behind
+            rows = [strip.text.strip() for strip in transcript._canvas.strips]
+            assert any("return 119" in row for row in rows)
+            assert any("behind it" in row for row in rows)
+
+    asyncio.run(run())
+
+
+def test_what_is_not_in_view_is_measured_whole() -> None:
+    async def run() -> None:
+        app = Host()
+        async with app.run_test(size=(60, 12)):
+            transcript = app.transcript
+            transcript.apply([Add(AnswerItem(id="a"))])
+            transcript.frame()
+            transcript.apply([Grow("a", LONG)])
+            transcript.apply([Add(NoticeItem(id=f"n{number}", text="behind it")) for number in range(40)])
+            transcript._settle()
+            while transcript._conversation.unsure:
+                transcript._dirty = False
+                transcript._on_rest()
+            whole = AnswerBlock(AnswerItem(id="a", text=LONG, done=False)).layout(
+                transcript._conversation.layouts.width, PALETTE
+            )
+            entry = transcript._conversation.stack.get("a")
+            assert entry is not None
+            assert entry.rows == len(whole)
+
+    asyncio.run(run())
