@@ -1,0 +1,680 @@
+"""Compaction in the engine: the bytes it sends, what it leaves, looking at it, taking it back, breaking it off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.agent.ports import NoHooks, Seams
+from agentcli.agent.profile import Profile, Tuning
+from agentcli.agent.questions import Audience
+from agentcli.context.compact import RESTORED
+from agentcli.context.edits import edit_from_dict
+from agentcli.context.view import View
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortReason
+from agentcli.core.ids import SequentialIds
+from agentcli.core.messages import Json, Message, Origin, TextBlock
+from agentcli.core.permission import Answer
+from agentcli.providers.base import Thinking
+from agentcli.session.base import Workplace
+from agentcli.session.load import load_session
+from agentcli.session.store import SessionStore
+from agentcli.tools.base import Output
+from tests.support.fakes import MODEL, Bench, FakeTool, LoopClock, bench, collect, kinds, only, result_of
+from tests.support.scripts import call, fails, reply, say, think
+from tests.support.virtual import VirtualLoop, run_virtual
+
+TOO_LONG = fails(400, "prompt is too long: 250000 tokens > 200000 maximum", "invalid_request_error")
+LONG = "Part of a long story. " * 400
+USED = {"input_tokens": 5_000, "output_tokens": 2_500}
+
+
+def tool() -> FakeTool:
+    return FakeTool(output=lambda given: Output(f"{given.get('what')} was seen. " * 20))
+
+
+def without_marks(body: Json) -> list[Any]:
+    """The blocks of a request in the order of the prompt cache, without its breakpoints."""
+
+    def bare(block: Json) -> str:
+        return json.dumps({key: value for key, value in block.items() if key != "cache_control"})
+
+    blocks = [bare(block) for block in (*body.get("tools", []), *body.get("system", []))]
+    for message in body["messages"]:
+        blocks += [f"{message['role']} {bare(block)}" for block in message["content"]]
+    return blocks
+
+
+def told(b: Bench) -> str:
+    """What the last request says."""
+    return json.dumps(b.requests[-1]["messages"])
+
+
+# ----------------------------------------------------------------------------------------------------- the request
+
+
+@pytest.mark.parametrize("trigger", ["manual", "auto"])
+def test_the_request_shares_every_byte_with_the_one_before(trigger: str) -> None:
+    """Also what decides about the cache besides the messages: model, tools, system, thinking, effort."""
+
+    async def main() -> None:
+        profile = Profile(
+            model=MODEL,
+            small_model="x",
+            system=("Be good.", "Here."),
+            effort="high",
+            thinking=Thinking("adaptive"),
+            context_window=12_000,
+        )
+        turns = [reply(think("hm"), call("Look", what="a")), reply(think("so"), LONG, call("Look", what="b"))]
+        if trigger == "auto":
+            turns[1]["usage"] = USED
+            turns += [reply("A summary."), reply("On.")]
+        else:
+            turns += [reply("There."), reply("A summary.")]
+        b = bench(*turns, tools=[tool()], profile=profile, view=View("The rules."))
+        async with b.engine:
+            events = await b.run("go")
+            if trigger == "manual":
+                events = await collect(b.engine.compact())
+        assert [event.trigger for event in only(events, ev.ContextCompacted)] == [trigger]
+        place = next(i for i, body in enumerate(b.requests) if "write a hand-over" in json.dumps(body["messages"][-1]))
+        before, asked = b.requests[place - 1], b.requests[place]
+        shared = without_marks(before)
+        assert without_marks(asked)[: len(shared)] == shared
+        for name in ("model", "thinking", "output_config"):
+            assert asked.get(name) == before.get(name)
+        assert "tool_choice" not in asked
+        assert "write a hand-over" in asked["messages"][-1]["content"][-1]["text"]
+        assert b.refused == []
+
+    run_virtual(main)
+
+
+def test_the_next_request_after_a_failed_compaction_is_what_it_would_have_been() -> None:
+    async def main() -> None:
+        async def after(*compacting: Json) -> Json:
+            b = bench(reply(call("Look", what="a")), reply(LONG), *compacting, "On.", tools=[tool()])
+            async with b.engine:
+                await b.run("go")
+                if compacting:
+                    await collect(b.engine.compact())
+                await b.run("on")
+            return b.requests[-1]
+
+        assert await after(fails(400, "no", "invalid_request_error")) == await after()
+
+    run_virtual(main)
+
+
+def test_a_request_that_is_too_long_leaves_out_the_oldest_until_it_fits() -> None:
+    async def main() -> None:
+        b = bench(*[reply(f"Answer {n}. " * 50) for n in range(6)], *[TOO_LONG] * 3, "A summary.", "On.")
+        async with b.engine:
+            for number in range(6):
+                await b.run(f"question {number}")
+            events = await collect(b.engine.compact())
+        asked = [request for request in b.requests if "write a hand-over" in json.dumps(request["messages"][-1])]
+        sizes = [len(json.dumps(request)) for request in asked]
+        assert len(asked) == 4
+        assert sizes == sorted(sizes, reverse=True)
+        assert "question 5" in json.dumps(asked[-1])
+        assert only(events, ev.ContextCompacted)
+        assert b.refused == []
+
+    run_virtual(main)
+
+
+def test_what_is_not_answered_yet_is_asked_about_and_left_out_first_when_that_is_too_long() -> None:
+    async def main() -> None:
+        profile = Profile(model=MODEL, small_model="x", context_window=12_000)
+        b = bench(reply(LONG, usage=USED), TOO_LONG, "A summary.", "On.", profile=profile)
+        async with b.engine:
+            await b.run("first")
+            await b.run("second " + "word " * 500)
+        assert ["second" in json.dumps(request) for request in b.requests] == [False, True, False, True]
+
+    run_virtual(main)
+
+
+# ------------------------------------------------------------------------------------------------- what is left
+
+
+def test_the_users_words_and_the_last_exchange_survive_and_the_rest_is_summarised() -> None:
+    async def main() -> None:
+        turns = [reply(LONG), reply(call("Look", what="map")), reply("The map is here.")]
+        b = bench(*turns, "They want a map.", "On.", tools=[tool()])
+        async with b.engine:
+            await b.run("Never use tabs.")
+            await b.run("Where is the map?")
+            events = await collect(b.engine.compact())
+            await b.run("Go.")
+        new = [event.message for event in only(events, ev.MessageAppended)]
+        assert [message.origin for message in new] == [
+            Origin.BOUNDARY,
+            Origin.SUMMARY,
+            Origin.PROMPT,
+            Origin.REPLY,
+            Origin.TOOL_RESULTS,
+            Origin.REPLY,
+        ]
+        assert "They want a map." in new[1].text
+        assert "Never use tabs." in new[1].text
+        assert "Where is the map?" not in new[1].text, "it follows as it was"
+        assert [message.content for message in new[2:]] == [m.content for m in b.engine.messages[2:6]]
+        assert LONG.strip() not in told(b)
+        assert "map was seen." in told(b)
+        compacted = only(events, ev.ContextCompacted)[0]
+        assert new[0].meta["tokens_after"] == compacted.tokens_after
+        assert result_of(events).text == "", "what is said again is no answer"
+
+    run_virtual(main)
+
+
+def test_words_that_were_taken_out_of_the_context_do_not_come_back() -> None:
+    async def main() -> None:
+        b = bench(reply(stop_reason="refusal"), reply(LONG), "A summary.", "On.")
+        async with b.engine:
+            await b.run("something awful")
+            await b.run("something nice")
+            await collect(b.engine.compact())
+            await b.run("go")
+        assert "awful" not in told(b)
+        assert "something nice" in told(b)
+
+    run_virtual(main)
+
+
+def test_what_is_pinned_survives_two_compactions() -> None:
+    async def main() -> None:
+        b = bench(reply(call("Look", what="key")), LONG, "One.", LONG, LONG, "Two.", "On.", tools=[tool()])
+        async with b.engine:
+            await b.run("find the key")
+            pinned = frozenset({f"{b.engine.messages[2].id}:0"})
+            await compacted(b, pinned)
+            await b.run("more")
+            await b.run("and more")
+            await compacted(b, pinned)
+            await b.run("go")
+        assert "key was seen. key was seen." in told(b)
+        assert told(b).count("the result of Look") == 1
+        assert b.refused == []
+
+    run_virtual(main)
+
+
+async def compacted(b: Bench, pinned: frozenset[str]) -> None:
+    """A compaction with pins, as the engine would run it."""
+    from dataclasses import replace
+
+    from agentcli.agent.compaction import Compaction
+    from agentcli.core.abort import AbortController
+
+    controller = AbortController()
+    parts = replace(b.engine._loop_parts(controller).compact, pinned=pinned)
+    for event in await collect(Compaction(parts, "manual").run(b.engine.messages, controller.signal)):
+        b.engine._kept(event)
+
+
+def test_pins_that_leave_nothing_to_gain_are_named_as_the_reason() -> None:
+    async def main() -> None:
+        b = bench(LONG, "A summary that takes some room too. " * 20, "On.")
+        async with b.engine:
+            await b.run("tell")
+            before = b.engine.messages
+            await compacted(b, frozenset(f"{m.id}:0" for m in before))
+            assert b.engine.messages == before
+
+    run_virtual(main)
+
+
+# ---------------------------------------------------------------------------------------------------------- hooks
+
+
+class Told(NoHooks):
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    async def before_compact(self, trigger: str, focus: str) -> str:
+        self.seen.append(f"before {trigger} {focus}")
+        return f"{focus} and the hook's"
+
+    async def after_compact(self, trigger: str) -> None:
+        self.seen.append(f"after {trigger}")
+
+
+def test_hooks_run_before_and_after_and_may_change_the_focus() -> None:
+    async def main() -> None:
+        hooks = Told()
+        b = bench(LONG, fails(400, "no", "invalid_request_error"), "A summary.", seams=Seams(hooks=hooks))
+        async with b.engine:
+            await b.run("tell")
+            await collect(b.engine.compact("mine"))
+            await collect(b.engine.compact("mine"))
+        assert hooks.seen == ["before manual mine", "before manual mine", "after manual"]
+        assert "mine and the hook's" in told(b)
+
+    run_virtual(main)
+
+
+# --------------------------------------------------------------------------------------------------------- preview
+
+
+async def reviewed(b: Bench, answer: Answer | None) -> list[ev.Event]:
+    events: list[ev.Event] = []
+    async with aclosing(b.engine.compact(review=True)) as stream:
+        async for event in stream:
+            events.append(event)
+            if isinstance(event, ev.CompactionProposed):
+                if answer is None:
+                    b.engine.abort()
+                else:
+                    assert b.engine.answer(event.request_id, answer)
+    return events
+
+
+def somebody(*replies: Json | str) -> Bench:
+    return bench(LONG, *replies, audience=Audience.SOMEBODY)
+
+
+def test_a_proposal_says_what_stays_what_goes_and_what_it_costs() -> None:
+    async def main() -> None:
+        b = bench(LONG, reply(call("Look")), "Here.", "A summary.", tools=[tool()], audience=Audience.SOMEBODY)
+        async with b.engine:
+            await b.run("Never use tabs.")
+            await b.run("look")
+            events = await reviewed(b, Answer("allow"))
+        (proposed,) = only(events, ev.CompactionProposed)
+        (done,) = only(events, ev.ContextCompacted)
+        assert proposed.summary == "A summary."
+        assert (proposed.tokens_before, proposed.tokens_after) == (done.tokens_before, done.tokens_after)
+        assert proposed.cost_usd > 0
+        assert proposed.kept[0] == "1 message of yours, word for word"
+        assert proposed.kept[1].startswith("the last 4 messages as they were")
+        assert [line.partition(" (")[0] for line in proposed.dropped] == ["1 prompt", "1 reply of the model"]
+        assert proposed.turn_usd_after is not None
+        assert ev.event_from_dict(ev.event_to_dict(proposed)) == proposed
+
+    run_virtual(main)
+
+
+def test_a_changed_summary_is_what_is_kept() -> None:
+    async def main() -> None:
+        b = somebody("A summary.", "On.")
+        async with b.engine:
+            await b.run("tell")
+            events = await reviewed(b, Answer("allow", updated_input={"summary": "My own words."}))
+            await b.run("go")
+        assert not result_of(events).is_error
+        assert "My own words." in told(b)
+        assert "A summary." not in told(b)
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize(
+    "answer", [Answer("deny"), None, Answer("allow", updated_input={"summary": " "})], ids=["no", "abort", "emptied"]
+)
+def test_a_proposal_that_is_not_taken_changes_nothing(answer: Answer | None) -> None:
+    async def main() -> None:
+        b = somebody("A summary.", "On.")
+        async with b.engine:
+            await b.run("tell")
+            before = b.engine.messages
+            events = await reviewed(b, answer)
+            assert b.engine.messages == before
+            assert b.engine._questions.open_ids == ()
+            assert len(only(events, ev.CompactionFailed)) == 1
+            assert result_of(events).is_error == (answer is None or answer.behavior != "deny")
+
+    run_virtual(main)
+
+
+def test_a_changed_summary_that_is_too_long_is_refused() -> None:
+    async def main() -> None:
+        b = somebody("A summary.")
+        async with b.engine:
+            await b.run("tell")
+            events = await reviewed(b, Answer("allow", updated_input={"summary": LONG * 2}))
+        assert "longer than what it replaces" in only(events, ev.CompactionFailed)[0].text
+
+    run_virtual(main)
+
+
+def test_where_nobody_can_answer_nothing_waits() -> None:
+    async def main() -> None:
+        b = bench(LONG, "A summary.")
+        async with b.engine:
+            await b.run("tell")
+            events = await collect(b.engine.compact(review=True))
+        assert only(events, ev.ContextCompacted)
+        assert not only(events, ev.CompactionProposed)
+
+    run_virtual(main)
+
+
+# ------------------------------------------------------------------------------------------------------------ undo
+
+
+def test_undo_puts_the_conversation_back_and_keeps_what_was_said_since() -> None:
+    async def main() -> None:
+        b = bench(reply(LONG, usage=USED), "A summary.", "Since.", "On.")
+        async with b.engine:
+            await b.run("tell")
+            full = b.engine.outlook().tokens
+            await collect(b.engine.compact())
+            await b.run("after")
+            short = b.engine.outlook().tokens
+            events = await collect(b.engine.undo_compaction())
+            undone = b.engine.outlook().tokens
+            await b.run("go")
+        assert short < full / 2
+        assert undone > short + 1_500
+        said = [block["text"] for message in b.requests[-1]["messages"] for block in message["content"]]
+        assert said == ["tell", LONG, "after", "Since.", "go"]
+        assert only(events, ev.PrefixBroken)
+        (edited,) = only(events, ev.ContextEdited)
+        assert edited.step == "compact"
+        assert edited.freed_tokens == short - undone
+        assert f"about {undone - short:,} tokens are back" in result_of(events).text
+
+    run_virtual(main)
+
+
+def test_right_after_a_compaction_undo_knows_the_true_size() -> None:
+    async def main() -> None:
+        b = bench(reply(LONG, usage=USED), "A summary.")
+        async with b.engine:
+            await b.run("tell")
+            full = b.engine.outlook().tokens
+            await collect(b.engine.compact())
+            await collect(b.engine.undo_compaction())
+            assert b.engine.outlook().tokens == full
+
+    run_virtual(main)
+
+
+def test_undo_goes_back_one_compaction_at_a_time_and_then_refuses() -> None:
+    async def main() -> None:
+        b = bench(LONG, "One.", LONG, "Two.", "On.")
+        async with b.engine:
+            await b.run("first")
+            await collect(b.engine.compact())
+            await b.run("second")
+            await collect(b.engine.compact())
+            await undo(b)
+            assert "One." in b.engine._parts.view.messages(b.engine.messages)[0].text
+            await undo(b)
+            events = await collect(b.engine.undo_compaction())
+            assert result_of(events).is_error
+            assert "no compaction to undo" in result_of(events).errors[0]
+            await b.run("go")
+        assert told(b).count(LONG.strip()) == 2
+
+    run_virtual(main)
+
+
+async def undo(b: Bench) -> None:
+    assert not result_of(await collect(b.engine.undo_compaction())).is_error
+
+
+def test_undo_refuses_what_would_not_fit() -> None:
+    async def main() -> None:
+        used = {"input_tokens": 20_000, "output_tokens": 2_000}
+        for window, fits in ((25_000, False), (31_000, True), (90_000, True)):
+            profile = Profile(model=MODEL, small_model="x", context_window=window, output_cap=4_000)
+            b = bench(reply(LONG, usage=used), "A summary.", profile=profile)
+            async with b.engine:
+                await b.run("tell")
+                await collect(b.engine.compact())
+                messages = b.engine.messages
+                events = await collect(b.engine.undo_compaction())
+                result = result_of(events)
+                assert result.is_error != fits
+                assert bool(only(events, ev.ContextEdited)) == fits
+                if not fits:
+                    assert "only 21,000 fit" in result.errors[0]
+                    assert b.engine.messages == messages
+                assert "the next prompt does that again" not in result.text
+
+    run_virtual(main)
+
+
+def test_an_undo_past_the_mark_of_auto_compaction_says_so() -> None:
+    async def main() -> None:
+        used = {"input_tokens": 26_000, "output_tokens": 500}
+        profile = Profile(model=MODEL, small_model="x", context_window=31_000, output_cap=4_000)
+        b = bench(reply(LONG, usage=used), "A summary.", profile=profile)
+        async with b.engine:
+            await b.run("tell")
+            await collect(b.engine.compact())
+            assert "the next prompt does that again" in result_of(await collect(b.engine.undo_compaction())).text
+
+    run_virtual(main)
+
+
+# ---------------------------------------------------------------------------------------------- the session's file
+
+
+def stored(folder: Path) -> SessionStore:
+    workplace = Workplace(folder, Path("/work"), LoopClock(), SequentialIds(), "test")
+    return SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
+
+
+def resumed(path: Path, *replies: Json | str) -> Bench:
+    loaded = load_session(path)
+    view = View()
+    for after, edit in loaded.edits:
+        view.edit([edit_from_dict(edit)], after)
+    return bench(*replies, tools=[tool()], log=tuple(loaded.messages), view=view)
+
+
+def test_a_resumed_session_sends_the_same_bytes_after_a_compaction_and_after_its_undo(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = stored(tmp_path)
+        turns = [reply(LONG), reply(think("hm"), call("Look", what="map")), reply("Here.")]
+        b = bench(*turns, "A summary.", "On.", "Again.", tools=[tool()], store=store)
+        async with b.engine:
+            await b.run("tell")
+            await b.run("look")
+            await collect(b.engine.compact())
+            assert store.path is not None
+            assert load_session(store.path).messages == list(b.engine.messages)
+            other = resumed(store.path, "On.")
+            await b.run("go")
+            async with other.engine:
+                await other.run("go")
+            assert other.requests[-1]["messages"] == b.requests[-1]["messages"]
+            await undo(b)
+            other = resumed(store.path, "Again.")
+            async with other.engine:
+                await other.run("once more")
+            await b.run("once more")
+            assert other.requests[-1]["messages"] == b.requests[-1]["messages"]
+            assert LONG.strip() in told(b)
+
+    run_virtual(main)
+
+
+def test_a_session_file_that_ends_anywhere_in_a_compaction_loads_to_before_or_after_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = stored(tmp_path)
+        turns = [reply(LONG), reply(call("Look", what="map")), reply("Here.")]
+        b = bench(*turns, "A summary.", tools=[tool()], store=store)
+        async with b.engine:
+            await b.run("tell")
+            await b.run("look")
+            before = View().wire(b.engine.messages)
+            assert store.path is not None
+            begun = len(store.path.read_bytes().splitlines())
+            await collect(b.engine.compact())
+            after = View().wire(b.engine.messages)
+        lines = store.path.read_bytes().splitlines(keepends=True)
+        seen = []
+        for end in range(begun, len(lines) + 1):
+            copy = tmp_path / "cut.jsonl"
+            copy.write_bytes(b"".join(lines[:end]))
+            wire = View().wire(load_session(copy).messages)
+            assert wire in (before, after)
+            seen.append(wire == after)
+        assert seen == sorted(seen)
+        assert True in seen
+        assert False in seen
+
+    run_virtual(main)
+
+
+# ------------------------------------------------------------------------------------------------------- breaking off
+
+
+class Slow(NoHooks):
+    async def before_compact(self, trigger: str, focus: str) -> str:
+        await asyncio.sleep(1)
+        return focus
+
+
+def slow_bench(**rest: Any) -> Bench:
+    summary = reply(say("A "), {"delay": 1}, say("summary."))
+    turns = [reply(LONG), reply(call("Look", what="map")), reply("Here.")]
+    return bench(*turns, fails(529), summary, "On.", tools=[tool()], seams=Seams(hooks=Slow()), **rest)
+
+
+async def answering(events: AsyncGenerator[ev.Event, None], b: Bench) -> list[ev.Event]:
+    seen = []
+    async with aclosing(events) as stream:
+        async for event in stream:
+            seen.append(event)
+            if isinstance(event, ev.CompactionProposed):
+                asyncio.get_running_loop().call_later(2, b.engine.answer, event.request_id, Answer("allow"))
+    return seen
+
+
+def loop() -> VirtualLoop:
+    running = asyncio.get_running_loop()
+    assert isinstance(running, VirtualLoop)
+    return running
+
+
+def steps_of_a_whole_run(review: bool) -> int:
+    async def main() -> int:
+        b = slow_bench(audience=Audience.SOMEBODY)
+        async with b.engine:
+            await b.run("tell")
+            await b.run("look")
+            begun = loop().steps
+            assert only(await answering(b.engine.compact(review=review), b), ev.ContextCompacted)
+            return loop().steps - begun
+
+    return run_virtual(main)
+
+
+@pytest.mark.parametrize("review", [False, True])
+@pytest.mark.parametrize("how", ["abort", "cancel"])
+def test_broken_off_at_any_point_nothing_has_changed_or_everything(review: bool, how: str) -> None:
+    async def main(point: int) -> bool:
+        b = slow_bench(audience=Audience.SOMEBODY)
+        view = b.engine._parts.view
+        async with b.engine:
+            await b.run("tell")
+            await b.run("look")
+            log, wire = b.engine.messages, view.wire(b.engine.messages)
+            task = asyncio.ensure_future(answering(b.engine.compact(review=review), b))
+            stop = task.cancel if how == "cancel" else lambda: b.engine.abort(AbortReason.USER_CANCEL)
+            loop().act_at[loop().steps + 2 + point] = stop  # not before it has begun
+            await asyncio.wait([task])
+            changed = b.engine.messages != log
+            if how == "abort":
+                events = task.result()
+                assert bool(only(events, ev.ContextCompacted)) == changed
+                assert len(only(events, ev.CompactionFailed)) == (not changed)
+            if not changed:
+                assert view.wire(b.engine.messages) == wire
+            assert b.engine._questions.open_ids == ()
+            assert not b.engine.running
+            await b.run("go")
+            assert b.refused == []
+            return changed
+
+    total = steps_of_a_whole_run(review)
+    outcomes = [run_virtual(main(point)) for point in range(total)]
+    assert outcomes == sorted(outcomes), "once it has happened it stays"
+    assert set(outcomes) == {False, True}
+
+
+def test_a_consumer_that_leaves_in_the_middle_of_it_loses_nothing() -> None:
+    async def main(after: int) -> None:
+        b = slow_bench()
+        async with b.engine:
+            await b.run("tell")
+            await b.run("look")
+            view = b.engine._parts.view
+            before = view.wire(b.engine.messages)
+            stream = b.engine.compact()
+            appended = 0
+            async for event in stream:
+                appended += isinstance(event, ev.MessageAppended)
+                if appended == after:
+                    break
+            await stream.aclose()
+            whole = view.edits.boundary(b.engine.messages) is not None
+            assert whole == (after == 6)
+            if not whole:
+                assert view.wire(b.engine.messages) == before
+            await b.run("go")
+            assert b.refused == []
+
+    for after in range(1, 7):
+        run_virtual(main(after))
+
+
+# ------------------------------------------------------------------------------------------- what is in the restored
+
+
+def test_restored_messages_are_not_taken_for_what_nobody_has_answered() -> None:
+    async def main() -> None:
+        todo = {"content": "Paint it", "status": "pending"}
+        b = bench(
+            LONG,
+            reply(call("TodoWrite", todos=[todo])),
+            "Noted.",
+            "One.",
+            LONG,
+            "Two.",
+            "On.",
+            tools=[FakeTool("TodoWrite")],
+        )
+        async with b.engine:
+            await b.run("tell")
+            await b.run("plan")
+            await collect(b.engine.compact())
+            await b.run("more")
+            events = await collect(b.engine.compact())
+        new: Sequence[Message] = [event.message for event in only(events, ev.MessageAppended)]
+        restored = [message for message in new if RESTORED in message.meta]
+        assert len(restored) <= 1
+        assert "CompactionFailed" not in kinds(events)
+
+    run_virtual(main)
+
+
+def test_auto_compaction_off_and_on_share_one_implementation() -> None:
+    async def main() -> None:
+        profile = Profile(model=MODEL, small_model="x", context_window=12_000)
+        for tuning, trigger in ((Tuning(), "auto"), (Tuning(auto_compact=False), "reactive")):
+            blocked = [] if trigger == "auto" else [TOO_LONG]
+            b = bench(reply(LONG, usage=USED), *blocked, "A summary.", "On.", profile=profile, tuning=tuning)
+            async with b.engine:
+                await b.run("Never use tabs.")
+                events = await b.run((TextBlock("second"),))  # type: ignore[arg-type]
+            assert [event.trigger for event in only(events, ev.ContextCompacted)] == [trigger]
+            assert "Never use tabs." in told(b)
+            assert told(b).count("second") == 1
+
+    run_virtual(main)

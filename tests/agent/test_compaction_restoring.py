@@ -1,0 +1,267 @@
+"""What work needs at once after a compaction: files as they are now and may be read, tasks, plan, running commands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.agent.attachments import TaskListReminder
+from agentcli.agent.engine import Engine
+from agentcli.agent.restoring import (
+    FILE_TOKENS,
+    MOST_FILES,
+    RestoredFile,
+    Surroundings,
+    background_text,
+    file_text,
+    paths_read,
+    plan_text,
+    recent_paths,
+    restored,
+    tasks_text,
+)
+from agentcli.agent.state import LoopState
+from agentcli.assemble import Options, build_engine
+from agentcli.context.compact import RESTORED
+from agentcli.context.estimate import block_tokens, message_tokens
+from agentcli.core.abort import AbortController, Aborted, AbortSignal
+from agentcli.core.ids import SequentialIds
+from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.permission import PermissionMode
+from agentcli.providers.scripted import ScriptedTransport
+from agentcli.tools.base import ToolContext
+from agentcli.tools.shells import BackgroundTask
+from tests.support.fakes import collect
+from tests.support.scripts import call, provider_on, reply, transport_for
+from tests.support.validate import first_problem
+
+pytestmark = pytest.mark.anyio
+
+LONG = "Part of a long story. " * 2_000
+SIGNAL = AbortSignal()
+
+
+def used(id: str, name: str, result: str = "done", *, fails: bool = False, **input: object) -> list[Message]:
+    return [
+        Message("assistant", (ToolUseBlock(f"t{id}", name, dict(input)),), f"c{id}", Origin.REPLY),
+        Message("user", (ToolResultBlock(f"t{id}", (TextBlock(result),), fails),), f"r{id}", Origin.TOOL_RESULTS),
+    ]
+
+
+# ----------------------------------------------------------------------------------------------------------- each
+
+
+def test_files_are_found_by_the_calls_that_used_them_the_last_first() -> None:
+    log = [
+        *used("1", "Read", file_path="a.py"),
+        *used("2", "Write", file_path="b.py"),
+        *used("3", "Read", file_path="gone.py", fails=True),
+        *used("4", "NotebookEdit", notebook_path="n.ipynb"),
+        *used("5", "Edit", file_path="a.py"),
+        *used("6", "Bash", command="cat c.py"),
+        *used("7", "Read", file_path=["odd"]),
+    ]
+    assert recent_paths(log) == ["a.py", "n.ipynb", "b.py"]
+    earlier = Message("user", (TextBlock("…"),), "f", Origin.ATTACHMENT, meta={RESTORED: ["files"], "files": ["z.py"]})
+    assert recent_paths([earlier, *log])[-1] == "z.py"
+    assert paths_read(log) >= {"a.py", "gone.py"}
+
+
+def test_a_task_list_is_restored_while_something_is_open() -> None:
+    todos = [{"content": "Paint\x1b[31m it", "status": "pending"}, {"content": "Look", "status": "completed"}]
+    assert tasks_text(used("1", "TodoWrite", todos=todos)).splitlines()[1:] == [
+        "- pending: Paint it",
+        "- completed: Look]",
+    ]
+    assert tasks_text(used("1", "TodoWrite", todos=todos[1:])) == ""
+    assert tasks_text([]) == ""
+    many = [{"content": f"Task {n}", "status": "pending"} for n in range(100)]
+    assert "- and 50 more" in tasks_text(used("1", "TodoWrite", todos=many))
+
+
+def test_the_plan_in_force_is_the_one_that_was_approved_last() -> None:
+    approved = used(
+        "1", "ExitPlanMode", "The user has approved this plan. Begin.\n\n1. Dig.\n\n2. Plant.", plan="1. Dig."
+    )
+    refused = used("2", "ExitPlanMode", "No.", plan="Burn it.", fails=True)
+    assert plan_text([*approved, *refused]).endswith("1. Dig.\n\n2. Plant.")
+    assert plan_text([*approved, *used("3", "EnterPlanMode")]) == ""
+    done = used("4", "TodoWrite", todos=[{"content": "Dig", "status": "completed"}])
+    assert plan_text([*approved, *done]) == ""
+    assert plan_text([]) == ""
+    assert len(plan_text(used("5", "ExitPlanMode", "Yes.\n\n" + "step " * 90_000))) < 60_000
+
+
+def test_only_commands_that_run_are_restored() -> None:
+    assert background_text([]) == ""
+    task = BackgroundTask("bash_1", "npm run\x07 dev", "running", "", 12.4)
+    assert "bash_1 (npm run dev): running for 12 s" in background_text([task])
+    assert "and 10 more" in background_text([task] * 30)
+
+
+@given(st.integers(400, 6_000), st.integers(0, 60_000))
+def test_a_file_keeps_to_its_tokens(tokens: int, size: int) -> None:
+    text = file_text(RestoredFile("a.py", "x = 1\n" * size), tokens)
+    assert block_tokens(TextBlock(text)) <= tokens
+
+
+async def given_files(paths: Sequence[str], _signal: AbortSignal) -> Sequence[RestoredFile]:
+    return [RestoredFile(path, "x = 1\n" * 9_000) for path in paths[:MOST_FILES]]
+
+
+@pytest.mark.parametrize("budget", [0, 200, 1_000, 7_000, 90_000])
+async def test_everything_together_keeps_to_its_budget_and_what_matters_comes_first(budget: int) -> None:
+    log = used("1", "TodoWrite", todos=[{"content": "Paint it", "status": "pending"}])
+    around = Surroundings(given_files, lambda: [BackgroundTask("bash_1", "x", "running", "")])
+    back = await restored(log, [f"{n}.py" for n in range(9)], around, budget, SIGNAL)
+    size = message_tokens(Message("user", back.blocks, "m", Origin.ATTACHMENT))
+    assert size <= budget
+    assert len(back.blocks) == len(back.lines)
+    if budget >= 200:
+        assert back.lines[:2] == ("the task list", "1 running background command(s)")
+    if budget == 90_000:
+        assert back.meta["files"] == [f"{n}.py" for n in range(MOST_FILES)]
+        assert size <= MOST_FILES * FILE_TOKENS + 300
+
+
+async def test_a_restored_task_list_is_not_told_again_by_the_reminder() -> None:
+    log = used("1", "TodoWrite", todos=[{"content": "Paint it", "status": "pending"}])
+    back = await restored(log, [], Surroundings(), 1_000, SIGNAL)
+    boundary = Message("user", (), "b", Origin.BOUNDARY)
+    shown = Message("user", back.blocks, "m", Origin.ATTACHMENT, meta=back.meta)
+    context = ToolContext(cwd=Path("/work"), working_dirs=())
+    reminder = TaskListReminder(SequentialIds())
+    assert await reminder.collect(LoopState((*log, boundary), context))
+    assert not await reminder.collect(LoopState((*log, boundary, shown), context))
+
+
+# ----------------------------------------------------------------------------------------------------- on the disk
+
+
+def engine_on(tmp_path: Path, *replies: Json | str, **rest: object) -> tuple[Engine, ScriptedTransport]:
+    project = tmp_path / "project"
+    project.mkdir(exist_ok=True)
+    transport = transport_for(*replies, on_request=first_problem)
+    options = {
+        "cwd": project,
+        "environ": {"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        "provider": provider_on(transport),
+        "permission_mode": PermissionMode.BYPASS,
+        "model": "claude-sonnet-5-5",
+        "settings": '{"sandbox": {"mode": "off"}}',
+    }
+    return build_engine(Options(**{**options, **rest})), transport  # type: ignore[arg-type]
+
+
+def reads(*names: str) -> Json:
+    return reply(*(call("Read", file_path=name) for name in names))
+
+
+async def after_compaction(engine: Engine, transport: ScriptedTransport) -> str:
+    await collect(engine.compact())
+    await collect(engine.submit("go"))
+    return json.dumps(transport.requests[-1]["messages"], ensure_ascii=False)
+
+
+async def test_files_are_shown_as_they_are_now_the_last_five(tmp_path: Path) -> None:
+    names = [f"file{number}.py" for number in range(7)]
+    engine, transport = engine_on(tmp_path, reads(*names), LONG, "Noted.", LONG, "A summary.", "On.")
+    async with engine:
+        for name in names:
+            (tmp_path / "project" / name).write_text(f"old_{name[4]} = 1\n")
+        await collect(engine.submit("read them"))
+        await collect(engine.submit("more"))
+        await collect(engine.submit("and more"))
+        (tmp_path / "project" / "file5.py").write_text("new_5 = 2\n")
+        (tmp_path / "project" / "file4.py").unlink()
+        said = await after_compaction(engine, transport)
+    assert [name for name in names if f"{name} as it is on disk now" in said] == [names[n] for n in (1, 2, 3, 5, 6)]
+    assert "new_5 = 2" in said
+    assert "old_5" not in said
+    assert said.index("file6.py as it is") < said.index("file5.py as it is")
+
+
+async def test_a_file_that_may_not_be_read_any_more_is_not_shown(tmp_path: Path) -> None:
+    engine, transport = engine_on(tmp_path, reads("a.py", "secret.py"), LONG, LONG, "A summary.", "On.")
+    async with engine:
+        (tmp_path / "project" / "a.py").write_text("fine = 1\n")
+        (tmp_path / "project" / "secret.py").write_text("password = 1\n")
+        await collect(engine.submit("read them"))
+        await collect(engine.submit("more"))
+        from dataclasses import replace
+
+        from agentcli.permissions.rules import parse_rule
+
+        permissions = engine._parts.permissions
+        rule = parse_rule("Read(./secret.py)", "test")
+        permissions.policy = replace(permissions.policy, deny=(*permissions.policy.deny, rule))
+        said = await after_compaction(engine, transport)
+    assert "fine = 1" in said
+    assert "password" not in said
+
+
+async def test_a_file_outside_that_would_have_to_be_asked_for_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "outside.py").write_text("outside = 1\n")
+    engine, transport = engine_on(tmp_path, reads("../outside.py"), LONG, LONG, "A summary.", "On.")
+    async with engine:
+        await collect(engine.submit("read it"))
+        await collect(engine.submit("more"))
+        engine.set_mode(PermissionMode.DEFAULT)
+        said = await after_compaction(engine, transport)
+    assert "outside = 1" not in said
+
+
+async def test_what_is_no_text_or_no_file_is_left_alone(tmp_path: Path) -> None:
+    names = ["b.bin", "p.png", "fifo", "dir", "link.py"]
+    writes = reply(*(call("Write", file_path=name, content="x = 1\n") for name in names))
+    engine, transport = engine_on(tmp_path, writes, LONG, LONG, "A summary.", "On.")
+    project = tmp_path / "project"
+    async with engine:
+        await collect(engine.submit("write them"))
+        await collect(engine.submit("more"))
+        for name in names:
+            (project / name).unlink(missing_ok=True)
+        (project / "b.bin").write_bytes(bytes(range(256)) * 9)
+        (project / "p.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 90)
+        os.mkfifo(project / "fifo")
+        (project / "dir").mkdir()
+        (project / "link.py").symlink_to("nowhere")
+        said = await asyncio.wait_for(after_compaction(engine, transport), 20)
+    assert "as it is on disk now" not in said
+
+
+async def test_running_commands_are_told_and_an_edit_after_it_needs_no_new_read(tmp_path: Path) -> None:
+    engine, transport = engine_on(
+        tmp_path,
+        reply(call("Read", file_path="a.py"), call("Bash", command="sleep 60", run_in_background=True)),
+        LONG,
+        LONG,
+        "A summary.",
+        reply(call("Edit", file_path="a.py", old_string="x = 1", new_string="x = 2")),
+        "On.",
+    )
+    async with engine:
+        (tmp_path / "project" / "a.py").write_text("x = 1\n")
+        await collect(engine.submit("begin"))
+        await collect(engine.submit("more"))
+        said = await after_compaction(engine, transport)
+        assert "bash_1 (sleep 60): running for" in said
+        assert (tmp_path / "project" / "a.py").read_text() == "x = 2\n"
+
+
+async def test_an_abort_ends_the_reading_of_files(tmp_path: Path) -> None:
+    async def never(_paths: Sequence[str], signal: AbortSignal) -> Sequence[RestoredFile]:
+        await signal.run(asyncio.Event().wait())
+        raise AssertionError
+
+    controller = AbortController()
+    asyncio.get_running_loop().call_soon(controller.abort)
+    with pytest.raises(Aborted):
+        await restored([], ["a.py"], Surroundings(never), 9_000, controller.signal)
