@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on
 from textual.app import App
+from textual.binding import BindingType
 from textual.screen import ModalScreen, Screen
 from textual.worker import Worker
 
@@ -25,6 +26,7 @@ from agentcli.tui.dressing import Dressing
 from agentcli.tui.driver import BackgroundColour, TakenOver
 from agentcli.tui.facts import branch_of, shown_path
 from agentcli.tui.freeing import Freed
+from agentcli.tui.keys import app_bindings
 from agentcli.tui.lookkeeping import keep_look
 from agentcli.tui.model import WELCOME, Add, Remove, WelcomeItem
 from agentcli.tui.palette import Palette
@@ -33,6 +35,8 @@ from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.prompt.drafts import DraftStore, drafts_folder
 from agentcli.tui.prompt.history import History, history_path
+from agentcli.tui.screens.frame import Sheet
+from agentcli.tui.screens.panel import Panel
 from agentcli.tui.surroundings import Surroundings
 from agentcli.tui.terminal import Terminal
 from agentcli.tui.themes import (
@@ -54,11 +58,11 @@ LONG_WORK_SECONDS = 10.0
 """Work that took longer calls when it is done and nobody looks."""
 
 
-class AgentApp(App[int]):
+class AgentApp(App[int], inherit_bindings=False):
     CSS_PATH = "style.tcss"
     ENABLE_COMMAND_PALETTE = False
     INLINE_PADDING = 0
-    BINDINGS: ClassVar[list[Any]] = []
+    BINDINGS: ClassVar[list[BindingType]] = list(app_bindings())
 
     def __init__(self, start: Start, preferences: Preferences, **rest: Any) -> None:
         super().__init__(ansi_color=bool(preferences.environ.get("NO_COLOR")) or None, **rest)
@@ -270,8 +274,22 @@ class AgentApp(App[int]):
         while dialog in self.screen_stack:
             self.pop_screen()
 
-    def redraw(self) -> None:
+    def action_redraw(self) -> None:
         self.refresh(repaint=True, layout=True)
+
+    def action_suspend(self) -> None:
+        self.action_suspend_process()
+
+    def action_leave_or_copy(self) -> None:
+        """Ctrl+C: in a dialog it copies what is selected there, or closes it as Esc does; elsewhere see the chat."""
+        screen = self.screen
+        if screen is self.chat:
+            self.chat.leave_or_copy()
+        elif text := screen.get_selected_text():
+            self.chat.actions.copy_text(text, "the selection")
+            screen.clear_selection()
+        elif isinstance(screen, Panel | Sheet):
+            screen.leave()
 
     # ----------------------------------------------------------------------------------------------------- themes
 

@@ -276,7 +276,8 @@ class ChatScreen(Screen[None]):
         self._dirty_widgets |= {self.transcript, self.activity}
         self._on_timer_update()
 
-    def action_leave_or_copy(self) -> None:
+    def leave_or_copy(self) -> None:
+        """Ctrl+C."""
         selected = self.get_selected_text()
         if selected:
             self.actions.copy_text(selected, "the selection")
@@ -338,9 +339,3 @@ class ChatScreen(Screen[None]):
 
     def action_scroll_end(self) -> None:
         self.transcript.follow()
-
-    def action_redraw(self) -> None:
-        self._host.redraw()
-
-    def action_suspend(self) -> None:
-        self._host.action_suspend_process()

@@ -17,6 +17,8 @@ class ScreenKey:
     help: str
     priority: bool = True
     """Before the editor gets it. Without: only what the editor has no use for."""
+    everywhere: bool = False
+    """In dialogs, too."""
 
     @property
     def id(self) -> str:
@@ -25,7 +27,12 @@ class ScreenKey:
 
 SCREEN_KEYS: tuple[ScreenKey, ...] = (
     ScreenKey("interrupt", "escape", "Interrupt; twice on an empty box: undo or edit the last prompt", priority=False),
-    ScreenKey("leave_or_copy", "ctrl+c", "Copy the selection, interrupt, clear the box; twice: quit"),
+    ScreenKey(
+        "leave_or_copy",
+        "ctrl+c",
+        "Copy the selection, close a dialog, interrupt, clear the box; twice: quit",
+        everywhere=True,
+    ),
     ScreenKey("leave", "ctrl+d", "Twice: quit", priority=False),
     ScreenKey("cycle_mode", "shift+tab", "Next permission mode"),
     ScreenKey("details", "ctrl+o", "Show or fold thinking and whole output"),
@@ -37,8 +44,8 @@ SCREEN_KEYS: tuple[ScreenKey, ...] = (
     ScreenKey("page_down", "pagedown", "Page down"),
     ScreenKey("scroll_start", "ctrl+home", "To the beginning"),
     ScreenKey("scroll_end", "ctrl+end", "To the end, and follow it"),
-    ScreenKey("redraw", "ctrl+l", "Draw the screen again"),
-    ScreenKey("suspend", "ctrl+z", "Suspend; fg comes back"),
+    ScreenKey("redraw", "ctrl+l", "Draw the screen again", everywhere=True),
+    ScreenKey("suspend", "ctrl+z", "Suspend; fg comes back", everywhere=True),
 )
 
 FINDING_KEYS = (
@@ -48,15 +55,21 @@ FINDING_KEYS = (
 )
 
 
+def app_bindings() -> list[Binding]:
+    """Keys that work in dialogs, too."""
+    return [_binding(key) for key in SCREEN_KEYS if key.everywhere]
+
+
 def screen_bindings() -> list[Binding]:
-    bindings = [
-        Binding(key.keys, key.action, key.help, show=False, priority=key.priority, id=key.id) for key in SCREEN_KEYS
-    ]
-    # While something runs, the same key does not go through the editor first: that takes milliseconds when a reply
-    # streams as fast as it can. `check_action` of the screen says when.
+    # While something runs, Esc does not go through the editor first: that takes milliseconds when a reply streams as
+    # fast as it can. `check_action` of the screen says when.
     interrupt = next(key for key in SCREEN_KEYS if key.action == "interrupt")
     at_once = Binding(interrupt.keys, "interrupt_work", interrupt.help, show=False, priority=True, id=interrupt.id)
-    return [*bindings, at_once]
+    return [*(_binding(key) for key in SCREEN_KEYS if not key.everywhere), at_once]
+
+
+def _binding(key: ScreenKey) -> Binding:
+    return Binding(key.keys, key.action, key.help, show=False, priority=key.priority, id=key.id)
 
 
 def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:

@@ -17,6 +17,7 @@ from typing import Any
 from textual import events
 from textual.message import Message
 from textual.message_pump import MessagePump
+from textual.screen import ModalScreen
 
 PATIENCE_SECONDS = 0.5
 """A handler may take long, or wait for what only a later key can bring. Then order is not worth a dead keyboard."""
@@ -62,7 +63,7 @@ class KeyOrder:
                 continue
             if not isinstance(first, events.Key):
                 self._app.post_message(first)
-            elif first.is_printable:
+            elif first.is_printable and not self._in_dialog():
                 self._text_at = time.monotonic()
                 self._app.post_message(first)
             elif time.monotonic() - self._text_at < BURST_SECONDS and first.key not in _URGENT:
@@ -123,6 +124,10 @@ class KeyOrder:
         self._hop = pump
         if not pump.call_later(next_hop):
             then()  # it is closing, and its keys go nowhere
+
+    def _in_dialog(self) -> bool:
+        """There a letter may be an answer, which closes the dialog; what is typed after it is for the screen below."""
+        return isinstance(self._screen(), ModalScreen)
 
     def _screen(self) -> MessagePump | None:
         stack: list[MessagePump] = self._app._screen_stack

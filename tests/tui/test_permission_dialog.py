@@ -442,3 +442,16 @@ def test_hunks_can_be_reviewed_and_esc_comes_back_without_effect() -> None:
 def test_only_edits_offer_what_only_edits_have() -> None:
     assert "hunk" not in look(dialog(COMMAND))
     assert "all edits" not in look(dialog(COMMAND))
+
+
+def test_keys_pressed_too_fast_after_the_answer_close_nothing_else() -> None:
+    clock = Clock()
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        clock.now += 5
+        for key in ("1", "1", "a", "b"):
+            host.dialog.post_message(events.Key(key, key))
+        await settled(pilot)
+        assert len(host.screen_stack) == 1
+
+    assert play(PermissionDialog(COMMAND, Palette(), clock=clock), script).answer == Answer("allow")

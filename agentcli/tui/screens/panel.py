@@ -16,6 +16,7 @@ from typing import ClassVar, Generic, TypeVar
 from rich.style import Style
 from textual import events, work
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.strip import Strip
@@ -74,6 +75,7 @@ class Panel(ModalScreen[T], Generic[T]):
         """There is little room: labels are short, and what stood below them has to be in the body."""
         self.asking = ""
         """What the line for typing is for; empty while it is not there."""
+        self._has_answer = False
         self._finding = False
         self._sought = ""
         self._version = 0
@@ -161,6 +163,17 @@ class Panel(ModalScreen[T], Generic[T]):
     def back(self) -> None:
         """Esc, when nothing is open inside the dialog."""
         self.dismiss(None)
+
+    def leave(self) -> None:
+        """Ctrl+C: close it, whatever is open inside."""
+        self.dismiss(None)
+
+    def dismiss(self, result: T | None = None) -> AwaitComplete:
+        """At most once: a second key or click that came in the same moment would close the screen below."""
+        if self._has_answer:
+            return AwaitComplete()
+        self._has_answer = True
+        return super().dismiss(result)
 
     # ---------------------------------------------------------------------------------- what a dialog can do
 
@@ -321,6 +334,10 @@ class Panel(ModalScreen[T], Generic[T]):
             event.prevent_default()
 
     def _takes(self, event: events.Key) -> bool:
+        if self._has_answer:
+            # Pressed so fast that it came here although it is meant for what comes after.
+            self._pass_on(events.Key(event.key, event.character))
+            return True
         key = event.key
         if key == "escape":
             self.stop_asking() if self.asking else self.back()
@@ -354,7 +371,7 @@ class Panel(ModalScreen[T], Generic[T]):
 
     def _pass_on(self, event: events.Key | events.Paste) -> None:
         stack = self.app.screen_stack
-        below = stack[stack.index(self) - 1].focused
+        below = (stack[stack.index(self) - 1] if self in stack else stack[-1]).focused
         if below is not None:
             below._forward_event(event)
 
