@@ -90,7 +90,7 @@ class CacheWatch:
     @property
     def cached_tokens(self) -> int:
         """At the beginning of the next request, if nothing in it has changed; true as long as it is not `cold`."""
-        return self._last.cached if self._last is not None else 0
+        return self._last.cached if self._last is not None else self._resumed
 
     def cold(self, now: float) -> bool:
         """Whether what was cached has run out, so that rewriting old content costs nothing."""
@@ -107,7 +107,7 @@ class CacheWatch:
 
     def explain(self, reason: str) -> None:
         """Why the next request may differ from the one before it."""
-        if reason and reason not in self._reasons:
+        if reason and not any(reason.endswith(known) for known in self._reasons):
             self._reasons.append(reason)
 
     def note(self, event: ev.Event) -> None:

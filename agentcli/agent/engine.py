@@ -66,7 +66,7 @@ class Engine:
         self._compact_failures = 0
         self._todos: list[Json] = todos_from(conversation.log)
         self._budget = Budget(conversation.bounds.max_budget_usd)
-        self._spending = Spending(price_of(conversation.catalog), conversation.view.messages(conversation.log))
+        self._spending = Spending(price_of(conversation.catalog), lambda: conversation.view.messages(conversation.log))
         conversation.watch.resume(conversation.log)
 
     # ------------------------------------------------------------------------------------------------ what it knows

@@ -8,7 +8,7 @@ old, mostly read from the cache, each further time. The sizes of results are est
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agentcli.agent.account import budget_spent, budget_text
@@ -60,8 +60,9 @@ class _Held:
 
 
 class Spending:
-    def __init__(self, price: PriceOf, shown: Sequence[Message] = ()) -> None:
-        """`shown`: the messages that the first request of a resumed session carries, without edits that are in it."""
+    def __init__(self, price: PriceOf, shown: Callable[[], Sequence[Message]] = tuple) -> None:
+        """`shown`: the messages that a resumed session begins with; read when the first event comes, because measuring
+        a long one would hold up the start."""
         self._price = price
         self._submissions: list[Submission] = []
         self._open = False
@@ -73,13 +74,10 @@ class Spending:
         self._counted: set[str] = set()
         self._put_away: dict[str, tuple[list[str], dict[str, _Held]]] = {}
         self._fresh = 0
-        self._request = 0
+        self._request = 1
         self.by_agent = Totals()
         self.by_purpose = Totals()
-        for message in shown:
-            self._carry(message, counted=False)
-        self._fresh = 0
-        self._request = 1
+        self._shown: Callable[[], Sequence[Message]] | None = shown
 
     @property
     def submissions(self) -> tuple[Submission, ...]:
@@ -97,6 +95,8 @@ class Spending:
     # ---------------------------------------------------------------------------------------------- what comes along
 
     def take(self, event: ev.Event) -> None:
+        if self._shown is not None and isinstance(event, ev.MessageAppended | ev.UsageReported | ev.ContextEdited):
+            self._resume(self._shown())
         if isinstance(event, ev.UsageReported):
             self._count(event)
         elif event.agent:
@@ -111,6 +111,13 @@ class Spending:
             case ev.ContextEdited(edits=edits):
                 for edit in edits:
                     self._edit(edit)
+
+    def _resume(self, messages: Sequence[Message]) -> None:
+        self._shown = None
+        for message in messages:
+            self._carry(message, counted=False)
+        self._fresh = 0
+        self._request += 1
 
     def _begin(self, title: str) -> None:
         self._submissions.append(Submission(title))

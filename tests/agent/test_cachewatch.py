@@ -142,9 +142,10 @@ def test_the_reason_is_what_an_event_said_since_the_last_request() -> None:
     watch = watched()
     watch.note(ev.ContextEdited(edits=[], step="microcompact", text="cleared 12 old results"))
     watch.note(ev.ContextEdited(agent="helper", edits=[], step="snip", text="somebody else's"))
+    watch.note(ev.PrefixBroken(reason="microcompact: cleared 12 old results"))
     found = watch.look(replace(REQUEST, messages=(*MESSAGES[:2], result("t1", "-"), *MESSAGES[3:])), 2.0)
     assert found is not None
-    assert found.reason == "cleared 12 old results"
+    assert found.reason == "cleared 12 old results", "said once, however many say it"
     watch.answered("model-a", usage(written=100), 3.0)
     again = watch.look(REQUEST, 4.0)
     assert again is not None

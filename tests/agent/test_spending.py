@@ -153,7 +153,7 @@ def test_a_resumed_session_carries_what_it_was_resumed_with() -> None:
     messages = [
         event.message for event in called("1", "Read", "word " * 1_000) if isinstance(event, ev.MessageAppended)
     ]
-    spending = Spending(price, messages)
+    spending = Spending(price, lambda: messages)
     spending.take(prompt("go on"))
     spending.take(used(Usage(cache_read_input_tokens=5_000)))
     row = spending.tools["Read"]
