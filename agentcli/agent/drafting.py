@@ -6,8 +6,8 @@ two fifths: the last exchange, then the user's own words, then what is restored.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 
 from agentcli.agent.ports import Hooks, PriceOf, Requests
 from agentcli.agent.restoring import Surroundings, paths_read, recent_paths, restored
@@ -65,7 +65,7 @@ async def drafted(
     budget -= sum(map(message_tokens, exchange))
 
     kept_anyway = frozenset(words.original_id(message) for message in (*exchange, *pending))
-    said = words.user_messages(log, lambda message: said_by(parts.view, message), kept_anyway)
+    said = words.user_messages(log, said_by(parts.view, log), kept_anyway)
     prompts = words.word_for_word(said, min(words.PROMPT_TOKENS, budget))
     budget -= block_tokens(TextBlock(prompts)) if prompts else 0
 
@@ -100,16 +100,25 @@ def in_log(view: View, log: Sequence[Message]) -> list[Message]:
     return [m for m in view.messages(log) if m.id in known or m.origin is Origin.SUMMARY]
 
 
-def said_by(view: View, message: Message) -> str:
-    """What may be shown of a prompt's own words; nothing of what the person or a refusal has taken out."""
-    if view.has_repair("leave_out_prompt", message.id):
-        return ""
-    texts: list[str] = []
-    for number, block in enumerate(message.content):
-        edit = view.edits.edited(block_id(message, number))
-        if isinstance(block, TextBlock) and (edit is None or edit.kind == "replace"):
-            texts.append(block.text if edit is None else edit.text)
-    return "\n".join(texts)
+def said_by(view: View, log: Sequence[Message]) -> Callable[[Message], str]:
+    """What may be shown of a prompt's own words: nothing of what the person or a refusal has taken out, be it from the
+    prompt itself or from where an earlier compaction said it again."""
+    versions: defaultdict[str, list[Message]] = defaultdict(list)
+    for message in _prompts(log):
+        versions[words.original_id(message)].append(message)
+
+    def said(message: Message) -> str:
+        copies = versions[message.id]
+        if any(view.has_repair("leave_out_prompt", copy.id) for copy in copies):
+            return ""
+        texts: list[str] = []
+        for number, block in enumerate(message.content):
+            edits = [edit for copy in copies if (edit := view.edits.edited(block_id(copy, number))) is not None]
+            if isinstance(block, TextBlock) and all(edit.kind == "replace" for edit in edits):
+                texts.append(edits[-1].text if edits else block.text)
+        return "\n".join(texts)
+
+    return said
 
 
 def _budget(window: int, old_tokens: int, summary: str) -> int:

@@ -192,6 +192,24 @@ def test_words_that_were_taken_out_of_the_context_do_not_come_back() -> None:
     run_virtual(main)
 
 
+def test_a_prompt_that_was_refused_after_a_compaction_does_not_come_back_with_the_next() -> None:
+    async def main() -> None:
+        profile = Profile(model=MODEL, small_model="x", context_window=12_000)
+        refusal = reply(stop_reason="refusal")
+        b = bench(reply(LONG, usage=USED), "One.", refusal, LONG, "Two.", "On.", profile=profile)
+        async with b.engine:
+            await b.run("tell")
+            events = await b.run("something awful")
+            assert only(events, ev.ContextCompacted)
+            await b.run("something nice")
+            assert not result_of(await collect(b.engine.compact())).is_error
+            await b.run("go")
+        assert "awful" not in told(b)
+        assert "something nice" in told(b)
+
+    run_virtual(main)
+
+
 def test_what_is_pinned_survives_two_compactions() -> None:
     async def main() -> None:
         b = bench(reply(call("Look", what="key")), LONG, "One.", LONG, LONG, "Two.", "On.", tools=[tool()])
