@@ -114,6 +114,8 @@ class Frames:
                     yield self._frame("tool_use_summary", event, summary=event.text, preceding_tool_use_ids=ids)
 
     def _appended(self, event: Event, message: Message) -> Iterator[Json]:
+        if message.is_copy:
+            return
         if message.origin is Origin.REPLY:
             shown = self._shown_blocks.pop(message.id, [])
             for block in message.content:

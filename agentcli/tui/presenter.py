@@ -139,6 +139,8 @@ class Presenter:
     @_show.register
     def _(self, event: ev.MessageAppended, now: float) -> list[Operation]:
         message = event.message
+        if message.is_copy:
+            return []
         if message.origin is Origin.PROMPT and self._echoed:
             self._echoed -= 1
             return []

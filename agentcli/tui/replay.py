@@ -18,6 +18,8 @@ def replayed(messages: Iterable[Message], title_of: Titles) -> list[Item]:
     items: list[Item] = []
     places: dict[str, int] = {}
     for message in messages:
+        if message.is_copy:
+            continue
         match message.origin:
             case Origin.REPLY:
                 for index, block in enumerate(message.content):
