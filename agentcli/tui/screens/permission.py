@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.hunks import REVIEWABLE
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice
-from agentcli.tui.screens.panel import PAINTED, Panel
+from agentcli.tui.screens.panel import LONG, PAINTED, Panel
 from agentcli.tui.screens.subject import BLANK, paragraph, question_of, subject_lines
 
 Place = Literal["session", "local", "user"]
@@ -25,11 +26,17 @@ _PLACES: tuple[tuple[Place, str, str], ...] = (
     ("user", "all projects", "in your own settings, for every project"),
 )
 _SHORT_RULE = 60
-"""Characters up to which a rule is in the choice, too; in the body it is in any case."""
+"""Characters up to which a rule stands in the choice and not in the body."""
+_LONG_PART = 60
+"""Characters of a part of a command that are said again with what was found about it."""
+_BECAUSE = re.compile(r": (?:asks|allowed) because ")
+_SAYS_NOTHING = re.compile(r"(?:writing .*|fetching .*|this tool) needs your approval", re.DOTALL)
 _EDITS = (*REVIEWABLE, "NotebookEdit")
 
 
 class PermissionDialog(Panel[Answer | None]):
+    BODY_VARIES = True
+
     def __init__(
         self,
         event: PermissionRequested,
@@ -46,7 +53,7 @@ class PermissionDialog(Panel[Answer | None]):
         self._cwd = cwd
         self._place = 0
         self._reason = ""
-        self._rules_at = (0, 0)
+        self._rules_at: tuple[int, int] | None = None
         self._subject: dict[int, list[Line]] = {}
 
     @property
@@ -63,8 +70,8 @@ class PermissionDialog(Panel[Answer | None]):
 
     @property
     def hints(self) -> str:
-        place = " · Tab changes where it is saved" if self.event.suggestions else ""
-        return f"Enter confirms · Esc stops the work · ↑↓ or a number choose{place}"
+        place = " · Tab where to save" if self.event.suggestions else ""
+        return f"Enter confirms · Esc stops the work{place} · ↑↓ choose"
 
     @property
     def size_of_body(self) -> int:
@@ -77,26 +84,50 @@ class PermissionDialog(Panel[Answer | None]):
         palette = self.palette
         if width not in self._subject:
             self._subject[width] = subject_lines(self.event, width, palette)
-        lines = [*self._subject[width], BLANK]
-        lines += paragraph(self.event.reason, width, palette.text, mark=[("Asked because: ", palette.muted)])
-        for detail in self.event.details:
-            lines += paragraph(detail, width, palette.muted, mark=[("  · ", palette.faint)])
-        first = len(lines) + 1
-        if self.event.suggestions:
+        lines = [*self._subject[width]]
+        reasons = self._reasons(width)
+        lines += [BLANK, *reasons] if reasons else []
+        self._rules_at = None
+        if self.event.suggestions and not self._rule_in_choice:
+            first = len(lines) + 1
             where = _PLACES[self._place][2]
             lines += [BLANK, *wrap([(f"“Always” would save, {where}:", palette.muted)], width)]
             for rule in self.event.suggestions:
                 lines += paragraph(rule, width, palette.code, mark=[("  + ", palette.success)])
-        self._rules_at = (first, len(lines) - 1)
+            self._rules_at = (first, len(lines) - 1)
         return lines
+
+    def _reasons(self, width: int) -> list[Line]:
+        """Each of them once: what is said about a part of a command is not said about the whole, too."""
+        palette, event = self.palette, self.event
+        reason = event.reason.removeprefix("asked because ")
+        told = any(reason.startswith(_clause(detail)) for detail in event.details)
+        if len(event.details) == 1 and told:
+            return paragraph(reason, width, palette.text, mark=[("Asked because: ", palette.muted)])
+        if told:
+            lines = wrap([("Asked because:", palette.muted)], width)
+        elif _SAYS_NOTHING.fullmatch(reason):
+            lines = []
+        else:
+            lines = paragraph(reason, width, palette.text, mark=[("Asked because: ", palette.muted)])
+        for detail in event.details:
+            lines += paragraph(_shortened(detail), width, palette.muted, mark=[("  · ", palette.faint)])
+        return lines
+
+    @property
+    def _rule_in_choice(self) -> bool:
+        rules = self.event.suggestions
+        # A body that is laid out in a thread does not know how much room the choices will have.
+        return len(rules) == 1 and len(rules[0]) <= _SHORT_RULE and not self.compact and self.size_of_body <= LONG
 
     def choices(self) -> Sequence[Choice]:
         rules = self.event.suggestions
-        place = _PLACES[self._place][1]
+        _, place, where = _PLACES[self._place]
         if not rules:
             always = Choice("always", "Always", "a", refused="no rule can cover this; it is asked each time")
-        elif len(rules) == 1 and len(rules[0]) <= _SHORT_RULE:
-            always = Choice("always", f"Always allow {shown_command(rules[0])}", "a", "Always allow", turn=place)
+        elif self._rule_in_choice:
+            label, detail = f"Always allow {shown_command(rules[0])}", f"saved {where}" if self._place else ""
+            always = Choice("always", label, "a", "Always allow", detail, turn=place)
         else:
             what = f"these {len(rules)} rules" if len(rules) > 1 else "this rule"
             always = Choice("always", f"Always allow {what}", "a", "Always allow", turn=place)
@@ -136,7 +167,7 @@ class PermissionDialog(Panel[Answer | None]):
         self.update()
 
     def highlighted(self, name: str) -> None:
-        if name == "always":
+        if name == "always" and self._rules_at is not None:
             self.scrolled.reveal(*self._rules_at)
 
     def entered(self, text: str) -> None:
@@ -148,8 +179,31 @@ class PermissionDialog(Panel[Answer | None]):
     def _review(self) -> None:
         from agentcli.tui.screens.hunks import HunkReview
 
+        sheet = self.query_one("#sheet")
+
         def reviewed(answer: Answer | None) -> None:
+            sheet.display = True
             if answer is not None:
                 self.dismiss(answer)
 
+        # Two questions one above the other would be read as two.
+        sheet.display = False
         self.app.push_screen(HunkReview(self.event, self.palette, cwd=self._cwd), reviewed)
+
+
+def _clause(detail: str) -> str:
+    """Why, of what was found about a part of a command."""
+    found = _BECAUSE.search(detail)
+    return detail[found.end() :] if found else detail
+
+
+def _shortened(detail: str) -> str:
+    """Without most of the part that it is about, which stands above in full. What is said about it stays whole, also
+    when a part only looks as if it said something about itself."""
+    found = _BECAUSE.search(detail)
+    part, rest = (detail[: found.start()], detail[found.start() :]) if found else ("", detail)
+    first = part.split("\n", 1)[0]
+    if first != part or len(first) > _LONG_PART:
+        part = first[:_LONG_PART].rstrip() + " …"
+    head, *more = rest.split("\n")
+    return f"{part}{head}" + (f" … {more[-1]}" if more else "")
