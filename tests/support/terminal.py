@@ -341,7 +341,7 @@ class TerminalProgram:
     async def _writable(self) -> None:
         loop = asyncio.get_running_loop()
         free: asyncio.Future[None] = loop.create_future()
-        loop.add_writer(self.fd, lambda: free.done() or free.set_result(None))
+        loop.add_writer(self.fd, lambda: None if free.done() else free.set_result(None))
         try:
             await free
         finally:
