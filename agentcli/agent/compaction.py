@@ -59,6 +59,7 @@ class Compaction:
         self._focus = focus
         self._review = review
         self._summary = ""
+        self._model = ""
         self._draft: Draft | None = None
         self._problem: str | None = None
         self._cost: float | None = 0.0
@@ -106,6 +107,7 @@ class Compaction:
         while True:
             request = parts.requests.build(asking.wire(focus), asking.max_tokens, "compact", 0)
             request = replace(request, forbid_tools=asking.forbid_tools)
+            self._model = request.model
             yield ev.RequestStarted(model=request.model, turn=0, purpose="compact", estimated_tokens=before)
             call = SideCall(parts.provider, parts.price)
             async with aclosing(call.run(request, signal)) as events:
@@ -167,7 +169,6 @@ class Compaction:
 
     def _proposed(self, request_id: str, log: Sequence[Message], before: int, draft: Draft) -> ev.CompactionProposed:
         after = self._after(log, draft.messages)
-        model = self._parts.requests.build((), 1, "compact", 0).model
         return ev.CompactionProposed(
             request_id=request_id,
             summary=self._summary,
@@ -176,8 +177,8 @@ class Compaction:
             cost_usd=self._cost,
             kept=list(draft.kept),
             dropped=list(draft.dropped),
-            turn_usd_before=self._parts.price(model, Usage(cache_read_input_tokens=before)),
-            turn_usd_after=self._parts.price(model, Usage(cache_read_input_tokens=after)),
+            turn_usd_before=self._parts.price(self._model, Usage(cache_read_input_tokens=before)),
+            turn_usd_after=self._parts.price(self._model, Usage(cache_read_input_tokens=after)),
         )
 
     def _take(self, answer: Answer) -> None:
