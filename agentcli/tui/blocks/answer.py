@@ -33,17 +33,17 @@ class AnswerBlock(Block):
         self._flow: Flow | None = None
         self._new: list[str] = []
         """What came since the last look, or was too much for it."""
+        self._was_shown = False
 
     def grow(self, text: str) -> None:
         self._parts.append(text)
-        if self._flow is not None:
-            self._new.append(text)
+        self._new.append(text)
 
     def replace(self, item: Item) -> None:
-        before = self.source
         self.item = item if isinstance(item, AnswerItem) else self.item
-        # An interruption brings an item without text: what was seen stays.
-        if self.item.text and self.item.text != before:
+        # An interruption brings an item without text: what was seen stays. At the end of an answer it is only blank
+        # lines around it that go, which is no reason to lay all of it out again.
+        if self.item.text and self.item.text.strip("\n") != self._text.strip("\n"):
             self._parts = [self.item.text]
             self.forget()
 
@@ -53,6 +53,10 @@ class AnswerBlock(Block):
 
     @property
     def source(self) -> str:
+        return self._text.strip("\n") if self.item.done else self._text
+
+    @property
+    def _text(self) -> str:
         if len(self._parts) > 1:
             self._parts = ["".join(self._parts)]
         return self._parts[0]
@@ -83,7 +87,9 @@ class AnswerBlock(Block):
         self.behind = bool(self._new)
 
     def _begin(self, flow: Flow) -> Flow:
-        flow.feed(self.source)
-        self._flow = flow
-        self._new = []
+        """What was shown once is shown again at once, and all the rest with it."""
+        if self._was_shown:
+            self._new = []
+        flow.feed(self._text[: len(self._text) - sum(map(len, self._new))])
+        self._flow, self._was_shown = flow, True
         return flow
