@@ -56,13 +56,12 @@ async def undo_compaction(view: View, log: Sequence[Message], limits: ContextLim
     if isinstance(undoing, str):
         yield ev.NoticeRaised(text=undoing, level="error", code="command")
         return
-    text = _told(undoing, limits)
     view.edit([undoing.edit], log[-1].id)
-    yield ev.ContextEdited(
-        edits=[edit_to_dict(undoing.edit)], step="compact", freed_tokens=undoing.edit.freed, text=text
-    )
-    yield ev.PrefixBroken(reason="a compaction was undone: the conversation before it is sent again")
-    yield ev.NoticeRaised(text=text, code="command")
+    # The cache watch tells what that has cost, with these words, after the next response.
+    reason = "a compaction was undone"
+    edits = [edit_to_dict(undoing.edit)]
+    yield ev.ContextEdited(edits=edits, step="compact", freed_tokens=undoing.edit.freed, text=reason)
+    yield ev.NoticeRaised(text=_told(undoing, limits), code="command")
 
 
 def _told(undoing: Undoing, limits: ContextLimits) -> str:
