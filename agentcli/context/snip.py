@@ -1,7 +1,7 @@
 """Snip (SPEC 2.1 step 3): what is provably superseded gives way to one short line, without a model call.
 
-Superseded is: a reading of a file whose lines were read again later; one of a file that was written whole since (its new
-content is in that call); one of a file that was changed since, when most of its lines were read again; an older result
+Superseded is: a reading of a file whose lines were read again later; one of a file that was written whole since (what
+is new is in that call); one of a file that was changed since, when most of its lines were read again; an older result
 of the same call with the same content; pictures of many turns ago. Tools are known by their names, a reading's lines by
 the numbers that Read puts in front of them.
 """
