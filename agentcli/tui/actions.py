@@ -7,6 +7,7 @@ adds. Whatever is picked becomes the same command with an argument, so there is 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -109,11 +110,11 @@ class Actions:
     async def _asked(self, screen: Screen[Any]) -> Any:
         return await self._app.ask_on_screen(screen)
 
-    @property
-    def _engine(self) -> Engine:
-        engine = self._chat.session.engine
-        if engine is None:
-            raise AgentError("agentcli is still starting. Try again in a moment.")
+    async def _ready(self) -> Engine:
+        """The engine, once it is there: what is asked for while the app starts waits for it."""
+        while (engine := self._chat.session.engine) is None:
+            await self._app.engine_ready.wait()
+            await asyncio.sleep(0.02)
         return engine
 
     # ---------------------------------------------------------------------------------------------------- pickers
@@ -121,7 +122,7 @@ class Actions:
     async def _model(self) -> None:
         from agentcli.tui.screens.model_picker import ModelPicker
 
-        engine = self._engine
+        engine = await self._ready()
         picker = ModelPicker(engine.catalog, engine.model, engine.outlook().cached_tokens, self._chat.palette)
         if (model := await self._asked(picker)) is not None:
             self._line(f"/model {model}")
@@ -129,7 +130,7 @@ class Actions:
     async def _effort(self) -> None:
         from agentcli.tui.screens.effort_picker import EffortPicker
 
-        engine = self._engine
+        engine = await self._ready()
         outlook = engine.outlook()
         picker = EffortPicker(
             engine.catalog.get(engine.model),
@@ -144,7 +145,9 @@ class Actions:
     async def _mode(self) -> None:
         from agentcli.tui.screens.mode_picker import ModePicker
 
-        if (mode := await self._asked(ModePicker(self._engine.permission_mode, self._chat.palette))) is not None:
+        if (
+            mode := await self._asked(ModePicker((await self._ready()).permission_mode, self._chat.palette))
+        ) is not None:
             self._line(f"/mode {mode.value}")
 
     async def _theme(self) -> None:
@@ -183,7 +186,7 @@ class Actions:
         from agentcli.tui.screens.picker import Picker
         from agentcli.tui.screens.rows import Row
 
-        engine = self._engine
+        engine = await self._ready()
         changes = await engine.changes()
         last = next((m for m in reversed(engine.messages) if m.origin.value == "prompt"), None)
         rows = []
@@ -206,7 +209,7 @@ class Actions:
     async def _context(self) -> None:
         from agentcli.tui.screens.context_page import ContextPage
 
-        engine = self._engine
+        engine = await self._ready()
         outlook = engine.outlook()
         items = await asyncio.to_thread(engine.context_items)
         await self._asked(ContextPage(items, outlook.window, outlook.compact_at, self._chat.palette))
@@ -214,13 +217,13 @@ class Actions:
     async def _cost(self) -> None:
         from agentcli.tui.screens.cost_page import CostPage
 
-        engine = self._engine
+        engine = await self._ready()
         await self._asked(CostPage(engine.totals, next_usd=engine.outlook().next_cost_usd, palette=self._chat.palette))
 
     async def _tasks(self) -> None:
         from agentcli.tui.screens.tasks_page import TasksPage
 
-        engine = self._engine
+        engine = await self._ready()
 
         def output(task_id: str) -> list[str]:
             return plain_text(engine.background_output(task_id)).splitlines()[-200:]
@@ -301,9 +304,10 @@ class Actions:
         from agentcli.tui.blocks.markdown import code_blocks
 
         answers = self._chat.transcript.answers()
-        words = arguments.split()
-        wants_code = bool(words) and words[0] == "code"
-        number = words[-1] if words and words[-1].isdigit() else "1"
+        found = re.fullmatch(r"(code)?\s*(\d{1,6})?", arguments.strip())
+        if found is None:
+            raise AgentError("/copy takes a number, code, or code and a number: /copy code 2")
+        wants_code, number = found.group(1) is not None, found.group(2) or "1"
         if not answers:
             raise AgentError("There is no answer to copy yet.")
         if wants_code:
@@ -313,12 +317,15 @@ class Actions:
             pieces, what = answers, "answer"
         place = int(number)
         if not 1 <= place <= len(pieces):
-            raise AgentError(f"There are {len(pieces)} of them: /copy {'code ' if wants_code else ''}1 is the last.")
+            raise AgentError(f"There is no {what} {place} from the end; there {_are(len(pieces), what)}.")
         await self._copied(pieces[-place], f"the last {what}" if place == 1 else f"the {what} {place} from the end")
 
     async def _copied(self, text: str, what: str) -> None:
-        how = await self._app.surroundings.copy(text)
-        self.say(f"Copied {what}: {len(text):,} characters ({how}).")
+        self._chat.hint(f"{what[0].upper()}{what[1:]}: {await self._app.surroundings.copy(text)}")
+
+
+def _are(count: int, what: str) -> str:
+    return f"is one {what}" if count == 1 else f"are {count} {what}s"
 
 
 def last_lines_of(session: SessionInfo) -> list[str]:

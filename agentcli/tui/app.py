@@ -95,6 +95,8 @@ class AgentApp(App[int], inherit_bindings=False):
         self.chat = ChatScreen(self, self.dressing.palette, PromptBox(parts))
         self._watching: Worker[None] | None = None
         self._taken_over = asyncio.Event()
+        self._opening = asyncio.Lock()
+        self.engine_ready = asyncio.Event()
 
     # ------------------------------------------------------------------------------------------------- life cycle
 
@@ -201,6 +203,7 @@ class AgentApp(App[int], inherit_bindings=False):
             self.chat.session.open(engine, past)
         else:
             await self.chat.session.replace(engine, past)
+        self.engine_ready.set()
         await self._files.use(IndexedFiles(engine.file_index))
         self.run_worker(self._warm(engine), exit_on_error=False, group="warm")
 
@@ -216,8 +219,14 @@ class AgentApp(App[int], inherit_bindings=False):
         """Another session takes the place of this one."""
         from agentcli.tui.actions import options_for
 
-        if self.options is not None:
-            await self._start_engine(options_for(self.options, resume))
+        if self.options is None:
+            return
+        async with self._opening:
+            self.chat.session.hold(True)
+            try:
+                await self._start_engine(options_for(self.options, resume))
+            finally:
+                self.chat.session.hold(False)
 
     def leave(self, code: int = 0) -> None:
         self.run_worker(self._leave(code), exit_on_error=False, group="leave", exclusive=True)
@@ -228,6 +237,8 @@ class AgentApp(App[int], inherit_bindings=False):
         self._close_messages_no_wait()
 
     async def _leave(self, code: int) -> None:
+        if queued := self.chat.session.withdraw_queued():
+            self.chat.give_back(queued)
         self.drafts.flush()
         keep_look(self.chat, self.preferences.environ, self.surroundings.terminal.colours)
         engine = self.chat.session.engine

@@ -128,6 +128,7 @@ class ChatScreen(Screen[None]):
                 self._ticking.resume()
             else:
                 self._ticking.pause()
+            self.prompt.busy(self._working)
             self._host.surroundings.show_work(self._working)
 
     def show_facts(self, facts: Facts) -> None:
@@ -141,7 +142,6 @@ class ChatScreen(Screen[None]):
         self._put_before(*drafts)
 
     def finished(self, result: ev.Result) -> None:
-        self.prompt.busy(False)
         self._host.work_ended(result, time.monotonic() - self._sent_at)
 
     def ask(self, event: ev.PermissionRequested, waiting: int) -> None:
@@ -192,6 +192,7 @@ class ChatScreen(Screen[None]):
         self.send(event.draft, event.now)
 
     def send(self, draft: Draft, at_once: bool = False) -> None:
+        self._pressed = ("", 0.0)
         if draft.is_empty:
             # Enter on the empty box while prompts wait: they take the place of what runs.
             if self.session.busy:
@@ -204,7 +205,6 @@ class ChatScreen(Screen[None]):
         if not self.session.busy:
             self._sent_at = time.monotonic()
         self.session.send(draft, at_once)
-        self.prompt.busy(self.session.busy)
 
     @on(PromptBox.TakeBack)
     def _take_back(self) -> None:
@@ -213,9 +213,13 @@ class ChatScreen(Screen[None]):
             self._put_before(draft)
 
     def _put_before(self, *drafts: Draft) -> None:
-        """Into the box, before what is typed there."""
+        """Into the box, before what is typed there. A command stands alone: joined with others it would be something
+        else; what has no place is in the history."""
         typed = self.prompt.draft
         first, *rest = drafts if typed.is_empty else (*drafts, typed)
+        if rest and any(draft.text.startswith(("/", "!")) for draft in (first, *rest)):
+            self.hint("The others are in the history: Up brings them back")
+            first, rest = (rest[-1] if typed.is_empty else typed), []
         self.prompt.load(first)
         for draft in rest:
             self.prompt.insert("\n")
@@ -240,7 +244,7 @@ class ChatScreen(Screen[None]):
     def _twice(self, name: str) -> bool:
         now = time.monotonic()
         before, at = self._pressed
-        twice = before == name and now - at < TWICE_SECONDS
+        twice = before == name and now - at < TWICE_SECONDS and self.prompt.last_typed < at
         self._pressed = ("", 0.0) if twice else (name, now)
         return twice
 

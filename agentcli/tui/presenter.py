@@ -81,6 +81,10 @@ class Presenter:
         self._of_reply: dict[str, list[str]] = {}
         """The items of each reply, for when it is taken back."""
         self._retry: NoticeItem | None = None
+        self._mode = ""
+        """The permission mode that was told last."""
+        self._told = ""
+        """The last notice of this submission."""
         self._echoed = 0
         self._halted = False
         """The person has been told of the interruption; what still streams in until the Result is not shown."""
@@ -120,6 +124,7 @@ class Presenter:
 
     def note(self, text: str, level: str = "info", code: str = "") -> list[Operation]:
         """A line of the front end's own."""
+        self._told = plain_text(text)
         return [Add(self._notice(text, level, code))]
 
     @property
@@ -155,7 +160,8 @@ class Presenter:
                 pictures = sum(isinstance(block, ImageBlock) for block in message.content)
                 return PromptItem(id=message.id, text=text, images=pictures)
             case Origin.ATTACHMENT | Origin.HOOK | Origin.RECOVERY:
-                return self._notice(wording.told(message.origin, text), "info", message.origin.value)
+                told = wording.told(message)
+                return self._notice(told, "info", message.origin.value) if told else None
             case Origin.SUMMARY:
                 return OutputItem(id=message.id, text=text, kind="markdown", title=wording.SUMMARY)
         return None
@@ -177,9 +183,10 @@ class Presenter:
 
     @_show.register
     def _(self, event: ev.ReplyStarted, now: float) -> list[Operation]:
-        self._retry = None
         self._phase("thinking", "Working")
-        return []
+        retry, self._retry = self._retry, None
+        # It went well in the end: no reason to look alarming any longer.
+        return [Replace(replace(retry, level="info"))] if retry is not None else []
 
     @_show.register
     def _(self, event: ev.BlockStarted, now: float) -> list[Operation]:
@@ -312,6 +319,10 @@ class Presenter:
     @_show.register(ev.CompactionFailed)
     @_show.register(ev.ContextEdited)
     def _(self, event: ev.Event, now: float) -> list[Operation]:
+        if isinstance(event, ev.ModeChanged):
+            if event.mode == self._mode:
+                return []
+            self._mode = event.mode
         text, level = wording.notice(event)
         return self.note(text, level, type(event).__name__)
 
@@ -358,8 +369,8 @@ class Presenter:
         operations = self._tool(
             event.tool_use_id,
             status=wording.tool_status(event),
-            summary=plain_line(event.summary),
-            display=event.display,
+            summary=" · ".join(filter(None, (plain_line(event.summary), wording.hunks_taken(event.result.text)))),
+            display=event.display or self._planned(event.tool_use_id),
             output=plain_text(event.result.text[:RESULT_SHOWN]),
             duration_ms=event.duration_ms,
             background=bool(event.display.get("background")),
@@ -368,6 +379,12 @@ class Presenter:
         running = [item for item in self._tools.values() if item.status == "running"]
         self._phase("tools", plain_line(running[-1].title, 80) if running else "Working")
         return operations
+
+    def _planned(self, call: str) -> Json:
+        """A plan that was not approved stays readable: one wants to say what to change about it."""
+        item = self._tools.get(call)
+        plan = item.input.get("plan") if item is not None and item.name == "ExitPlanMode" else None
+        return {"kind": "plan", "plan": plain_text(plan)} if isinstance(plan, str) else {}
 
     def _tool(self, call: str, **changes: object) -> list[Operation]:
         item = self._tools.get(call)
@@ -384,7 +401,7 @@ class Presenter:
         operations = self._close(now, "interrupted" if aborted else "failed")
         if aborted and not self._halted:
             operations.append(Add(EndItem(id=self._new("end"), text=wording.INTERRUPTED, level="warning")))
-        elif not aborted and (ended := wording.ended(event)) is not None:
+        elif not aborted and (ended := wording.ended(event)) is not None and ended[0] not in self._told:
             text, level, errors = ended
             operations.append(Add(EndItem(id=self._new("end"), text=text, level=level, errors=errors)))
         return operations + self.settled(now)
@@ -393,7 +410,7 @@ class Presenter:
         """The submission is over, however: also one that was cut off and had no Result."""
         operations = self._close(now, "interrupted")
         self._of_reply.clear()
-        self._retry, self._halted = None, False
+        self._retry, self._halted, self._told = None, False, ""
         self.activity = Activity()
         return operations
 
@@ -405,7 +422,8 @@ class Presenter:
                 # The text is the transcript's by now; an item without it folds what was there.
                 operations.append(Replace(replace(stream.item, text="", seconds=max(0.0, now - stream.began))))
                 self._belongs(message_id, self._of(message_id, index))
-        open_calls = (*self._spelling.values(), *self._tools.values())
+        open_calls = [*self._spelling.values()]
+        open_calls += [replace(item, display=item.display or self._planned(call)) for call, item in self._tools.items()]
         operations += [Replace(replace(item, status=status)) for item in open_calls]  # type: ignore[arg-type]
         self._streams.clear()
         self._spelling.clear()

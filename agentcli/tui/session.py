@@ -114,6 +114,10 @@ class Session:
         self._asked = ""
         self._branch = ""
         self._beside: set[asyncio.Task[None]] = set()
+        self._stop: AbortReason | None = None
+        """Why what runs is to stop. Said to the engine again with each event: the first time it may not have begun."""
+        self._holding = False
+        """Another conversation is on its way: what is sent is for that one."""
         self._previewed: list[str] = []
 
     # ------------------------------------------------------------------------------------------------ the engine
@@ -151,15 +155,30 @@ class Session:
         self._watch_background()
         self._go_on()
 
+    def hold(self, holding: bool) -> None:
+        """Another conversation is on its way, or is not coming after all."""
+        self._holding = holding
+        if not holding:
+            self._go_on()
+
     async def replace(self, engine: Engine, past: Sequence[Item] | None = None) -> None:
-        """Another conversation takes the place of this one (`/clear`, `/resume`)."""
+        """Another conversation takes the place of this one (`/clear`, `/resume`). What was queued goes back into the
+        box; what was sent since the command is for the new one."""
+        self._holding = True
+        if queued := self.withdraw_queued():
+            self._view.give_back(queued)
         await self.close()
         self.presenter = Presenter(self._title_of)
-        self._previewed = []
-        self._waiting, self._next, self._questions, self._asked = [], [], {}, ""
+        self._previewed, self._questions, self._asked = [], {}, ""
         self._view.apply([Clear()])
-        self._view.show_queued([])
+        for draft in self._next:
+            self._show_sent(draft)
+        self._holding = False
         self.open(engine, past)
+
+    def withdraw_queued(self) -> list[Draft]:
+        """What waits, out of the queue."""
+        return [waiting.draft for waiting in self._take_waiting()]
 
     async def close(self) -> None:
         """End everything, the engine too."""
@@ -181,7 +200,7 @@ class Session:
 
     def send(self, draft: Draft, at_once: bool = False) -> None:
         """A prompt, a command or a shell line. While something runs it waits, or with `at_once` takes its place."""
-        if self._engine is None or (self.busy and self._stopping):
+        if self._engine is None or self._holding or (self.busy and self._stopping):
             self._show_sent(draft)
             self._next.append(draft)
         elif not self.busy:
@@ -196,15 +215,14 @@ class Session:
 
     def steer(self, draft: Draft | None = None) -> None:
         """Stop what runs and go on with this, or with what waits (abort reason `interrupt`, SPEC D4)."""
-        drafts = [waiting.draft for waiting in self._take_waiting()]
+        drafts = self.withdraw_queued()
         if draft is not None:
             drafts.append(draft)
         if not drafts or self._engine is None:
             return
         if self.busy:
             self._view.apply(self.presenter.interrupted(self._now(), steering=True))
-            self._engine.abort(AbortReason.INTERRUPT)
-            self._guard_end()
+            self._abort(AbortReason.INTERRUPT)
         for one in drafts:
             self._show_sent(one)
         self._next += drafts
@@ -228,15 +246,20 @@ class Session:
             return False
         drafts: list[Draft] = []
         if self._engine is not None and self.busy and not self._stopping:
-            self._engine.abort(AbortReason.USER_CANCEL)
+            self._abort(AbortReason.USER_CANCEL)
             self._view.apply(self.presenter.interrupted(self._now()))
             self._view.show_activity(self.presenter.activity)
-            self._guard_end()
-            drafts = [waiting.draft for waiting in self._take_waiting()]
+            drafts = self.withdraw_queued()
             self._drop_questions()
         if drafts := [*drafts, *self._take_due()]:
             self._view.give_back(drafts)
         return True
+
+    def _abort(self, reason: AbortReason) -> None:
+        assert self._engine is not None
+        self._stop = reason
+        self._engine.abort(reason)
+        self._guard_end()
 
     def _take_due(self) -> list[Draft]:
         """What was shown as sent and has not begun: the engine is still starting, or what ran before is stopping."""
@@ -305,6 +328,8 @@ class Session:
             async with aclosing(work) as events:
                 breath = time.monotonic()
                 async for event in events:
+                    if self._stop is not None and self._engine is not None:
+                        self._engine.abort(self._stop)
                     self._take(event)
                     if time.monotonic() - breath > BREATH:
                         # A reply may come faster than it is read: then nothing above has to wait for anything.
@@ -347,6 +372,7 @@ class Session:
 
     def _ended(self) -> None:
         self._running = None
+        self._stop = None
         if self._guard is not None:
             self._guard.cancel()
             self._guard = None
@@ -359,7 +385,7 @@ class Session:
 
     def _go_on(self) -> None:
         """Begin with what is due, if nothing runs: first what was shown as sent, then what was queued."""
-        if self.busy or self._engine is None:
+        if self.busy or self._engine is None or self._holding:
             return
         if self._next:
             draft = self._next.pop(0)
@@ -381,8 +407,15 @@ class Session:
 
         async def guard(task: asyncio.Task[None]) -> None:
             done, _pending = await asyncio.wait([task], timeout=PATIENCE)
-            if not done:
+            for _attempt in range(5):
+                # Something may swallow a cancellation; not all that comes after it will.
+                if done:
+                    return
                 task.cancel()
+                done, _pending = await asyncio.wait([task], timeout=0.5)
+            if not done:
+                text = "What runs cannot be stopped. Quit with Ctrl+C twice and go on with agentcli -c."
+                self._view.apply(self.presenter.note(text, "error"))
 
         if self._running is not None and not self._stopping:
             self._guard = asyncio.get_running_loop().create_task(guard(self._running))
@@ -483,5 +516,9 @@ class Session:
 
 
 def _is_command(draft: Draft) -> bool:
-    """Neither goes to the model as a prompt."""
-    return draft.text.startswith(("/", "!"))
+    """A slash command or a shell line. A prompt may begin with a path."""
+    if not draft.text.startswith("/"):
+        return draft.text.startswith("!")
+    from agentcli.commands.run import parse
+
+    return parse(draft.text) is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from agentcli.core import events as ev
-from agentcli.core.messages import Origin
+from agentcli.core.messages import Message, Origin
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.tui.model import Level, ToolStatus
 
@@ -12,21 +14,40 @@ SUMMARY = "Summary of what came before"
 ABORTED = ("aborted_streaming", "aborted_tools")
 
 
-def told(origin: Origin, text: str) -> str:
-    """A message that agentcli itself put into the conversation, as a quiet line."""
+def told(message: Message) -> str:
+    """A message that agentcli itself put into the conversation, as a quiet line; "" for what the person has seen
+    already: the mode they chose, the command they ran, the undo they made."""
+    text = plain_text(message.text)
     first = plain_line(text, 160)
-    match origin:
+    match message.origin:
         case Origin.HOOK:
             return f"A hook told the model: {first}"
         case Origin.RECOVERY:
             return f"The model was asked to go on: {first}"
+    if "task_list" in message.meta:
+        return "The model was reminded of its task list"
+    if "permission_mode" in message.meta or text.startswith(_SEEN):
+        return ""
     return f"The model was told: {first}"
+
+
+_SEEN = ("[The user ran a command", "[The user undid", "[The user took the undo back", "[Background command")
 
 
 def retry(event: ev.RetryScheduled) -> str:
     status = f"{event.status} " if event.status else ""
-    what = plain_line(event.text.rstrip("."), 120) or event.kind
+    what = _RETRIED.get(event.kind) or plain_line(event.text.rstrip("."), 120) or event.kind
     return f"{status}{what}, attempt {event.attempt} of {event.max_attempts}"
+
+
+_RETRIED = {
+    "overloaded": "overloaded",
+    "rate_limit": "rate limit",
+    "server_error": "server error",
+    "timeout": "no answer in time",
+    "broken_stream": "the reply broke off",
+    "conflict": "conflict",
+}
 
 
 def compacted(trigger: str, before: int, after: int) -> str:
@@ -63,6 +84,12 @@ def notice(event: ev.Event) -> tuple[str, Level]:
     return type(event).__name__, "info"
 
 
+def hunks_taken(result: str) -> str:
+    """What of a change the person took, when they did not take all; "" else."""
+    found = re.search(r"accepted (\d+) of (\d+) hunks", result)
+    return f"you took {found.group(1)} of {found.group(2)} hunks" if found else ""
+
+
 def tool_status(event: ev.ToolFinished) -> ToolStatus:
     if not event.result.is_error:
         return "done"
@@ -81,7 +108,7 @@ def ended(event: ev.Result) -> tuple[str, Level, tuple[str, ...]] | None:
         if ending or not errors:
             return ending or "This could not be done.", "error", errors
         return errors[0], "error", errors[1:]
-    if not event.turns:
+    if not event.turns or (event.turns == 1 and event.duration_ms < 1_000):
         return None
     parts = [seconds(event.duration_ms / 1000)]
     if event.turns > 1:

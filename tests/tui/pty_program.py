@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import pyte
 
@@ -61,7 +62,7 @@ class PtyProgram:
             start_new_session=True,
         )
 
-    def __enter__(self) -> PtyProgram:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -389,7 +389,7 @@ def test_the_answer_of_a_command_shows_both_ends_when_it_is_long() -> None:
     text = shown(OutputItem(id="o", text=numbered(100)))
     assert text.split("\n")[29:32] == ["  line 30", "  … 58 more lines · Ctrl+O", "  line 89"]
     assert len(shown(OutputItem(id="o", text=numbered(100)), expanded=True).split("\n")) == 100
-    assert shown(OutputItem(id="o", text="no such thing", failed=True)) == "  │ no such thing"
+    assert shown(OutputItem(id="o", text="no such thing", failed=True)) == "✗ no such thing"
     assert shown(OutputItem(id="o", text="")) == "  (no output)"
 
 

@@ -100,7 +100,7 @@ def test_every_field_that_people_see_is_free_of_control_sequences() -> None:
         ev.BackgroundChanged(task_id="b", status="failed", command=HOSTILE, summary=HOSTILE),
         ev.MessageAppended(message=Message("user", (TextBlock(HOSTILE),), "p", Origin.PROMPT)),
         ev.MessageAppended(message=Message("user", (TextBlock(HOSTILE),), "q", Origin.ATTACHMENT)),
-        result(is_error=True, errors=[HOSTILE], terminal="model_error"),
+        result(is_error=True, errors=["Not " + HOSTILE], terminal="model_error"),
     )
     assert len(shown.items) == 9
     for item in shown.items:
@@ -127,7 +127,7 @@ def test_a_reply_that_is_taken_back_leaves_nothing() -> None:
 def test_retries_are_one_notice_that_counts_up() -> None:
     retry = {"max_attempts": 10, "wait_seconds": 4, "kind": "overloaded", "text": "Overloaded", "status": 529}
     shown = presented(ev.RetryScheduled(attempt=1, **retry), ev.RetryScheduled(attempt=2, **retry))
-    assert [item.text for item in shown.of(NoticeItem)] == ["529 Overloaded, attempt 2 of 10."]
+    assert [item.text for item in shown.of(NoticeItem)] == ["529 overloaded, attempt 2 of 10."]
 
 
 def test_thinking_folds_with_the_seconds_it_took_and_blank_text_is_not_shown() -> None:
@@ -146,6 +146,7 @@ def test_thinking_folds_with_the_seconds_it_took_and_blank_text_is_not_shown() -
     ("changes", "expected"),
     [
         ({}, "1.5 s"),
+        ({"duration_ms": 400}, None),
         ({"turns": 3, "duration_ms": 75_000}, "75 s · 3 turns"),
         ({"turns": 0}, None),
         ({"is_error": True, "terminal": "model_error", "errors": ["No such model"]}, "No such model"),

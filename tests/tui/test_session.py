@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
 from agentcli.agent.questions import Audience
 from agentcli.core.permission import Answer, PermissionMode
+from agentcli.tools.base import Output
 from agentcli.tui.model import AnswerItem, EndItem, PromptItem, ToolItem
 from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.session import Session
@@ -246,3 +248,62 @@ async def test_another_engine_takes_the_place_of_the_first() -> None:
         desk.send("go")
         await desk.idle()
         assert desk.shown.of(AnswerItem)[-1].text == "Two."
+
+
+@played
+async def test_esc_in_the_very_moment_of_sending_runs_nothing() -> None:
+    look = FakeTool("Look")
+    async with Desk(reply(call("Look")), "Never.", tools=[look]) as desk:
+        desk.send("go")
+        assert desk.session.interrupt()
+        await desk.idle()
+        assert desk.bench.requests == []
+        assert look.runs == []
+
+
+@played
+async def test_a_prompt_that_begins_with_a_path_is_shown_once_and_joins_what_runs() -> None:
+    slow = FakeTool("Slow", safe=False, seconds=5)
+    async with Desk(reply(call("Slow")), "Done.", tools=[slow]) as desk:
+        desk.send("/tmp is full, why?")
+        await desk.until(lambda: bool(slow.runs))
+        desk.send("/usr/bin too")
+        await desk.idle()
+        assert [item.text for item in desk.shown.of(PromptItem)] == ["/tmp is full, why?", "/usr/bin too"]
+        assert len(desk.bench.requests) == 2
+
+
+@played
+async def test_what_is_sent_while_another_conversation_is_on_its_way_is_for_that_one() -> None:
+    async with Desk(reply(pause(60))) as desk:
+        desk.send("go")
+        await asyncio.sleep(1)
+        desk.send("queued")
+        desk.session.hold(True)
+        desk.send("for the new one")
+        other = bench("Here.")
+        await desk.session.replace(other.engine)
+        await desk.idle()
+        assert [draft.text for draft in desk.shown.given_back] == ["queued"]
+        assert [item.text for item in desk.shown.of(PromptItem)] == ["for the new one"]
+        assert desk.shown.of(AnswerItem)[-1].text == "Here."
+        assert len(other.requests) == 1
+
+
+@played
+async def test_work_that_cannot_even_be_cancelled_is_told_with_what_to_do() -> None:
+    class Stubborn(FakeTool):
+        async def run(self, input: Any, context: Any, signal: Any) -> Any:
+            self.runs.append(input)
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(600)
+            await asyncio.sleep(60)
+            yield Output("over")
+
+    stubborn = Stubborn("Stubborn", safe=False)
+    async with Desk(reply(call("Stubborn")), "Second.", tools=[stubborn]) as desk:
+        desk.send("go")
+        await desk.until(lambda: bool(stubborn.runs))
+        desk.session.interrupt()
+        await desk.until(lambda: any("cannot be stopped" in text for text in desk.shown.texts()))
+        await desk.idle()

@@ -97,6 +97,8 @@ class OutputBlock(Block):
             sign = "  " if not self.foldable else "▾ " if self.expanded else "▸ "
             title = wrap([(item.title, palette.muted)], width, [(sign, palette.faint)] if width >= 8 else [])
             return [*title, *self._body(width, palette, before)] if self.expanded else title
+        if item.failed and item.kind == "text" and width >= 8:
+            return wrap([(item.text.strip("\n"), palette.text)], width, [("✗ ", palette.error)])[:MOST_ROWS]
         body = self._body(width, palette, before)
         return body or [decoration([*before, ("(no output)", palette.faint)], width)]
 

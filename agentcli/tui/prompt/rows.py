@@ -80,7 +80,7 @@ class PromptMark(Widget):
         &.search { color: $text-muted; }
     }
     """
-    _MARKS: ClassVar[dict[str, str]] = {"prompt": "❯ ", "command": "❯ ", "shell": "! ", "search": "search ❯ "}
+    _MARKS: ClassVar[dict[str, str]] = {"prompt": "❯ ", "command": "❯ ", "shell": "❯ ", "search": "search ❯ "}
 
     def __init__(self) -> None:
         super().__init__()
