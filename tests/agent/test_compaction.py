@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,29 +13,17 @@ from agentcli.agent.ports import NoHooks, Seams
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.agent.questions import Audience
 from agentcli.context.compact import RESTORED
-from agentcli.context.edits import edit_from_dict
 from agentcli.context.view import View
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortReason
-from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message, Origin, TextBlock
 from agentcli.core.permission import Answer
 from agentcli.providers.base import Thinking
-from agentcli.session.base import Workplace
-from agentcli.session.load import load_session
-from agentcli.session.store import SessionStore
-from agentcli.tools.base import Output
-from tests.support.fakes import MODEL, Bench, FakeTool, LoopClock, bench, collect, kinds, only, result_of
-from tests.support.scripts import call, fails, reply, say, think
-from tests.support.virtual import VirtualLoop, run_virtual
+from tests.support.compacting import LONG, USED, told, tool
+from tests.support.fakes import MODEL, Bench, FakeTool, bench, collect, kinds, only, result_of
+from tests.support.scripts import call, fails, reply, think
+from tests.support.virtual import run_virtual
 
 TOO_LONG = fails(400, "prompt is too long: 250000 tokens > 200000 maximum", "invalid_request_error")
-LONG = "Part of a long story. " * 400
-USED = {"input_tokens": 5_000, "output_tokens": 2_500}
-
-
-def tool() -> FakeTool:
-    return FakeTool(output=lambda given: Output(f"{given.get('what')} was seen. " * 20))
 
 
 def without_marks(body: Json) -> list[Any]:
@@ -50,11 +36,6 @@ def without_marks(body: Json) -> list[Any]:
     for message in body["messages"]:
         blocks += [f"{message['role']} {bare(block)}" for block in message["content"]]
     return blocks
-
-
-def told(b: Bench) -> str:
-    """What the last request says."""
-    return json.dumps(b.requests[-1]["messages"])
 
 
 # ----------------------------------------------------------------------------------------------------- the request
@@ -376,280 +357,6 @@ def test_where_nobody_can_answer_nothing_waits() -> None:
         assert not only(events, ev.CompactionProposed)
 
     run_virtual(main)
-
-
-# ------------------------------------------------------------------------------------------------------------ undo
-
-
-def test_undo_puts_the_conversation_back_and_keeps_what_was_said_since() -> None:
-    async def main() -> None:
-        b = bench(reply(LONG, usage=USED), "A summary.", "Since.", "On.")
-        async with b.engine:
-            await b.run("tell")
-            full = b.engine.outlook().tokens
-            await collect(b.engine.compact())
-            await b.run("after")
-            short = b.engine.outlook().tokens
-            events = await collect(b.engine.undo_compaction())
-            undone = b.engine.outlook().tokens
-            after = await b.run("go")
-        assert short < full / 2
-        assert undone > short + 1_500
-        said = [block["text"] for message in b.requests[-1]["messages"] for block in message["content"]]
-        assert said == ["tell", LONG, "after", "Since.", "go"]
-        assert "a compaction was undone" in [event.reason for event in only(after, ev.PrefixBroken)]
-        (edited,) = only(events, ev.ContextEdited)
-        assert edited.step == "compact"
-        assert edited.freed_tokens == short - undone
-        assert f"about {undone - short:,} tokens are back" in result_of(events).text
-
-    run_virtual(main)
-
-
-def test_right_after_a_compaction_undo_knows_the_true_size() -> None:
-    async def main() -> None:
-        b = bench(reply(LONG, usage=USED), "A summary.")
-        async with b.engine:
-            await b.run("tell")
-            full = b.engine.outlook().tokens
-            await collect(b.engine.compact())
-            await collect(b.engine.undo_compaction())
-            assert b.engine.outlook().tokens == full
-
-    run_virtual(main)
-
-
-def test_undo_goes_back_one_compaction_at_a_time_and_then_refuses() -> None:
-    async def main() -> None:
-        b = bench(LONG, "One.", LONG, "Two.", "On.")
-        async with b.engine:
-            await b.run("first")
-            await collect(b.engine.compact())
-            await b.run("second")
-            await collect(b.engine.compact())
-            await undo(b)
-            assert "One." in b.engine._parts.view.messages(b.engine.messages)[0].text
-            await undo(b)
-            events = await collect(b.engine.undo_compaction())
-            assert result_of(events).is_error
-            assert "no compaction to undo" in result_of(events).errors[0]
-            await b.run("go")
-        assert told(b).count(LONG.strip()) == 2
-
-    run_virtual(main)
-
-
-async def undo(b: Bench) -> None:
-    assert not result_of(await collect(b.engine.undo_compaction())).is_error
-
-
-def test_undo_refuses_what_would_not_fit() -> None:
-    async def main() -> None:
-        used = {"input_tokens": 20_000, "output_tokens": 2_000}
-        for window, fits in ((25_000, False), (31_000, True), (90_000, True)):
-            profile = Profile(model=MODEL, small_model="x", context_window=window, output_cap=4_000)
-            b = bench(reply(LONG, usage=used), "A summary.", profile=profile)
-            async with b.engine:
-                await b.run("tell")
-                await collect(b.engine.compact())
-                messages = b.engine.messages
-                events = await collect(b.engine.undo_compaction())
-                result = result_of(events)
-                assert result.is_error != fits
-                assert bool(only(events, ev.ContextEdited)) == fits
-                if not fits:
-                    assert "only 21,000 fit" in result.errors[0]
-                    assert b.engine.messages == messages
-                assert "the next prompt does that again" not in result.text
-
-    run_virtual(main)
-
-
-def test_an_undo_past_the_mark_of_auto_compaction_says_so() -> None:
-    async def main() -> None:
-        used = {"input_tokens": 26_000, "output_tokens": 500}
-        profile = Profile(model=MODEL, small_model="x", context_window=31_000, output_cap=4_000)
-        b = bench(reply(LONG, usage=used), "A summary.", profile=profile)
-        async with b.engine:
-            await b.run("tell")
-            await collect(b.engine.compact())
-            assert "the next prompt does that again" in result_of(await collect(b.engine.undo_compaction())).text
-
-    run_virtual(main)
-
-
-# ---------------------------------------------------------------------------------------------- the session's file
-
-
-def stored(folder: Path) -> SessionStore:
-    workplace = Workplace(folder, Path("/work"), LoopClock(), SequentialIds(), "test")
-    return SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
-
-
-def resumed(path: Path, *replies: Json | str) -> Bench:
-    loaded = load_session(path)
-    view = View()
-    for after, edit in loaded.edits:
-        view.edit([edit_from_dict(edit)], after)
-    return bench(*replies, tools=[tool()], log=tuple(loaded.messages), view=view)
-
-
-def test_a_resumed_session_sends_the_same_bytes_after_a_compaction_and_after_its_undo(tmp_path: Path) -> None:
-    async def main() -> None:
-        store = stored(tmp_path)
-        turns = [reply(LONG), reply(think("hm"), call("Look", what="map")), reply("Here.")]
-        b = bench(*turns, "A summary.", "On.", "Again.", tools=[tool()], store=store)
-        async with b.engine:
-            await b.run("tell")
-            await b.run("look")
-            await collect(b.engine.compact())
-            assert store.path is not None
-            assert load_session(store.path).messages == list(b.engine.messages)
-            other = resumed(store.path, "On.")
-            await b.run("go")
-            async with other.engine:
-                await other.run("go")
-            assert other.requests[-1]["messages"] == b.requests[-1]["messages"]
-            await undo(b)
-            other = resumed(store.path, "Again.")
-            async with other.engine:
-                await other.run("once more")
-            await b.run("once more")
-            assert other.requests[-1]["messages"] == b.requests[-1]["messages"]
-            assert LONG.strip() in told(b)
-
-    run_virtual(main)
-
-
-def test_a_session_file_that_ends_anywhere_in_a_compaction_loads_to_before_or_after_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        store = stored(tmp_path)
-        turns = [reply(LONG), reply(call("Look", what="map")), reply("Here.")]
-        b = bench(*turns, "A summary.", tools=[tool()], store=store)
-        async with b.engine:
-            await b.run("tell")
-            await b.run("look")
-            before = View().wire(b.engine.messages)
-            assert store.path is not None
-            begun = len(store.path.read_bytes().splitlines())
-            await collect(b.engine.compact())
-            after = View().wire(b.engine.messages)
-        lines = store.path.read_bytes().splitlines(keepends=True)
-        seen = []
-        for end in range(begun, len(lines) + 1):
-            copy = tmp_path / "cut.jsonl"
-            copy.write_bytes(b"".join(lines[:end]))
-            wire = View().wire(load_session(copy).messages)
-            assert wire in (before, after)
-            seen.append(wire == after)
-        assert seen == sorted(seen)
-        assert True in seen
-        assert False in seen
-
-    run_virtual(main)
-
-
-# ------------------------------------------------------------------------------------------------------- breaking off
-
-
-class Slow(NoHooks):
-    async def before_compact(self, trigger: str, focus: str) -> str:
-        await asyncio.sleep(1)
-        return focus
-
-
-def slow_bench(**rest: Any) -> Bench:
-    summary = reply(say("A "), {"delay": 1}, say("summary."))
-    turns = [reply(LONG), reply(call("Look", what="map")), reply("Here.")]
-    return bench(*turns, fails(529), summary, "On.", tools=[tool()], seams=Seams(hooks=Slow()), **rest)
-
-
-async def answering(events: AsyncGenerator[ev.Event, None], b: Bench) -> list[ev.Event]:
-    seen = []
-    async with aclosing(events) as stream:
-        async for event in stream:
-            seen.append(event)
-            if isinstance(event, ev.CompactionProposed):
-                asyncio.get_running_loop().call_later(2, b.engine.answer, event.request_id, Answer("allow"))
-    return seen
-
-
-def loop() -> VirtualLoop:
-    running = asyncio.get_running_loop()
-    assert isinstance(running, VirtualLoop)
-    return running
-
-
-def steps_of_a_whole_run(review: bool) -> int:
-    async def main() -> int:
-        b = slow_bench(audience=Audience.SOMEBODY)
-        async with b.engine:
-            await b.run("tell")
-            await b.run("look")
-            begun = loop().steps
-            assert only(await answering(b.engine.compact(review=review), b), ev.ContextCompacted)
-            return loop().steps - begun
-
-    return run_virtual(main)
-
-
-@pytest.mark.parametrize("review", [False, True])
-@pytest.mark.parametrize("how", ["abort", "cancel"])
-def test_broken_off_at_any_point_nothing_has_changed_or_everything(review: bool, how: str) -> None:
-    async def main(point: int) -> bool:
-        b = slow_bench(audience=Audience.SOMEBODY)
-        view = b.engine._parts.view
-        async with b.engine:
-            await b.run("tell")
-            await b.run("look")
-            log, wire = b.engine.messages, view.wire(b.engine.messages)
-            task = asyncio.ensure_future(answering(b.engine.compact(review=review), b))
-            stop = task.cancel if how == "cancel" else lambda: b.engine.abort(AbortReason.USER_CANCEL)
-            loop().act_at[loop().steps + 2 + point] = stop  # not before it has begun
-            await asyncio.wait([task])
-            changed = b.engine.messages != log
-            if how == "abort":
-                events = task.result()
-                assert bool(only(events, ev.ContextCompacted)) == changed
-                assert len(only(events, ev.CompactionFailed)) == (not changed)
-            if not changed:
-                assert view.wire(b.engine.messages) == wire
-            assert b.engine._questions.open_ids == ()
-            assert not b.engine.running
-            await b.run("go")
-            assert b.refused == []
-            return changed
-
-    total = steps_of_a_whole_run(review)
-    outcomes = [run_virtual(main(point)) for point in range(total)]
-    assert outcomes == sorted(outcomes), "once it has happened it stays"
-    assert set(outcomes) == {False, True}
-
-
-def test_a_consumer_that_leaves_in_the_middle_of_it_loses_nothing() -> None:
-    async def main(after: int) -> None:
-        b = slow_bench()
-        async with b.engine:
-            await b.run("tell")
-            await b.run("look")
-            view = b.engine._parts.view
-            before = view.wire(b.engine.messages)
-            stream = b.engine.compact()
-            appended = 0
-            async for event in stream:
-                appended += isinstance(event, ev.MessageAppended)
-                if appended == after:
-                    break
-            await stream.aclose()
-            whole = view.edits.boundary(b.engine.messages) is not None
-            assert whole == (after == 6)
-            if not whole:
-                assert view.wire(b.engine.messages) == before
-            await b.run("go")
-            assert b.refused == []
-
-    for after in range(1, 7):
-        run_virtual(main(after))
 
 
 # ------------------------------------------------------------------------------------------- what is in the restored

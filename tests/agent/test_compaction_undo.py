@@ -1,0 +1,189 @@
+"""A compaction that is taken back, and what of one a session's file brings back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentcli.agent.profile import Profile
+from agentcli.context.edits import edit_from_dict
+from agentcli.context.view import View
+from agentcli.core import events as ev
+from agentcli.core.ids import SequentialIds
+from agentcli.core.messages import Json
+from agentcli.session.base import Workplace
+from agentcli.session.load import load_session
+from agentcli.session.store import SessionStore
+from tests.support.compacting import LONG, USED, told, tool
+from tests.support.fakes import MODEL, Bench, LoopClock, bench, collect, only, result_of
+from tests.support.scripts import call, reply, think
+from tests.support.virtual import run_virtual
+
+# ------------------------------------------------------------------------------------------------------------ undo
+
+
+def test_undo_puts_the_conversation_back_and_keeps_what_was_said_since() -> None:
+    async def main() -> None:
+        b = bench(reply(LONG, usage=USED), "A summary.", "Since.", "On.")
+        async with b.engine:
+            await b.run("tell")
+            full = b.engine.outlook().tokens
+            await collect(b.engine.compact())
+            await b.run("after")
+            short = b.engine.outlook().tokens
+            events = await collect(b.engine.undo_compaction())
+            undone = b.engine.outlook().tokens
+            after = await b.run("go")
+        assert short < full / 2
+        assert undone > short + 1_500
+        said = [block["text"] for message in b.requests[-1]["messages"] for block in message["content"]]
+        assert said == ["tell", LONG, "after", "Since.", "go"]
+        assert "a compaction was undone" in [event.reason for event in only(after, ev.PrefixBroken)]
+        (edited,) = only(events, ev.ContextEdited)
+        assert edited.step == "compact"
+        assert edited.freed_tokens == short - undone
+        assert f"about {undone - short:,} tokens are back" in result_of(events).text
+
+    run_virtual(main)
+
+
+def test_right_after_a_compaction_undo_knows_the_true_size() -> None:
+    async def main() -> None:
+        b = bench(reply(LONG, usage=USED), "A summary.")
+        async with b.engine:
+            await b.run("tell")
+            full = b.engine.outlook().tokens
+            await collect(b.engine.compact())
+            await collect(b.engine.undo_compaction())
+            assert b.engine.outlook().tokens == full
+
+    run_virtual(main)
+
+
+def test_undo_goes_back_one_compaction_at_a_time_and_then_refuses() -> None:
+    async def main() -> None:
+        b = bench(LONG, "One.", LONG, "Two.", "On.")
+        async with b.engine:
+            await b.run("first")
+            await collect(b.engine.compact())
+            await b.run("second")
+            await collect(b.engine.compact())
+            await undo(b)
+            assert "One." in b.engine._parts.view.messages(b.engine.messages)[0].text
+            await undo(b)
+            events = await collect(b.engine.undo_compaction())
+            assert result_of(events).is_error
+            assert "no compaction to undo" in result_of(events).errors[0]
+            await b.run("go")
+        assert told(b).count(LONG.strip()) == 2
+
+    run_virtual(main)
+
+
+async def undo(b: Bench) -> None:
+    assert not result_of(await collect(b.engine.undo_compaction())).is_error
+
+
+def test_undo_refuses_what_would_not_fit() -> None:
+    async def main() -> None:
+        used = {"input_tokens": 20_000, "output_tokens": 2_000}
+        for window, fits in ((25_000, False), (31_000, True), (90_000, True)):
+            profile = Profile(model=MODEL, small_model="x", context_window=window, output_cap=4_000)
+            b = bench(reply(LONG, usage=used), "A summary.", profile=profile)
+            async with b.engine:
+                await b.run("tell")
+                await collect(b.engine.compact())
+                messages = b.engine.messages
+                events = await collect(b.engine.undo_compaction())
+                result = result_of(events)
+                assert result.is_error != fits
+                assert bool(only(events, ev.ContextEdited)) == fits
+                if not fits:
+                    assert "only 21,000 fit" in result.errors[0]
+                    assert b.engine.messages == messages
+                assert "the next prompt does that again" not in result.text
+
+    run_virtual(main)
+
+
+def test_an_undo_past_the_mark_of_auto_compaction_says_so() -> None:
+    async def main() -> None:
+        used = {"input_tokens": 26_000, "output_tokens": 500}
+        profile = Profile(model=MODEL, small_model="x", context_window=31_000, output_cap=4_000)
+        b = bench(reply(LONG, usage=used), "A summary.", profile=profile)
+        async with b.engine:
+            await b.run("tell")
+            await collect(b.engine.compact())
+            assert "the next prompt does that again" in result_of(await collect(b.engine.undo_compaction())).text
+
+    run_virtual(main)
+
+
+# ---------------------------------------------------------------------------------------------- the session's file
+
+
+def stored(folder: Path) -> SessionStore:
+    workplace = Workplace(folder, Path("/work"), LoopClock(), SequentialIds(), "test")
+    return SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
+
+
+def resumed(path: Path, *replies: Json | str) -> Bench:
+    loaded = load_session(path)
+    view = View()
+    for after, edit in loaded.edits:
+        view.edit([edit_from_dict(edit)], after)
+    return bench(*replies, tools=[tool()], log=tuple(loaded.messages), view=view)
+
+
+def test_a_resumed_session_sends_the_same_bytes_after_a_compaction_and_after_its_undo(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = stored(tmp_path)
+        turns = [reply(LONG), reply(think("hm"), call("Look", what="map")), reply("Here.")]
+        b = bench(*turns, "A summary.", "On.", "Again.", tools=[tool()], store=store)
+        async with b.engine:
+            await b.run("tell")
+            await b.run("look")
+            await collect(b.engine.compact())
+            assert store.path is not None
+            assert load_session(store.path).messages == list(b.engine.messages)
+            other = resumed(store.path, "On.")
+            await b.run("go")
+            async with other.engine:
+                await other.run("go")
+            assert other.requests[-1]["messages"] == b.requests[-1]["messages"]
+            await undo(b)
+            other = resumed(store.path, "Again.")
+            async with other.engine:
+                await other.run("once more")
+            await b.run("once more")
+            assert other.requests[-1]["messages"] == b.requests[-1]["messages"]
+            assert LONG.strip() in told(b)
+
+    run_virtual(main)
+
+
+def test_a_session_file_that_ends_anywhere_in_a_compaction_loads_to_before_or_after_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = stored(tmp_path)
+        turns = [reply(LONG), reply(call("Look", what="map")), reply("Here.")]
+        b = bench(*turns, "A summary.", tools=[tool()], store=store)
+        async with b.engine:
+            await b.run("tell")
+            await b.run("look")
+            before = View().wire(b.engine.messages)
+            assert store.path is not None
+            begun = len(store.path.read_bytes().splitlines())
+            await collect(b.engine.compact())
+            after = View().wire(b.engine.messages)
+        lines = store.path.read_bytes().splitlines(keepends=True)
+        seen = []
+        for end in range(begun, len(lines) + 1):
+            copy = tmp_path / "cut.jsonl"
+            copy.write_bytes(b"".join(lines[:end]))
+            wire = View().wire(load_session(copy).messages)
+            assert wire in (before, after)
+            seen.append(wire == after)
+        assert seen == sorted(seen)
+        assert True in seen
+        assert False in seen
+
+    run_virtual(main)
