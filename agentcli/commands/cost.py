@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Sequence
 
 from agentcli.agent.engine import Engine
-from agentcli.agent.spending import Submission, ToolSpending
+from agentcli.agent.spending import Spending, Submission, ToolSpending
 from agentcli.commands.base import say
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
@@ -17,11 +17,16 @@ _NAME_LIMIT = 40
 
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
-    totals, spending = engine.totals, engine.spending
+    totals = engine.totals
     if not totals.by_model:
         yield say("Nothing has been used yet.")
         return
-    parts = [_summary(engine), _by_name("model", totals)]
+    yield say("\n\n".join([_summary(engine), _by_name("model", totals), *details(engine.spending)]))
+
+
+def details(spending: Spending) -> list[str]:
+    """Tables of agents, purposes, prompts and tools, each only if there is something to tell apart."""
+    parts = []
     if len(spending.by_agent.by_model) > 1:
         parts.append(_by_name("agent", spending.by_agent))
     if len(spending.by_purpose.by_model) > 1:
@@ -30,7 +35,7 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
         parts.append(_submissions(spending.submissions))
     if spending.tools:
         parts.append(_tools(list(spending.tools.items())))
-    yield say("\n\n".join(parts))
+    return parts
 
 
 def _summary(engine: Engine) -> str:

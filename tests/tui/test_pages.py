@@ -184,6 +184,11 @@ def test_a_narrow_cost_page_stacks_its_numbers() -> None:
     assert "   cache: wrote 123k · read 3.5M\n" in seen
 
 
+def test_the_cost_page_goes_on_with_further_tables() -> None:
+    seen = look(CostPage(USED, details=["results of  calls\nRead            5"]), size=(100, 24))
+    assert "\n\n results of  calls\n Read            5\n" in seen
+
+
 def test_nothing_used_is_said() -> None:
     assert "Nothing has been used yet." in look(CostPage(Totals()))
 

@@ -18,18 +18,30 @@ _GAP = 2
 
 
 class CostPage(Page[None]):
-    """`next_usd`: an estimate of what sending the next request costs; None if it is not known."""
+    """`next_usd`: an estimate of what sending the next request costs; None if it is not known. `details`: further
+    tables as plain text, of prompts, tools and agents (`commands.cost.details`)."""
 
-    def __init__(self, totals: Totals, palette: Palette | None = None, next_usd: float | None = None) -> None:
+    def __init__(
+        self,
+        totals: Totals,
+        palette: Palette | None = None,
+        next_usd: float | None = None,
+        details: Sequence[str] = (),
+    ) -> None:
         super().__init__("Cost of this session", palette)
         self._totals = totals
         self._next_usd = next_usd
+        self._details = details
 
     def lines(self, width: int) -> Sequence[Runs]:
         if not self._totals.by_model:
             return [[("Nothing has been used yet.", self.palette.muted)]]
         table = self._table(width, exact=True) or self._table(width, exact=False) or self._stack()
-        return [*table, [], *self._sentences()]
+        rows: list[Runs] = [*table, [], *self._sentences()]
+        for further in self._details:
+            header, *texts = further.splitlines()
+            rows += [[], [(header, self.palette.muted)], *([(text, self.palette.text)] for text in texts)]
+        return rows
 
     def _table(self, width: int, exact: bool) -> list[Runs]:
         """Nothing if it does not fit."""
