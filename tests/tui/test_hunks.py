@@ -334,8 +334,8 @@ def test_every_hunk_is_shown_with_what_becomes_of_it() -> None:
         " 19 + more\n"
         " 20   line 19\n"
         "\n"
-        " ❯ 1 Apply 2 of 3 hunks\n"
-        " y accept · n reject · Esc back · ↑↓ hunk"
+        "   1 Apply 2 of 3 hunks\n"
+        " Enter confirms · y accept · n reject · Esc back"
     )
 
 
@@ -381,7 +381,7 @@ def test_a_write_of_a_new_file_is_all_or_nothing(tmp_path: Path) -> None:
     input = {"file_path": str(tmp_path / "new.txt"), "content": NEW}
     found = answers("enter", "n enter", of=lambda: review("Write", input))
     assert [answer.behavior for answer in found] == ["allow", "deny"]
-    assert "❯ 1 Apply the hunk" in look(review("Write", input), (80, 40))
+    assert "  1 Apply the hunk" in look(review("Write", input), (80, 40))
 
 
 def test_a_file_that_cannot_be_compared_says_why_and_goes_back(tmp_path: Path) -> None:
@@ -416,7 +416,7 @@ def test_many_hunks_and_small_screens_keep_the_current_one_in_sight(folder: Path
     text = look(dialog, (40, 10), " ".join("n" for _ in range(33)))
     assert "34✓" in text.split("\n")[1]
     assert "❯ ✓ accepted  Hunk 34 of 40" in text
-    assert text.split("\n")[-2] == " ❯ 1 Apply 7 of 40 hunks"
+    assert text.split("\n")[-2] == "   1 Apply 7 of 40 hunks"
 
 
 def test_a_very_long_change_can_be_reviewed(tmp_path: Path) -> None:

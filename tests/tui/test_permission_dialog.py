@@ -15,6 +15,7 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.hunks import HunkReview
+from agentcli.tui.screens.panel_paint import more_row
 from agentcli.tui.screens.panel_rows import ScrolledLines
 from agentcli.tui.screens.permission import PermissionDialog
 from tests.tui.dialog_host import OPEN, Clock, Host, asked, look, play, press, replies, settled, shown
@@ -41,10 +42,10 @@ EDIT = asked(
 )
 
 
-def dialog(event: PermissionRequested = COMMAND, waiting: int = 0) -> PermissionDialog:
+def dialog(event: PermissionRequested = COMMAND, waiting: int = 0, cwd: Path = Path("/")) -> PermissionDialog:
     """One whose guard is over already."""
     clock = Clock()
-    made = PermissionDialog(event, Palette(), waiting, clock=clock, cwd=Path("/"))
+    made = PermissionDialog(event, Palette(), waiting, clock=clock, cwd=cwd)
     begin = made.guard.begin
 
     def begin_early() -> None:
@@ -82,8 +83,89 @@ def test_a_command_is_shown_with_its_folder_its_parts_and_the_rules_that_always_
         "   2 Always allow these 2 rules  ‹\u00a0this\u00a0session\u00a0›\n"
         "   3 Deny\n"
         "   4 Deny and say what to do instead\n"
-        " Enter confirms · Esc stops the work · ↑↓ or a number choose"
+        " Enter confirms · Esc stops the work · Tab where to save · ↑↓ choose"
     )
+
+
+def test_nothing_is_said_twice_about_a_command_of_one_part() -> None:
+    event = asked(
+        "Bash",
+        {"command": "git push"},
+        reason="asked because git push is not known to only read",
+        details=["git push: asks because git push is not known to only read"],
+        suggestions=["Bash(git push:*)"],
+        display={"kind": "command", "command": "git push", "folder": "/srv/app"},
+    )
+    assert look(dialog(event)) == (
+        "─── Run this command? ──────────────────────────────────────────────────────────\n"
+        " $ git push\n"
+        "\n"
+        " in /srv/app\n"
+        "\n"
+        " Asked because: git push is not known to only read\n"
+        "\n"
+        " ❯ 1 Allow once\n"
+        "   2 Always allow Bash(git push:*)  ‹\u00a0this\u00a0session\u00a0›\n"
+        "   3 Deny\n"
+        "   4 Deny and say what to do instead\n"
+        " Enter confirms · Esc stops the work · Tab where to save · ↑↓ choose"
+    )
+    elsewhere = look(dialog(event), keys="tab")
+    assert "\n     saved in .agentcli/settings.local.json of this project, for you alone\n" in elsewhere
+    small = look(dialog(event), (40, 10), "down")
+    assert "2 Always allow  ‹" in small
+    assert "+ Bash(git push:*)" in small
+
+
+def test_a_long_part_is_not_shown_in_full_again_where_it_is_judged() -> None:
+    script = "python - <<'EOF'\nfirst()\nlast()\nEOF"
+    echo = f"echo {'x' * 200}"
+    event = asked(
+        "Bash",
+        {"command": f"{echo}\n{script}"},
+        reason="asked because of the here-document (in `python`)",
+        details=[
+            f"{echo}: allowed because it only reads",
+            f"{script}: asks because of the here-document",
+            "printf ': asks because\nno'\nrm -rf /: asks because it removes: allowed because x",
+        ],
+        display={"kind": "command"},
+    )
+    text = look(dialog(event), (100, 40))
+    assert text.count("first()") == text.count("last()") == 1
+    assert " Asked because:\n" in text
+    assert f"   · echo {'x' * 55} …: allowed because it only reads\n" in text
+    assert "   · python - <<'EOF' …: asks because of the here-document\n" in text
+    # Whatever a part looks like: what was found about it stays whole.
+    assert "   · printf ': asks because …: asks because it removes: allowed because x\n" in text
+
+
+def test_of_an_edit_it_is_not_said_that_it_needs_to_be_asked_about() -> None:
+    for reason, said in (
+        ("writing /srv/app/a.py needs your approval", False),
+        ("writing /etc/x needs your approval; it is outside the working directories", True),
+        ("a hook wants to know", True),
+    ):
+        event = asked("Edit", EDIT.input, display=EDIT.display, reason=reason)
+        assert ("Asked because" in look(dialog(event))) is said
+
+
+def test_what_is_not_in_sight_is_counted_anew_whenever_the_room_changes() -> None:
+    event = asked("Bash", {"command": "\n".join(f"line {number}" for number in range(60))}, display={"kind": "command"})
+    for keys in ("end", "end | / | l i n e space 5 5 | escape", "end | 4 | escape", "4 | pagedown | escape | end"):
+        rows = look(dialog(event), keys=keys).split("\n")
+        place = next(place for place, row in enumerate(rows) if row.startswith("─── ↑"))
+        seen = rows[1:place]
+        above = next(row.split()[0] for row in seen if row.lstrip()[:1].isdigit())
+        below = int(rows[place].partition("↓ ")[2].split()[0]) if "↓" in rows[place] else 0
+        assert f"↑ {int(above) - 1} above" in rows[place]
+        assert below + len(seen) + int(above) - 1 == 62
+
+
+def test_where_there_is_little_room_the_rule_leaves_out_its_keys_first() -> None:
+    assert more_row(76, 110, 80, Palette()).text.startswith("─── ↑ 76 above · ↓ 110 more lines · PgUp PgDn ──")
+    assert more_row(76, 110, 40, Palette()).text == "─── ↑ 76 above · ↓ 110 more lines ──────"
+    assert more_row(76, 110, 30, Palette()).text == "─── ↑ 76 above · ↓ 110 more ──"
 
 
 def test_a_narrow_edit_is_one_column_and_the_choices_stay_in_sight() -> None:
@@ -424,19 +506,28 @@ def test_what_is_pasted_goes_to_the_prompt() -> None:
 # -------------------------------------------------------------------------------------------------- hunk review
 
 
-def test_hunks_can_be_reviewed_and_esc_comes_back_without_effect() -> None:
+def test_hunks_can_be_reviewed_and_esc_comes_back_without_effect(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text("def head(text):\n    return text[:1]\n# end\n")
+
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "h")
         assert isinstance(host.screen, HunkReview)
+        screen = "\n".join(strip.text for strip in host.screen._compositor.render_strips())
+        assert "Which of these hunks?" in screen
+        assert "Make this change?" not in screen
+        assert screen.count("❯") == 1
         await press(pilot, "n escape")
         assert isinstance(host.screen, PermissionDialog)
+        assert shown(host)[0].startswith("─── Make this change?")
+        assert any("❯ 4 Review hunk by hunk" in row for row in shown(host))
         assert host.answers == []
         await press(pilot, "h")
         await press(pilot, "n enter")
         assert host.answer.behavior == "deny"
         assert "rejected it" in host.answer.message
 
-    play(dialog(EDIT), script)
+    play(dialog(EDIT, cwd=tmp_path), script)
 
 
 def test_only_edits_offer_what_only_edits_have() -> None:

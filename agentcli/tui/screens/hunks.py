@@ -28,6 +28,8 @@ from agentcli.tui.screens.subject import BLANK, diff_lines, paragraph
 class HunkReview(Panel[Answer | None]):
     """Everything is accepted to begin with, as it was proposed; Esc goes back without effect."""
 
+    MARKS_CHOICE = False
+
     def __init__(
         self,
         event: PermissionRequested,
@@ -77,7 +79,9 @@ class HunkReview(Panel[Answer | None]):
 
     @property
     def hints(self) -> str:
-        return "y accept · n reject · Esc back · ↑↓ hunk · a accept the rest · d reject the rest"
+        if not self.hunks:
+            return "Enter or Esc goes back"
+        return "Enter confirms · y accept · n reject · Esc back · ↑↓ hunk · a accept the rest · d reject the rest"
 
     @property
     def size_of_body(self) -> int:
@@ -133,9 +137,7 @@ class HunkReview(Panel[Answer | None]):
         try:
             input = narrowed(self.event.name, self.event.input, self._present, hunks, self.accepted)
         except ValueError as error:
-            self.notify(
-                f"This cannot be done: {error}. Take all or none.", severity="warning", markup=False
-            )
+            self.notify(f"This cannot be done: {error}. Take all or none.", severity="warning", markup=False)
             return
         if input is None:
             self.dismiss(Answer("deny", message=told or verdict(hunks, ())))

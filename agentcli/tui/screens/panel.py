@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 _SMALL = 3
 """Rows that the body keeps before the keys are left out."""
-_LONG = 80_000
+LONG = 80_000
 """Characters of plain text that take about as long to lay out as a key may take to be answered. What is longer is laid
 out beside the event loop."""
 PAINTED = 5
@@ -48,6 +48,8 @@ class Panel(ModalScreen[T], Generic[T]):
     AUTO_FOCUS: ClassVar[str | None] = ""
     FIRST: ClassVar[int] = 0
     """The choice that is marked when the dialog comes."""
+    MARKS_CHOICE: ClassVar[bool] = True
+    """The arrows move among the choices."""
     BODY_VARIES: ClassVar[bool] = False
     """The body says more when there is little room for the choices."""
     DEFAULT_CSS = """
@@ -272,7 +274,7 @@ class Panel(ModalScreen[T], Generic[T]):
         version, lines = self._laid_out.get(key, (-1, []))
         if version == self._version:
             return lines
-        if self.size_of_body <= _LONG:
+        if self.size_of_body <= LONG:
             lines = self.body(width)
             self._laid_out[key] = (self._version, lines)
             return lines
@@ -306,7 +308,7 @@ class Panel(ModalScreen[T], Generic[T]):
         return [strip for number in range(len(self.choices())) for strip in self._choice(number, width)]
 
     def _choice(self, number: int, width: int) -> list[Strip]:
-        choice, current = self.choices()[number], number == self.index
+        choice, current = self.choices()[number], self.MARKS_CHOICE and number == self.index
         rows = choice_rows(choice, number, max(1, width - MARGIN), self.palette, current=current, compact=self.compact)
         return [row.extend_cell_length(width) for row in rows]
 

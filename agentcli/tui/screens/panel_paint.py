@@ -29,9 +29,14 @@ def head_row(question: str, asides: Sequence[str], width: int, palette: Palette)
 
 def more_row(above: int, below: int, width: int, palette: Palette) -> Strip:
     """The rule below a body of which not all is in sight: nobody shall say yes to what they did not know was there."""
-    facts = [f"↑ {above} above"] if above else []
-    facts += [f"↓ {below} more line{'s' if below != 1 else ''}"] if below else []
-    text = f" {' · '.join(facts)} · PgUp PgDn "
+    lines = f" line{'s' if below != 1 else ''}"
+    # Where there is little room the keys go first, then what can be guessed.
+    for noun, keys in ((lines, " · PgUp PgDn"), (lines, ""), ("", "")):
+        facts = [f"↑ {above} above"] if above else []
+        facts += [f"↓ {below} more{noun}"] if below else []
+        text = f" {' · '.join(facts)}{keys} "
+        if cell_len(text) <= width - 4:
+            break
     rest = "─" * max(0, width - 3 - cell_len(text))
     style = palette.warning if below else palette.muted
     return Strip([Segment("───", palette.faint), Segment(text, style), Segment(rest, palette.faint)]).crop(0, width)

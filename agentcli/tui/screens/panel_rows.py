@@ -84,7 +84,7 @@ class ScrolledLines(ScrollView, can_focus=False):
     @property
     def hidden(self) -> tuple[int, int]:
         """Lines above and below what is shown."""
-        top = min(round(self.scroll_target_y), max(0, self.count - self.shown))
+        top = min(round(self.scroll_y), max(0, self.count - self.shown))
         return top, max(0, self.count - self.shown - top)
 
     def show(self, lines: Sequence[Line], rows: int) -> None:
@@ -109,6 +109,11 @@ class ScrolledLines(ScrollView, can_focus=False):
         top = self.hidden[0]
         if first < top or last >= top + self.shown:
             self.move_to(first if first < top else min(first, last - self.shown + 1))
+
+    def on_resize(self) -> None:
+        # Textual may have moved the lines so that no room is left empty.
+        self.scroll_target_y = self.scroll_y
+        self.post_message(self.Scrolled())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)

@@ -123,8 +123,9 @@ def _command(event: PermissionRequested, width: int, palette: Palette) -> list[L
         lines = code_lines(command, width, palette, palette.code)
     else:
         lines = wrap([(shown_command(command), palette.code)], width, [("$ ", palette.accent)])
-    lines.append(BLANK)
     folder, purpose = str(event.display.get("folder", "")), str(event.display.get("description", ""))
+    if folder or purpose:
+        lines.append(BLANK)
     if folder:
         lines += field_lines("in", folder, width, palette)
     if purpose:
