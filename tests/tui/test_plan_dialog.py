@@ -91,6 +91,12 @@ def test_an_edited_plan_is_shown_and_can_be_taken_back() -> None:
     play(dialog(), script)
 
 
+def test_who_looks_into_the_editor_and_changes_nothing_finds_the_mark_where_it_was() -> None:
+    assert "❯ 3 Edit the plan" in look(dialog(), keys="3 | escape")
+    assert "❯ 3 Edit the plan" in look(dialog(), keys="down down enter | escape")
+    assert "❯ 2 Yes, and ask" in look(dialog(), keys="3 | x | escape")
+
+
 def test_an_emptied_plan_cannot_be_approved() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "3")

@@ -127,10 +127,11 @@ class PlanDialog(Panel[Answer | None]):
         if not self.editing:
             super().back()
             return
-        self.plan = self.query_one(TextArea).text
+        before, self.plan = self.plan, self.query_one(TextArea).text
         self.editing = False
         self.set_focus(None)
-        self.index = min(self.index, 1) if self.plan.strip() else 2
+        if self.plan != before:
+            self.index = 1 if self.plan.strip() else 2
         self.update()
 
     def pressed(self, event: events.Key) -> bool:
