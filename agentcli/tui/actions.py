@@ -215,10 +215,12 @@ class Actions:
         await self._asked(ContextPage(items, outlook.window, outlook.compact_at, self._chat.palette))
 
     async def _cost(self) -> None:
+        from agentcli.commands.cost import details
         from agentcli.tui.screens.cost_page import CostPage
 
         engine = await self._ready()
-        await self._asked(CostPage(engine.totals, next_usd=engine.outlook().next_cost_usd, palette=self._chat.palette))
+        next_usd = engine.outlook().next_cost_usd
+        await self._asked(CostPage(engine.totals, self._chat.palette, next_usd, details(engine.spending)))
 
     async def _tasks(self) -> None:
         from agentcli.tui.screens.tasks_page import TasksPage
