@@ -25,8 +25,9 @@ from agentcli.core.plaintext import plain_line
 
 REPEATS = 3
 _LONGEST_CYCLE = 3
-_PATIENCE: Mapping[str, int] = {"BashOutput": 20, "TodoWrite": 6}
-"""Looking whether a command has gone on says the same until it has; a task list may be written as it was."""
+_PATIENCE: Mapping[str, int] = {"BashOutput": 20, "TodoWrite": 6, "StructuredOutput": 20}
+"""Looking whether a command has gone on says the same until it has; a task list may be written as it was; wrong
+structured output has a limit of its own, and a subtype of its own in the result."""
 _WAITING_PATIENCE = 10
 _WAITS = re.compile(r"\b(?:sleep|wait|timeout|inotifywait|tail\s+-f)\b")
 _TITLE_LIMIT = 200
