@@ -21,6 +21,7 @@ from textual.worker import Worker
 from agentcli import __version__
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
+from agentcli.tui import memory
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.dressing import Dressing
 from agentcli.tui.driver import BackgroundColour, TakenOver
@@ -185,7 +186,7 @@ class AgentApp(App[int], inherit_bindings=False):
 
     async def _start_engine(self, options: Options) -> None:
         from agentcli.tui.prompt.sources import IndexedFiles
-        from agentcli.tui.replay import replayed
+        from agentcli.tui.resuming import past_of
 
         try:
             engine = await asyncio.to_thread(_built, options)
@@ -196,7 +197,10 @@ class AgentApp(App[int], inherit_bindings=False):
             else:
                 self.chat.apply(self.chat.session.presenter.note(str(error), "error"))
             return
-        past = await asyncio.to_thread(replayed, engine.messages, engine.title_of)
+        past = await asyncio.to_thread(past_of, engine)
+        first = self.chat.session.engine is None and not self.is_headless
+        if first:
+            memory.stays()
         if past:
             self.chat.apply([Remove(WELCOME)])
         if self.chat.session.engine is None:
@@ -205,15 +209,17 @@ class AgentApp(App[int], inherit_bindings=False):
             await self.chat.session.replace(engine, past)
         self.engine_ready.set()
         await self._files.use(IndexedFiles(engine.file_index))
-        self.run_worker(self._warm(engine), exit_on_error=False, group="warm")
+        self.run_worker(self._warm(engine, first), exit_on_error=False, group="warm")
 
-    async def _warm(self, engine: Engine) -> None:
+    async def _warm(self, engine: Engine, first: bool) -> None:
         self.chat.session.set_branch(await asyncio.to_thread(branch_of, engine.cwd))
         from agentcli.tui.blocks.answer import warm_up
 
         await asyncio.to_thread(warm_up)
         with contextlib.suppress(AgentError):
             await engine.warm()
+        if first:
+            memory.settle()
 
     async def open_session(self, resume: str | None = None) -> None:
         """Another session takes the place of this one."""

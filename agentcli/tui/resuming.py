@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.core.messages import Json
 from agentcli.tui.model import AnswerItem, Item
 
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+
 NEAR_THE_END = 12
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)+ *([A-Za-z0-9_+#.-]+)", re.MULTILINE)
+
+
+def past_of(engine: Engine) -> list[Item]:
+    """What a conversation shows, to be opened with. For a thread: it also counts the tokens of all messages, which the
+    engine keeps."""
+    from agentcli.tui.replay import replayed
+
+    items = replayed(engine.messages, engine.title_of)
+    engine.outlook()
+    return items
 
 
 def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
