@@ -226,7 +226,8 @@ class Policy:
             return None
         for need in call.needs:
             if need.kind == "write" and call.is_protected(need.target):
-                return Decision("ask", f"{need.target} is a protected path: other programs run or obey what is in it")
+                where = f"{need.target}, which leads to {need.real}," if need.real else need.target
+                return Decision("ask", f"{where} is a protected path: other programs run or obey what is in it")
             if need.kind == "execute" and not self._reads_only(need.target, call):
                 # A command in such a folder names nothing but file names.
                 for word, path in (*sorted(call.named_paths(need.target)), (str(call.cwd), str(call.cwd))):

@@ -68,6 +68,13 @@ class _Target:
     path: str
     real: str
     shown: str
+    elsewhere: bool = False
+    """A link leads from the path to another place."""
+
+    @property
+    def heading(self) -> str:
+        """Over a diff: what is really written."""
+        return f"{self.shown} → {visible_text(self.real)}" if self.elsewhere else self.shown
 
 
 @frozen
@@ -149,7 +156,9 @@ def _note(outcome: _Outcome, target: _Target, context: ToolContext) -> None:
 def _target(file_path: str, context: ToolContext) -> _Target:
     path = absolute_path(file_path, context)
     # The link's target is what is replaced; permission was decided on both.
-    return _Target(path, os.path.realpath(path), shown_path(path, context))
+    real = os.path.realpath(path)
+    straight = f"{os.path.realpath(context.cwd)}/{os.path.relpath(path, context.cwd)}"
+    return _Target(path, real, shown_path(path, context), elsewhere=real != os.path.normpath(straight))
 
 
 def _strayed(target: _Target, context: ToolContext) -> Output | None:
@@ -200,8 +209,8 @@ def _knows_all(target: _Target, context: ToolContext) -> bool:
 
 def _display(present: Present, change: Change, target: _Target) -> Json:
     if change.display is not None:
-        return {"kind": "diff", "path": target.shown, **change.display}
-    display = diff_display(target.shown, present.text, change.text)
+        return {"kind": "diff", **change.display, "path": target.heading}
+    display = {**diff_display(target.shown, present.text, change.text), "path": target.heading}
     return {**display, "language": language_of(target.path)}
 
 

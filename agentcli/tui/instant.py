@@ -49,6 +49,7 @@ _SEQUENCE = re.compile(
     rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO[@-~]|\x1b[\]P_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[^\x1b\[O\]P_]|\x1b(?=\x1b)"
 )
 _UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|O|[\]P_][^\x07\x1b]*\x1b?)?\Z")
+_END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _ENTER, _INTERRUPT, _END_OF_INPUT = "\r", "\x03", "\x04"
 _ENTER_ALT_SCREEN = "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?7l"
 _ASK_FOR_BACKGROUND = "\x1b]11;?\x07"
@@ -135,6 +136,8 @@ class Instant:
         if threading.current_thread() is threading.main_thread():
             os.set_blocking(self._wake_write, False)
             self._resize_handler_before = signal.signal(signal.SIGWINCH, self._on_resize)
+            for number in _END_SIGNALS:
+                signal.signal(number, self._on_end)
         self._thread.start()
 
     def _take_what_waits(self) -> None:
@@ -165,9 +168,17 @@ class Instant:
         sys.setswitchinterval(self._switch_seconds)
         if self._resize_handler_before is not None and signal.getsignal(signal.SIGWINCH) == self._on_resize:
             signal.signal(signal.SIGWINCH, signal.SIG_DFL)
+        for number in _END_SIGNALS:
+            if signal.getsignal(number) == self._on_end:
+                signal.signal(number, signal.SIG_DFL)
         os.close(self._wake_read)
         os.close(self._wake_write)
         return bytes(self._raw)
+
+    def _on_end(self, signum: int, frame: FrameType | None) -> None:
+        """Nothing has begun yet that would have to be ended."""
+        self.restore.restore_terminal()
+        os._exit(128 + signum)
 
     def _on_resize(self, signum: int, frame: FrameType | None) -> None:
         self.resized()

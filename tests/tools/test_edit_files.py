@@ -573,3 +573,18 @@ async def test_somebody_who_keeps_swapping_a_folder_for_a_link_never_gets_a_file
 async def test_letters_that_hide_or_turn_others_are_seen_in_the_diff(context: ToolContext) -> None:
     output = await run(Write(), context, file_path="a.py", content="if x: # \u202e } \u2066 begin\u200b\n")
     assert "+if x: # <U+202E> } <U+2066> begin<U+200B>" in output.display["diff"]
+
+
+async def test_the_preview_of_a_change_through_a_link_names_what_is_written(
+    context: ToolContext, tmp_path: Path
+) -> None:
+    hidden = tmp_path / "elsewhere.txt"
+    hidden.write_text("a\n")
+    link = context.cwd / "notes.txt"
+    link.symlink_to(hidden)
+    preview = Write().preview({"file_path": str(link), "content": "b\n"}, context)
+    if isinstance(preview, Output):
+        await run(Read(), context, file_path=str(link))
+        preview = Write().preview({"file_path": str(link), "content": "b\n"}, context)
+    assert isinstance(preview, dict)
+    assert str(hidden) in preview["path"]
