@@ -14,7 +14,7 @@ STEPS = (4, 50)
 
 
 def stays() -> None:
-    """All that is there by now stays: it is not looked through any more. Once, or what a session left would stay too."""
+    """All that is there by now stays: it is not looked through again. Once only, or what a session left stays too."""
     gc.freeze()
 
 
