@@ -325,6 +325,11 @@ class Transcript(ScrollView):
             self._settle()  # before the screen is painted; another width waits for a frame, so that a storm is one
         return changed
 
+    def _scroll_update(self, virtual_size: Size) -> None:
+        """Textual would clamp the place to the old rows here, which looks as if somebody had scrolled; `_settle` puts
+        place and scrollbar right."""
+        self._refresh_scrollbars()
+
     def on_resize(self) -> None:
         self._request_frame()
 
