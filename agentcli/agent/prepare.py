@@ -9,6 +9,7 @@ from dataclasses import replace
 from agentcli.agent import words
 from agentcli.agent.compaction import Compaction
 from agentcli.agent.parts import LoopParts
+from agentcli.agent.recover import attachments_now
 from agentcli.agent.state import CompactTracking, LoopState
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
@@ -30,6 +31,10 @@ class Preparation:
                 async for event in events:
                     yield event
             self.state = self.state.adding(*compaction.messages)
+            if compaction.messages:
+                for message in await attachments_now(self._parts, self.state, signal):
+                    self.state = self.state.adding(message)
+                    yield ev.MessageAppended(message=message)
             self.estimate = self._estimated()
             if not signal.aborted:
                 self.state = replace(self.state, compact=self._tracked(worked=bool(compaction.messages)))

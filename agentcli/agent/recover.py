@@ -37,6 +37,10 @@ class Finding:
                 async for event in events:
                     yield event
             self.state = replace(self.state.adding(*compaction.messages), reactive_compact_attempted=True)
+            if compaction.messages:
+                for message in await attachments_now(self._parts, self.state, signal):
+                    self.state = self.state.adding(message)
+                    yield ev.MessageAppended(message=message)
             self.outcome = replace(self.outcome, compacted=bool(compaction.messages), aborted=signal.reason)
         elif find.fact == "loop_verdict":
             async with aclosing(self._about_a_loop(signal)) as events:
@@ -109,10 +113,15 @@ async def attached_messages(parts: LoopParts, state: LoopState, signal: AbortSig
     queued = tuple(
         Message("user", prompt.content, prompt.id, Origin.QUEUED) for prompt in parts.queue.take(most="next")
     )
+    return (*queued, *await attachments_now(parts, state, signal))
+
+
+async def attachments_now(parts: LoopParts, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:
+    """Also right after a compaction: what it took out of sight is told again before the next request."""
     try:
-        return (*queued, *await signal.run(parts.seams.attachments.collect(state)))
+        return tuple(await signal.run(parts.seams.attachments.collect(state)))
     except Aborted:
-        return queued
+        return ()
 
 
 def refused_prompts(state: LoopState) -> list[str]:

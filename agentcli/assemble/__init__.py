@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agentcli.agent.attachments import BackgroundReports, Composite, PlanModeNotice, TaskListReminder, Whereabouts
 from agentcli.agent.conversation import Conversation
 from agentcli.agent.engine import Engine
 from agentcli.agent.permission import LivePermissions
@@ -20,6 +19,7 @@ from agentcli.assemble.model import ModelParts
 from agentcli.assemble.options import Options
 from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsParts
 from agentcli.assemble.sessions import OpenedSession, SessionParts
+from agentcli.assemble.telling import Telling
 from agentcli.commands.registry import names as command_names
 from agentcli.config.settings import Settings
 from agentcli.core.launch import Launcher
@@ -60,6 +60,10 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
     permissions = LivePermissions(replace(policy, readable=readable), rights.rule_keeper().save)
     shells = Shells()
     system = sessions.system(session)
+    hides = rights.hides(policy)
+    telling = Telling(ground, session, hides)
+    seams = _seams(ground, sessions, session)
+    seams = replace(seams, attachments=telling.attachments(permissions, shells, system, seams.attachments))
     return Engine(
         Conversation(
             provider=provider,
@@ -72,7 +76,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
                 working_dirs=ground.working_dirs,
                 results_dir=results_dir,
                 environ=child_environment(ground.environ),
-                hides=rights.hides(policy),
+                hides=hides,
                 reaches=permissions.reaches,
                 launcher=launcher,
                 shells=shells,
@@ -83,7 +87,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             audience=Audience.SOMEBODY if options.interactive else Audience.NOBODY,
             bounds=bounds,
             tuning=models.tuning(),
-            seams=_seams(ground, sessions, session, permissions, shells, system),
+            seams=seams,
             view=session.view,
             log=tuple(session.log),
             api_key_source=key_source,
@@ -95,28 +99,14 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
     )
 
 
-def _seams(
-    ground: Ground,
-    sessions: SessionParts,
-    session: OpenedSession,
-    permissions: LivePermissions,
-    shells: Shells,
-    system: tuple[str, ...],
-) -> Seams:
+def _seams(ground: Ground, sessions: SessionParts, session: OpenedSession) -> Seams:
     """The caller's own seams, with ours put around them."""
     options, seams = ground.options, ground.options.seams
     if options.json_schema is not None:
         seams = replace(seams, hooks=RequireOutput(seams.hooks, STRUCTURED_OUTPUT))
     if isinstance(seams.workspace, NoWorkspace):
         seams = replace(seams, workspace=sessions.workspace(session))
-    attachments = Composite(
-        Whereabouts(system[-1] if system else None, ground.cwd, ground.working_dirs, options.ids),
-        BackgroundReports(shells, options.ids),
-        PlanModeNotice(lambda: permissions.mode, options.ids),
-        TaskListReminder(options.ids),
-        seams.attachments,
-    )
-    return replace(seams, attachments=attachments)
+    return seams
 
 
 def settings_for(options: Options) -> Settings:

@@ -28,6 +28,7 @@ class OpenedSession:
     log: Sequence[Message] = ()
     view: View = field(default_factory=View)
     system_context: str | None = None
+    user_context: tuple[str, dict[str, str]] | None = None
     forked_from: str = ""
 
     @property
@@ -87,7 +88,7 @@ class SessionParts:
                 # Of a newer version; what it hid is shown.
                 view.edit([edit_from_dict(edit)], after)
         forked_from = path.stem if options.persist and options.fork_session else ""
-        return OpenedSession(store, loaded.messages, view, loaded.system_context, forked_from)
+        return OpenedSession(store, loaded.messages, view, loaded.system_context, loaded.user_context, forked_from)
 
     def _found_session(self, state_dir: Path) -> Path:
         from agentcli.session.find import find, latest

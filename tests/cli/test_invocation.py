@@ -107,6 +107,6 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, argv: list[str], m
 def test_every_flag_of_the_table_is_used() -> None:
     """A flag that nothing reads would be in the help and do nothing."""
     folder = Path(__file__).parents[2] / "agentcli" / "cli"
-    source = "".join((folder / name).read_text(encoding="utf-8") for name in ("invocation.py", "main.py"))
+    source = "".join((folder / name).read_text(encoding="utf-8") for name in ("invocation.py", "main.py", "parse.py"))
     unused = [flag.key for flag in FLAGS if f'"{flag.key.removesuffix("_file")}"' not in source]
     assert unused == []

@@ -1,0 +1,66 @@
+"""What the model is told beside prompts and results: the text before its messages, and what is attached at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agentcli.agent.attachments import BackgroundReports, Composite, PlanModeNotice, TaskListReminder, Whereabouts
+from agentcli.agent.changedfiles import ChangedFiles
+from agentcli.agent.instructing import Instructing
+from agentcli.agent.permission import LivePermissions
+from agentcli.agent.ports import Attachments
+from agentcli.assemble.ground import Ground
+from agentcli.assemble.sessions import OpenedSession
+from agentcli.memory.instructions import InstructionFiles, Places, UserContext
+from agentcli.tools.shells import Shells
+
+
+class Telling:
+    """Puts the user context to the front of the session's view, and has what comes after it."""
+
+    def __init__(self, ground: Ground, session: OpenedSession, hides: Callable[[str], bool] | None) -> None:
+        self._ground = ground
+        self._session = session
+        self._instructing = self._instructed(hides)
+        elsewhere = self._instructing.tells if self._instructing is not None else None
+        wanted = ground.settings.boolean("changedFiles")
+        self.changed = ChangedFiles(ground.options.ids, elsewhere) if wanted else None
+
+    def attachments(
+        self, permissions: LivePermissions, shells: Shells, system: tuple[str, ...], others: Attachments
+    ) -> Composite:
+        """In the order of SPEC 2.6."""
+        ground, ids = self._ground, self._ground.options.ids
+        parts: tuple[Attachments | None, ...] = (
+            Whereabouts(system[-1] if system else None, ground.cwd, ground.working_dirs, ids),
+            BackgroundReports(shells, ids),
+            self.changed,
+            self._instructing,
+            PlanModeNotice(lambda: permissions.mode, ids),
+            TaskListReminder(ids),
+            others,
+        )
+        return Composite(*(part for part in parts if part is not None))
+
+    def _instructed(self, hides: Callable[[str], bool] | None) -> Instructing | None:
+        ground, session = self._ground, self._session
+        wanted = ground.settings.boolean("instructionFiles") and ground.settings.get("systemPrompt") != ""
+        places = Places.around(ground.cwd, ground.working_dirs, ground.paths.config_dir, ground.home)
+        files = InstructionFiles(places, hides=hides)
+        if session.user_context is not None:
+            told = UserContext(*session.user_context)
+        elif session.log or not wanted:
+            told = UserContext()  # begun without: what there is comes at the end, the prefix stays
+        else:
+            told = files.always().as_context()
+            session.store.set_user_context(told.text, told.sources)
+        for notice in told.notices:
+            ground.warn(notice, "instructions")
+        session.view.set_user_context(told.text)
+        if not wanted:
+            return None
+        return Instructing(files, told, ground.options.ids, session.view.messages, self._renew)
+
+    def _renew(self, context: UserContext) -> None:
+        self._session.view.set_user_context(context.text)
+        self._session.store.set_user_context(context.text, context.sources)

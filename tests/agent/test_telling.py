@@ -1,0 +1,98 @@
+"""Instruction files in a session as it is assembled: the same bytes at the front, also in another process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.assemble import Options, build_engine
+from agentcli.core import events as ev
+from tests.support.fakes import collect, only, result_of
+from tests.support.scripts import call, provider_on, reply, transport_for
+from tests.support.validate import problems
+
+pytestmark = pytest.mark.anyio
+
+
+class Home:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cwd = folder / "repo"
+        self.environ = {"HOME": str(folder / "home"), "PATH": "/usr/bin:/bin"}
+        (folder / "home" / ".config" / "agentcli").mkdir(parents=True)
+        (self.cwd / ".git").mkdir(parents=True)
+        (self.cwd / "web").mkdir()
+
+    async def ask(self, *answers: Any, **options: Any) -> tuple[list[ev.Event], list[dict[str, Any]]]:
+        transport = transport_for(*answers)
+        given = {"sandbox": "off", **options}
+        made = Options(cwd=self.cwd, environ=self.environ, provider=provider_on(transport), **given)
+        async with build_engine(made) as engine:
+            events = await collect(engine.submit("hello"))
+        for request in transport.requests:
+            assert list(problems(request)) == []
+        return events, transport.requests
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def texts(request: dict[str, Any]) -> list[str]:
+    return [
+        block.get("text", "") for message in request["messages"] for block in message["content"] if "text" in block
+    ]
+
+
+async def test_the_front_survives_a_resume_and_changes_come_at_the_end(home: Home) -> None:
+    (home.folder / "home/.config/agentcli/AGENTS.md").write_text("be kind")
+    (home.cwd / "AGENTS.md").write_text("be brief")
+    (home.cwd / "web" / "AGENTS.md").write_text("use tabs")
+    (home.cwd / "web" / "x.ts").write_text("x")
+    events, first = await home.ask(reply(call("Read", file_path="web/x.ts")), "Hi.")
+    front = texts(first[0])[0]
+    assert front.index("be kind") < front.index("be brief")
+    assert texts(first[1])[0] == front
+    assert "use tabs" in texts(first[1])[-1]
+    (home.cwd / "AGENTS.md").write_text("be loud")
+    session = result_of(events).session_id
+    _events, second = await home.ask("Still.", resume=session)
+    assert texts(second[0])[: len(texts(first[1]))] == texts(first[1])
+    assert "be loud" in texts(second[0])[-1]
+    _events, third = await home.ask("Still.", resume=session)
+    assert texts(third[0])[-1] == "hello"
+    _events, forked = await home.ask("Still.", resume=session, fork_session=True)
+    assert texts(forked[0])[0] == front
+
+
+async def test_problems_are_said_once_and_the_setting_switches_all_off(home: Home) -> None:
+    (home.cwd / "AGENTS.md").write_bytes(b"\x00")
+    (home.cwd / "CLAUDE.md").write_text("be brief")
+    events, first = await home.ask("Hi.")
+    assert [notice.text.split()[1:4] for notice in only(events, ev.NoticeRaised) if notice.code == "instructions"] == [
+        ["is", "no", "text;"]
+    ]
+    assert "be brief" in texts(first[0])[0]
+    _events, off = await home.ask("Hi.", settings='{"instructionFiles": false}')
+    assert texts(off[0]) == ["hello"]
+
+
+async def test_a_compaction_makes_the_front_anew(home: Home) -> None:
+    (home.cwd / "AGENTS.md").write_text("be brief")
+    transport = transport_for("Hi. " * 400, "summary", "Go.", "Again.")
+    made = Options(cwd=home.cwd, environ=home.environ, provider=provider_on(transport), sandbox="off")
+    async with build_engine(made) as engine:
+        await collect(engine.submit("hello " * 500))
+        (home.cwd / "AGENTS.md").write_text("be loud")
+        compacted = await collect(engine.compact())
+        assert only(compacted, ev.ContextCompacted)
+        await collect(engine.submit("on"))
+        session = engine.session_id
+    last = transport.requests[-1]
+    assert "be loud" in texts(last)[0]
+    assert "be brief" not in str(last)
+    _events, later = await home.ask("Still.", resume=session)
+    assert texts(later[0])[: len(texts(last))] == texts(last)
