@@ -194,7 +194,7 @@ class Transcript(ScrollView):
         for entry in behind:
             self._conversation.stale(entry)
         if behind:
-            self.call_later(self.frame)
+            self.set_timer(0.001, self.frame)  # a message to itself would not let anything else in between
 
     def _on_rest(self) -> None:
         """One slice of what can wait. What changed since the last frame waits for the next one, which lays it out."""

@@ -1,7 +1,8 @@
 """Runs the app with a watchdog over its event loop: `tui_watched.py LOG ARGUMENTS...`. For the bench of the loop.
 
-Into LOG goes a line of JSON for every turn of the loop that is worth a look: how long it took on the clock, how much of
-that the thread was really running (another process may have had the processor), and for one that is too long the stack.
+Into LOG goes a line of JSON for every turn of the loop that is worth a look: how long it took on the clock, and how
+much of that the thread was really running (another process may have had the processor). One that is too long has a
+second line, from the watchdog, with the stack.
 """
 
 from __future__ import annotations
@@ -36,8 +37,11 @@ def _watch(loop: asyncio.AbstractEventLoop, path: str) -> None:
     from agentcli.tui.watchdog import Watchdog
 
     log = Path(path).open("a", buffering=1)  # noqa: SIM115 -- as long as the process
-    stacks: list[str] = []
-    Watchdog(loop, lambda _seconds, stack: stacks.append(stack), LIMIT_SECONDS).start()
+
+    def tell(seconds: float, running: float, stack: str = "") -> None:
+        log.write(json.dumps({"seconds": seconds, "running": running, "stack": stack}) + "\n")
+
+    Watchdog(loop, lambda seconds, stack: tell(seconds, 0.0, stack), LIMIT_SECONDS).start()
     selector: Any = loop._selector  # type: ignore[attr-defined]
     select = selector.select
     since, ran = time.monotonic(), time.thread_time()
@@ -46,9 +50,7 @@ def _watch(loop: asyncio.AbstractEventLoop, path: str) -> None:
         nonlocal since, ran
         seconds, running = time.monotonic() - since, time.thread_time() - ran
         if seconds > WORTH_SECONDS:
-            entry = {"seconds": seconds, "running": running, "stack": stacks[-1] if stacks else ""}
-            log.write(json.dumps(entry) + "\n")
-        stacks.clear()
+            tell(seconds, running)
         try:
             return select(timeout)
         finally:
