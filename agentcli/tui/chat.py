@@ -28,6 +28,7 @@ from agentcli.tui.compositing import QuickCompositor
 from agentcli.tui.findbar import FindBar
 from agentcli.tui.keys import screen_bindings
 from agentcli.tui.model import Activity, Facts, Operation
+from agentcli.tui.modes import MODE_WORDS
 from agentcli.tui.palette import Palette
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.draft import Draft
@@ -45,13 +46,6 @@ CLOSING_SECONDS = 0.003
 TWICE_SECONDS = 2.0
 """Within this time a second press of the same key means the stronger thing."""
 _MODES = (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.PLAN)
-MODE_LABELS = {
-    "default": "",
-    "acceptEdits": "accepts edits",
-    "plan": "plan: changes nothing",
-    "dontAsk": "never asks: denies",
-    "bypassPermissions": "! bypasses all permissions",
-}
 
 
 class ChatScreen(Screen[None]):
@@ -133,7 +127,9 @@ class ChatScreen(Screen[None]):
 
     def show_facts(self, facts: Facts) -> None:
         self.status.update(facts)
-        self.prompt.set_label(MODE_LABELS.get(facts.mode, facts.mode), facts.mode)
+        words = MODE_WORDS.get(facts.mode)
+        label = "" if facts.mode == PermissionMode.DEFAULT.value else words.label if words else facts.mode
+        self.prompt.set_label(label, facts.mode)
 
     def show_queued(self, texts: list[str]) -> None:
         self.prompt.set_queued(texts)

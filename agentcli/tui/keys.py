@@ -48,6 +48,8 @@ SCREEN_KEYS: tuple[ScreenKey, ...] = (
     ScreenKey("suspend", "ctrl+z", "Suspend; fg comes back", everywhere=True),
 )
 
+_ON_THE_KEY = {"pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc", "underscore": "_", "slash": "/"}
+
 FINDING_KEYS = (
     ("Enter, Down", "Next match"),
     ("Shift+Enter, Up", "Previous match"),
@@ -88,4 +90,5 @@ def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
 
 def _shown(keys: str) -> str:
     names = [name.strip() for name in keys.split(",") if name.strip()]
-    return ", ".join("+".join(part.capitalize() for part in name.split("+")) for name in names) or "(none)"
+    words = ("+".join(_ON_THE_KEY.get(part, part.capitalize()) for part in name.split("+")) for name in names)
+    return ", ".join(words) or "(none)"

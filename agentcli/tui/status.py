@@ -20,21 +20,13 @@ from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
 from agentcli.tui.model import Facts
+from agentcli.tui.modes import MODE_WORDS
 from agentcli.tui.palette import Palette
 
 if TYPE_CHECKING:
     from agentcli.tui.statuscommand import Ran, StatusCommand, StatusFeed
 
 Run = tuple[str, Style]
-
-MODES = {
-    "default": ("default mode", "default"),
-    "acceptEdits": ("accept edits", "edits"),
-    "plan": ("plan mode", "plan"),
-    "dontAsk": ("don't ask", "no ask"),
-    "bypassPermissions": ("! bypass permissions", "! bypass"),
-}
-"""The label of each mode, and the short one."""
 
 _SEPARATOR = " · "
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -223,7 +215,8 @@ def _effort(facts: Facts, palette: Palette) -> Part | None:
 
 
 def _mode(facts: Facts, palette: Palette) -> Part:
-    label, short = MODES.get(facts.mode, (_clean(facts.mode), shortened(_clean(facts.mode), 10)))
+    words, name = MODE_WORDS.get(facts.mode), _clean(facts.mode)
+    label, short = (words.label, words.short) if words else (name, shortened(name, 10))
     if facts.mode == "default":
         return Part("mode", [[(label, palette.muted)], [(short, palette.muted)], []])
     style = palette.warning if facts.mode == "bypassPermissions" else palette.accent
