@@ -123,7 +123,9 @@ class Actions:
         from agentcli.tui.screens.model_picker import ModelPicker
 
         engine = await self._ready()
-        picker = ModelPicker(engine.catalog, engine.model, engine.outlook().cached_tokens, self._chat.palette)
+        outlook = engine.outlook()
+        cached = bool(outlook.cached_tokens)
+        picker = ModelPicker(engine.catalog, engine.model, outlook.tokens, self._chat.palette, cached=cached)
         if (model := await self._asked(picker)) is not None:
             self._line(f"/model {model}")
 
@@ -135,7 +137,7 @@ class Actions:
         picker = EffortPicker(
             engine.catalog.get(engine.model),
             engine.profile.effort or "auto",
-            outlook.cached_tokens,
+            outlook.tokens if outlook.cached_tokens else 0,
             outlook.rebill_usd,
             self._chat.palette,
         )

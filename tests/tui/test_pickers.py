@@ -19,6 +19,7 @@ from agentcli.tui.screens.effort_picker import EffortPicker
 from agentcli.tui.screens.mode_picker import ModePicker
 from agentcli.tui.screens.model_picker import ModelPicker, rebilled
 from agentcli.tui.screens.picker import Picker
+from agentcli.tui.screens.runs import roughly
 from agentcli.tui.screens.session_picker import SessionPicker, session_rows
 from agentcli.tui.screens.theme_picker import ThemePicker
 from tests.tui.sheet_host import UNANSWERED, Host, answer, look, play, press, through_all_sizes
@@ -36,9 +37,9 @@ def test_the_model_picker_shows_windows_prices_and_what_is_in_force() -> None:
 
 def test_a_change_of_the_model_says_what_it_bills_anew() -> None:
     seen = look(ModelPicker(Catalog(), "opus", 123_456), "down", size=(120, 40))
-    assert "A change leaves the prompt cache behind: the next request bills 123k tokens anew, about $0.309." in seen
-    assert rebilled(None, 5000).endswith("bills 5k tokens anew; the price is not known.")
-    assert rebilled(Price.of(1, 5), 0) == "Nothing has been sent yet, so a change costs nothing."
+    assert "A change leaves the prompt cache behind: the next request bills 123,456 tokens anew, about $0.309." in seen
+    assert rebilled(None, 5000).endswith("bills 5,000 tokens anew; the price is not known.")
+    assert rebilled(Price.of(1, 5), 0) == "Nothing is cached, so a change costs nothing."
 
 
 def test_a_dearer_price_above_a_limit_counts() -> None:
@@ -74,6 +75,18 @@ def test_a_model_in_force_that_is_not_listed_is_listed() -> None:
 # -------------------------------------------------------------------------------------------------------------- effort
 
 
+def test_a_change_costs_nothing_while_nothing_is_cached_but_a_small_window_is_still_warned_of() -> None:
+    picker = ModelPicker(Catalog(), "opus", 123_456, cached=False)
+    assert "Nothing is cached, so a change costs nothing." in look(picker, "down", size=(120, 40))
+    large = ModelPicker(Catalog(), "opus", 3_000_000, cached=False)
+    assert "the conversation has 3M" in look(large, "down", size=(120, 40))
+    assert "Nothing is cached" in look(EffortPicker(Catalog().get("claude-opus-4-6"), "high"), "down")
+
+
+def test_what_costs_next_to_nothing_is_not_about_under_something() -> None:
+    assert [roughly(amount) for amount in (0.00001, 0.03, 2)] == ["under $0.0001", "about $0.030", "about $2.00"]
+
+
 def test_the_effort_picker_shows_what_the_model_supports_and_what_a_change_costs() -> None:
     picker = EffortPicker(Catalog().get("claude-opus-4-6"), "high", 123_456, 0.62)
     assert look(picker, "down") == (
@@ -85,7 +98,7 @@ def test_the_effort_picker_shows_what_the_model_supports_and_what_a_change_costs
         "   ● high    thorough, for most hard work\n"
         " ❯   xhigh   claude-opus-4-6 takes low, medium, high, max only\n"
         "     max     all it can do, whatever it takes\n"
-        " A change leaves the prompt cache behind: the next request bills 123k tokens\n"
+        " A change leaves the prompt cache behind: the next request bills 123,456 tokens\n"
         " anew, about $0.620.\n"
         " ↑↓ move · Enter choose · Esc back"
     )
@@ -116,8 +129,9 @@ def test_an_unknown_price_is_said_and_not_called_nothing() -> None:
 
 def test_the_mode_picker_explains_every_mode_and_marks_the_dangerous_one() -> None:
     seen = look(ModePicker(PermissionMode.PLAN), size=(80, 24))
-    assert " ❯ ● plan               reads only, until you have approved a plan\n" in seen
-    assert "     bypassPermissions  ⚠ dangerous: runs everything without asking\n" in seen
+    assert " ❯ ● plan mode             reads only, until you have approved a plan\n" in seen
+    assert "     ! bypass permissions  dangerous: runs everything without asking\n" in seen
+    assert "In settings: plan. " in seen
     assert "! Commands and edits run unseen" in look(ModePicker(PermissionMode.PLAN), "end")
     assert answer(ModePicker(PermissionMode.PLAN), *"accept", "enter") is PermissionMode.ACCEPT_EDITS
 

@@ -10,7 +10,7 @@ from rich.style import Style
 from agentcli.core.usage import ModelTotals, Totals, Usage
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.page import Page
-from agentcli.tui.screens.runs import Runs, at_right, dollars, padded, percent, safe, tokens
+from agentcli.tui.screens.runs import Runs, at_right, dollars, padded, percent, roughly, safe, tokens
 
 _BOLD = Style(bold=True)
 _COLUMNS = ("requests", "input", "output", "cache write", "cache read", "cost")
@@ -97,7 +97,7 @@ class CostPage(Page[None]):
         if usage.web_search_requests:
             rows.append([("Searches ", palette.muted), (f"{usage.web_search_requests:,} on the web", palette.text)])
         if self._next_usd is not None:
-            said = f"about {dollars(self._next_usd)} for sending the next request"
+            said = f"{roughly(self._next_usd)} for sending the next request"
             rows.append([("Next     ", palette.muted), (said, palette.text)])
         return rows
 

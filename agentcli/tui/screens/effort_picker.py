@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from agentcli.providers.catalog import EFFORTS, ModelInfo
 from agentcli.tui.palette import Palette
-from agentcli.tui.screens.model_picker import IN_FORCE
+from agentcli.tui.screens.model_picker import IN_FORCE, NOTHING_CACHED
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.rows import Row
-from agentcli.tui.screens.runs import Runs, dollars, safe, tokens, wrapped
+from agentcli.tui.screens.runs import Runs, roughly, safe, wrapped
 
 _MEANS = {
     "low": "short answers, quick and cheap",
@@ -19,7 +19,8 @@ _MEANS = {
 
 
 class EffortPicker(Picker[str]):
-    """Returns a level, or "auto" for the model's own default. `current` is a level, or "auto"."""
+    """Returns a level, or "auto" for the model's own default. `current` is a level, or "auto"; `context_tokens` are
+    those that a change sends anew, 0 if nothing is cached."""
 
     def __init__(
         self,
@@ -55,9 +56,9 @@ class EffortPicker(Picker[str]):
 
     def _cost(self) -> str:
         if not self._context_tokens:
-            return "Nothing has been sent yet, so a change costs nothing."
-        price = "; the price is not known" if self._rebill_usd is None else f", about {dollars(self._rebill_usd)}"
+            return NOTHING_CACHED
+        price = "; the price is not known" if self._rebill_usd is None else f", {roughly(self._rebill_usd)}"
         return (
             "A change leaves the prompt cache behind: the next request bills "
-            f"{tokens(self._context_tokens)} tokens anew{price}."
+            f"{self._context_tokens:,} tokens anew{price}."
         )

@@ -7,20 +7,30 @@ from agentcli.providers.catalog import ALIASES, PRICES_TAKEN, Catalog, ModelInfo
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.rows import Row
-from agentcli.tui.screens.runs import Runs, dollars, tokens, wrapped
+from agentcli.tui.screens.runs import Runs, roughly, tokens, wrapped
 
 IN_FORCE = "●"
+NOTHING_CACHED = "Nothing is cached, so a change costs nothing."
 
 
 class ModelPicker(Picker[str]):
-    """Returns the id of a model; also one that is not in the list, as it was typed."""
+    """Returns the id of a model; also one that is not in the list, as it was typed. `context_tokens` are those of the
+    conversation, `cached` whether something of it is in the prompt cache."""
 
     placeholder = "type to search, or any model's name"
 
-    def __init__(self, catalog: Catalog, current: str, context_tokens: int = 0, palette: Palette | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        current: str,
+        context_tokens: int = 0,
+        palette: Palette | None = None,
+        cached: bool = True,
+    ) -> None:
         self._catalog = catalog
         self._current = catalog.resolve(current)
         self._context_tokens = context_tokens
+        self._sent_anew = context_tokens if cached else 0
         known = catalog.known_ids()
         ids = known if self._current in known else (self._current, *known)
         rows = [self._row(catalog.get(id)) for id in ids]
@@ -45,7 +55,7 @@ class ModelPicker(Picker[str]):
                 f"{tokens(self._context_tokens)}: it would have to be compacted first."
             )
             return wrapped([(text, palette.warning)], width, 2)
-        return wrapped([(f"{rebilled(info.price, self._context_tokens)} {price}", palette.muted)], width, 2)
+        return wrapped([(f"{rebilled(info.price, self._sent_anew)} {price}", palette.muted)], width, 2)
 
     def unlisted(self, query: str) -> Row[str] | None:
         name = self._catalog.resolve(query)
@@ -59,11 +69,11 @@ class ModelPicker(Picker[str]):
 def rebilled(price: Price | None, context_tokens: int) -> str:
     """What a change costs: the new model has nothing of this conversation in its cache."""
     if not context_tokens:
-        return "Nothing has been sent yet, so a change costs nothing."
-    said = f"A change leaves the prompt cache behind: the next request bills {tokens(context_tokens)} tokens anew"
+        return NOTHING_CACHED
+    said = f"A change leaves the prompt cache behind: the next request bills {context_tokens:,} tokens anew"
     if price is None:
         return f"{said}; the price is not known."
-    return f"{said}, about {dollars(price.cost(Usage(cache_write_5m_tokens=context_tokens)))}."
+    return f"{said}, {roughly(price.cost(Usage(cache_write_5m_tokens=context_tokens)))}."
 
 
 def _detail(info: ModelInfo) -> str:

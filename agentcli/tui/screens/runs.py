@@ -162,6 +162,12 @@ def dollars(amount: float) -> str:
     return f"${amount:.3f}" if amount >= 0.01 else f"${amount:.4f}" if amount >= 0.0001 else "under $0.0001"
 
 
+def roughly(amount: float) -> str:
+    """`about $0.03`; what is given as less than something is rough already."""
+    said = dollars(amount)
+    return said if said.startswith("under") else f"about {said}"
+
+
 def percent(part: float, whole: float) -> str:
     if whole <= 0:
         return "–"
