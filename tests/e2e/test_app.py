@@ -307,11 +307,11 @@ async def test_shift_tab_goes_through_the_modes_and_ctrl_o_opens_what_is_folded(
     async with app_with(tmp_path, reply(think("a deep thought"), "an answer")) as (app, _server):
         await app.ready()
         await app.press("shift+tab")
-        await app.wait_for("accepts edits")
+        await app.wait_for("accept edits")
         await app.press("shift+tab")
-        await app.wait_for("plan: changes nothing")
+        await app.wait_for("plan mode")
         await app.press("shift+tab")
-        await app.wait_for("plan: changes nothing", gone=True)
+        await app.wait_for("plan mode", gone=True)
         await app.submit("go")
         await app.wait_for("Thought for")
         assert "a deep thought" not in app.text

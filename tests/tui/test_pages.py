@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -11,15 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from textual.app import ComposeResult
 from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import Selection
+from textual.widgets import Static
 
 from agentcli.agent.outlook import Category, ContextItem
 from agentcli.config.schema import BY_NAME, KEYS
 from agentcli.config.settings import Row as Setting
 from agentcli.core.usage import Totals, Usage
 from agentcli.tools.shells import BackgroundTask
+from agentcli.tui.keys import help_rows
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.context_page import ContextPage, shared_out
 from agentcli.tui.screens.cost_page import CostPage
@@ -291,6 +295,13 @@ def test_help_lists_keys_by_group_and_commands() -> None:
     )
 
 
+def test_long_keys_do_not_push_what_they_do_off_the_screen() -> None:
+    keys = [("Prompt", "Ctrl+Shift+Left, Alt+Shift+Left, Alt+B", f"moves {'a word ' * 8}left")]
+    rows = look(HelpPage(COMMANDS, keys), size=(100, 24)).split("\n")
+    assert f" ❯ Ctrl+Shift+Left, Alt+Shif…  moves {'a word ' * 8}left" in rows
+    assert any(row.startswith(" Ctrl+Shift+Left, Alt+Shift+Left, Alt+B  moves") for row in rows)
+
+
 def test_enter_on_a_command_returns_it_and_on_a_key_just_closes() -> None:
     assert answer(HelpPage(COMMANDS, KEYS_TABLE), *"model", "enter") == "/model [name]"
     assert answer(HelpPage(COMMANDS, KEYS_TABLE), "enter") is None
@@ -395,7 +406,9 @@ def test_background_commands_show_how_they_are_doing() -> None:
         "   ✗ pytest -q    bash_2  failed           12 s  exit code 1\n"
         " / search · ↑↓ move · k stop · Enter show output · Esc back"
     )
-    assert "There are no commands in the background." in look(TasksPage([]))
+    for width in (120, 80, 40):
+        empty = look(TasksPage([], lambda _id: []), size=(width, 24)).split("\n")
+        assert empty[1:] == ["   No commands in the background.", " Esc back"]
 
 
 def test_k_stops_a_running_command_and_says_that_another_has_ended() -> None:
@@ -439,3 +452,36 @@ def test_tasks_that_change_keep_the_cursor() -> None:
 )
 def test_every_page_holds_at_every_size(page: Callable[[], Sheet[Any]]) -> None:
     assert play(page(), through_all_sizes).result is None
+
+
+def test_a_low_page_covers_the_whole_prompt_under_it() -> None:
+    class PromptBox(Static):
+        """Stands in for the true one."""
+
+    class Prompted(Host):
+        def compose(self) -> ComposeResult:
+            yield from super().compose()
+            box = PromptBox("─── a rule", markup=False)
+            box.styles.dock, box.styles.height = "bottom", 8
+            yield box
+
+    async def seen(sheet: Sheet[Any]) -> list[str]:
+        host = Prompted(sheet)
+        async with host.run_test(size=(60, 24)) as pilot:
+            await pilot.pause()
+            return host.lines()
+
+    for sheet in (CostPage(Totals()), TasksPage([])):
+        lines = asyncio.run(seen(sheet))
+        assert [line[:5] for line in lines].count("─── B") + [line[:5] for line in lines].count("─── C") == 1
+        assert not any("a rule" in line for line in lines)
+        assert lines[-8].startswith("─── ")
+        assert lines[-1].endswith("Esc back") or lines[-1].endswith("Esc close")
+
+
+def test_keys_are_called_what_is_on_them() -> None:
+    shown = {text: keys for _group, keys, text in help_rows({})}
+    assert shown["Page up"] == "PgUp"
+    assert shown["Page down"] == "PgDn"
+    assert shown["Close the menu or the search"] == "Esc"
+    assert shown["Undo"] == "Ctrl+_, Ctrl+/, Super+Z"

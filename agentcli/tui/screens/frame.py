@@ -149,6 +149,14 @@ class Sheet(ModalScreen[T]):
         self.lay_out(size.width, max(1, whole - 2))
         self.paint()
 
+    @property
+    def least(self) -> int:
+        """Rows between the rule and the keys that a low sheet fills up to: what it lies on is the prompt, whose upper
+        edge would look like a second rule."""
+        boxes = self.app.screen_stack[0].query("PromptBox")
+        top = min((box.region.y for box in boxes if box.region), default=self.app.size.height)
+        return self.app.size.height - top - 2
+
     def work(self, work: WorkType[None], group: str) -> None:
         """Something beside the keys; new work of a group ends the old. Made when it begins: a coroutine that is never
         started, because the sheet closes, would warn."""

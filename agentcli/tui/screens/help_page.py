@@ -16,6 +16,7 @@ class HelpPage(ListSheet[str, str]):
     """Returns the command that Enter was pressed on, for the prompt; None for a key."""
 
     share = 0.9
+    label_cells = 26
     verb = "use the command"
 
     def __init__(self, commands: Sequence[Entry], keys: Sequence[Entry], palette: Palette | None = None) -> None:

@@ -294,7 +294,7 @@ class Page(Sheet[T]):
         pager = self.pager
         inner = max(1, width - 2 * MARGIN - 1)  # one for the scrollbar, whether it is there or not
         pager.set_lines(self.lines(inner), inner)
-        pager.styles.height = max(1, min(pager.row_count, room - search))
+        pager.styles.height = max(1, min(max(pager.row_count, self.least - search), room - search))
 
     def paint(self) -> None:
         super().paint()

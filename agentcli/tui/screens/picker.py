@@ -64,6 +64,9 @@ class ListSheet(Sheet[R], Generic[T, R]):
     longest: ClassVar[int] = 200
     """Characters that can be typed."""
 
+    label_cells: ClassVar[int] = 10**6
+    """The most that the first column takes; what it cuts is shown under the list."""
+
     verb = "choose"
     """What Enter does."""
     placeholder = "type to search"
@@ -156,7 +159,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
     def on_mount(self) -> None:  # Textual calls that of `Sheet` after this one
         self.search_line.display = not self.letters
         self.query_one("#preview").display = False  # until it is known that there is room
-        self.listing.measure(self._entries)
+        self.listing.measure(self._entries, self.label_cells)
         values = [entry.row.value for entry in self._entries]
         start = values.index(self._start) if self._start is not None and self._start in values else 0
         self._show(find(self._entries, ""), start, grouped=True)
@@ -165,7 +168,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         """Other rows; the cursor stays on the same value, and what is searched for too."""
         here = self.row.value if self.row is not None else self._start
         self._entries = entries_of(rows)
-        self.listing.measure(self._entries)
+        self.listing.measure(self._entries, self.label_cells)
         self._filter(here)
         self.settle()
 
@@ -178,7 +181,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
     def lay_out(self, width: int, room: int) -> None:
         head, body, about = self.query_one("#head", Lines), self.query_one("#body"), self.query_one("#about", Lines)
         search = 1 if self.searching else 0
-        wide = self._preview is not None and width >= WIDE
+        wide = self._preview is not None and width >= WIDE and bool(self._entries)
         self.query_one("#preview").display = wide
         rows = self.head(max(1, width - 2 * MARGIN), room - search - 1)
         head.show(rows)
@@ -191,6 +194,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         wanted = max(1, len(self._entries) + len({entry.row.group for entry in self._entries if entry.row.group}))
         if wide:
             wanted = max(wanted, _PREVIEW_ROWS)
+        wanted = max(wanted, self.least - search - len(rows) - below)
         body.styles.height = max(1, min(wanted, room - search - len(rows) - below))
         if wide:
             self.call_after_refresh(self._show_preview)

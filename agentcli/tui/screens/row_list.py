@@ -52,12 +52,14 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         self._cursor = 0
         self._mark_width = 0
         self._label_width = 0
+        self._most_label = 0
         self._detail_width = 0
 
     # ------------------------------------------------------------------------------------------------------- what
 
-    def measure(self, entries: Sequence[Entry[T]]) -> None:
-        """The columns of all rows, so that they stand still while a query leaves fewer of them."""
+    def measure(self, entries: Sequence[Entry[T]], most: int) -> None:
+        """The columns of all rows, so that they stand still while a query leaves fewer of them. `most`: for labels."""
+        self._most_label = most
         self._mark_width = max((cell_len(entry.row.mark) for entry in entries), default=0)
         self._label_width = max((cell_len(entry.label) for entry in entries), default=0)
         self._detail_width = max((cell_len(entry.detail) for entry in entries if not entry.row.disabled), default=0)
@@ -103,7 +105,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
     def columns(self, width: int) -> tuple[int, int]:
         """Cells for labels and for details. The column that needs little gets that; the other one is cut."""
         room = max(1, width - _BEFORE - 1 - (self._mark_width + 1 if self._mark_width else 0))
-        label, detail = self._label_width, self._detail_width
+        label, detail = min(self._label_width, self._most_label), self._detail_width
         if not detail or label + len(_GAP) + detail <= room:
             return min(label, room), detail
         room -= len(_GAP)

@@ -27,7 +27,7 @@ class TasksPage(ListSheet[str, tuple[Literal["stop"], str]]):
     share = 0.9
     preview_end = True
     verb = "show output"
-    empty = "There are no commands in the background."
+    empty = "No commands in the background."
 
     def __init__(
         self, tasks: Sequence[BackgroundTask], output: Output | None = None, palette: Palette | None = None
@@ -58,6 +58,8 @@ class TasksPage(ListSheet[str, tuple[Literal["stop"], str]]):
         return True
 
     def keys(self) -> list[tuple[str, str]]:
+        if not self._tasks:
+            return [("Esc", "back")]
         running = self.row is not None and self._tasks[self.row.value].status == "running"
         stop = [("k", "stop")] if running and not self.searching else []
         show = [("Enter", self.verb)] if self._output is not None and self.row is not None else []
