@@ -27,6 +27,7 @@ from agentcli.agent.sidecall import SideQuestions
 from agentcli.agent.summaries import Summaries
 from agentcli.agent.toolcall import ToolRunner
 from agentcli.agent.turn import TurnParts
+from agentcli.context.pipeline import Pipeline
 from agentcli.context.view import View
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController
@@ -66,6 +67,7 @@ class Conversation:
     wants_structured: bool = False
     commands: tuple[str, ...] = ()
     """The names of the slash commands that front ends can offer."""
+    pipeline: Pipeline = field(default_factory=lambda: Pipeline(()))
     environ: Mapping[str, str] = field(default_factory=dict)
     """The person's own, whole, for the commands that they type themselves."""
     watch: CacheWatch = field(default_factory=CacheWatch)
@@ -132,4 +134,6 @@ def loop_parts(own: Conversation, live: Live, controller: AbortController) -> Lo
         late=late,
         detach=live.detach,
         watch=own.watch,
+        pipeline=own.pipeline,
+        price=own.catalog.get(live.profile.model).price,
     )

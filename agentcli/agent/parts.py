@@ -12,10 +12,12 @@ from agentcli.agent.prompts import PromptQueue
 from agentcli.agent.state import Limits
 from agentcli.agent.summaries import Summaries
 from agentcli.agent.turn import TurnParts
+from agentcli.context.pipeline import Pipeline
 from agentcli.core.abort import AbortSignal
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
+from agentcli.core.usage import Price
 
 
 @frozen
@@ -32,6 +34,10 @@ class LoopParts:
     detach: Callable[[Coroutine[Any, Any, None]], None]
     """Run something beside the submission that nobody waits for (StopFailure hooks); the engine owns it."""
     watch: CacheWatch
+    pipeline: Pipeline
+    """The steps that make room in old content; one per conversation."""
+    price: Price | None = None
+    """Of the model in force."""
 
     def summarise(self, added: Sequence[Message], signal: AbortSignal) -> None:
         """Begin a background summary of a finished batch of tools, if such are wanted; returns at once."""

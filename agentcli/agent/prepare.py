@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -11,6 +11,8 @@ from agentcli.agent.compaction import Compaction
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.recover import attachments_now
 from agentcli.agent.state import CompactTracking, LoopState
+from agentcli.context.compact import pinned_now
+from agentcli.context.steps import Situation
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 
@@ -25,6 +27,9 @@ class Preparation:
         self.estimate = self._estimated()
 
     async def run(self, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
+        for edited in self._parts.pipeline.run(self._parts.compact.view, self.state.messages, self._situation()):
+            yield edited
+            self.estimate = self._estimated()
         if self._wants_compaction() and not signal.aborted:
             compaction = Compaction(self._parts.compact, "auto")
             async with aclosing(compaction.run(self.state.messages, signal)) as events:
@@ -40,6 +45,24 @@ class Preparation:
                 self.state = replace(self.state, compact=self._tracked(worked=bool(compaction.messages)))
         if self._is_full() and not signal.aborted:
             self.blocked = words.blocking_limit(self.estimate, self._parts.context.usable)
+
+    def _situation(self) -> Callable[[int], Situation]:
+        parts, before = self._parts, self.estimate
+        view, watch = parts.compact.view, parts.watch
+        cold = watch.cold(parts.turn.clock.monotonic())
+        pinned = pinned_now(view.messages(self.state.messages), parts.compact.pinned) if parts.compact.pinned else ()
+
+        def situation(freed: int) -> Situation:
+            return Situation(
+                estimate=before - freed,
+                usable=parts.context.usable,
+                cached=watch.cached_tokens,
+                cache_cold=cold,
+                price=parts.price,
+                pinned=frozenset(pinned),
+            )
+
+        return situation
 
     def _estimated(self) -> int:
         return self._parts.compact.view.estimate(self.state.messages, self._parts.context.overhead)

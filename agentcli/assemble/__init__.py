@@ -17,6 +17,7 @@ from agentcli.agent.structured import RequireOutput
 from agentcli.assemble.ground import Ground
 from agentcli.assemble.model import ModelParts
 from agentcli.assemble.options import Options
+from agentcli.assemble.preparing import pipeline_for
 from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsParts
 from agentcli.assemble.sessions import OpenedSession, SessionParts
 from agentcli.assemble.telling import Telling
@@ -95,6 +96,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             wants_structured=options.json_schema is not None,
             commands=command_names(),
             environ=ground.environ,
+            pipeline=pipeline_for(ground.settings, results_dir),
         )
     )
 

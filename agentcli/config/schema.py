@@ -297,6 +297,9 @@ KEYS: tuple[Key, ...] = (
         merge=True,
         repository="no",
     ),
+    Key("context.budget", "boolean", "Whether large results go to files, with their head shown.", default=True),
+    Key("context.snip", "boolean", "Whether what was read again or written since is left out.", default=True),
+    Key("context.microcompact", "boolean", "Whether old results are cleared when room is needed.", default=True),
     Key(
         "theme",
         "text",

@@ -13,7 +13,7 @@ from agentcli.context.edits import Edit, edit_to_dict
 from agentcli.context.estimate import block_tokens
 from agentcli.context.steps import Plan, Situation, Step, worth_it
 from agentcli.context.view import View
-from agentcli.core.events import ContextEdited, PrefixBroken
+from agentcli.core.events import ContextEdited
 from agentcli.core.messages import Message, Origin
 
 
@@ -28,7 +28,7 @@ class Pipeline:
 
     def run(
         self, view: View, log: Sequence[Message], situation: Callable[[int], Situation]
-    ) -> list[ContextEdited | PrefixBroken]:
+    ) -> list[ContextEdited]:
         """Carry out what is worth it. `situation` says how things stand once so many tokens have been freed in this
         run. The edits are in the view already when the events are returned; the events are for the record."""
         if not log or not self._steps:
@@ -50,7 +50,7 @@ class _Run:
         self._log = log
         self._situation = situation
         self._freed = 0
-        self.events: list[ContextEdited | PrefixBroken] = []
+        self.events: list[ContextEdited] = []
         self.broken = False
         self._look()
         last_reply = self._messages[self._last_reply].id if self._last_reply >= 0 else ""
@@ -76,7 +76,6 @@ class _Run:
         if first[0] < self._last_reply:
             self.broken = True
             self.intact = (self.intact[0], min(position, situation.cached))
-            self.events.append(PrefixBroken(reason=f"{step.name}: {plan.text}"))
         if any(edit.kind == "collapse" for edit in plan.edits):
             self._look()
         return True

@@ -1,0 +1,45 @@
+"""The steps that make room in old content, as the settings want them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from agentcli.config.settings import Settings
+from agentcli.context.budget import ToolResultBudget
+from agentcli.context.microcompact import Microcompact
+from agentcli.context.pipeline import Pipeline
+from agentcli.context.snip import Snip
+
+STEPS = ("budget", "snip", "microcompact")
+"""Their strict order (SPEC 2.1)."""
+
+
+def pipeline_for(settings: Settings, results_dir: Path | None) -> Pipeline:
+    off = frozenset(name for name in STEPS if not settings.boolean(f"context.{name}"))
+    return Pipeline((ToolResultBudget(_saving_in(results_dir)), Snip(), Microcompact()), off)
+
+
+def _saving_in(folder: Path | None) -> Callable[[str, str], str | None]:
+    """Keep the text of a result in the session's own folder; None where nothing can be kept."""
+
+    def save(name: str, text: str) -> str | None:
+        if folder is None:
+            return None
+        path, data = folder / name, text.encode("utf-8", "replace")
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            return str(path) if path.is_file() and path.read_bytes() == data else None
+        except OSError:
+            return None
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+        except OSError:
+            path.unlink(missing_ok=True)
+            return None
+        return str(path)
+
+    return save
