@@ -8,6 +8,22 @@ import unicodedata
 from agentcli.core.plaintext import visible_text
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_HIDING = frozenset(("Cf", "Zl", "Zp", "Zs", "Co", "Cn", "Cs"))
+_BLANK = frozenset(
+    map(
+        chr,
+        (
+            *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x13441, 0x13442, 0x16FE4, 0x1D159),
+            *(*range(0x180B, 0x1810), *range(0xFE00, 0xFE0F), *range(0xE0100, 0xE01F0)),
+        ),
+    )
+)
+"""Letters, marks and signs that nothing is painted for: fillers, blanks, selectors (that of emoji apart)."""
+_LOOSE = re.compile(r"(?<![\u1100-\u115e\u1161-\u11ff\ua960-\ua97c\uac00-\ud7ff])[\u1161-\u11ff\ud7b0-\ud7ff]")
+"""Parts of a Hangul syllable that has not begun: without width, and painted by few terminals."""
+_EMOJI_STYLE = re.compile("\ufe0f")
+_MOST_MARKS = 8
+"""On one letter; what paints text leaves out more."""
 
 
 def has_control_characters(command: str) -> bool:
@@ -15,10 +31,33 @@ def has_control_characters(command: str) -> bool:
     return _CONTROL.search(command) is not None
 
 
-def shown_command(command: str) -> str:
-    """The whole command as a person can judge it: what is invisible or turns the direction of text is spelled out."""
-    if command.isascii():
-        return visible_text(command)
-    hidden = ("Cf", "Zl", "Zp", "Co", "Cn", "Cs")
-    spelled = (f"<U+{ord(c):04X}>" if unicodedata.category(c) in hidden or c == "\u00a0" else c for c in command)
-    return visible_text("".join(spelled))
+def shown_command(text: str) -> str:
+    """The whole text as a person can judge it: whatever is invisible, looks like another blank or turns the direction
+    of text is spelled out. For what is said yes or no to; other text may keep its joined emoji."""
+    if text.isascii():
+        return visible_text(text)
+    text = _EMOJI_STYLE.sub(_shown_style, _LOOSE.sub(_shown, text))
+    characters = set(text)
+    hidden = {ord(character): _spelled(character) for character in characters if _hides(character)}
+    marks = re.escape("".join(character for character in characters if unicodedata.category(character)[0] == "M"))
+    if marks:
+        text = re.sub(f"(?<=[{marks}]{{{_MOST_MARKS}}})[{marks}]", _shown, text)
+    return visible_text(text.translate(hidden))
+
+
+def _hides(character: str) -> bool:
+    return character in _BLANK or (character != " " and unicodedata.category(character) in _HIDING)
+
+
+def _spelled(character: str) -> str:
+    return f"<U+{ord(character):04X}>"
+
+
+def _shown(found: re.Match[str]) -> str:
+    return _spelled(found[0])
+
+
+def _shown_style(found: re.Match[str]) -> str:
+    """Behind a sign it chooses how that looks, which can be seen. Anywhere else it does nothing."""
+    before = found.string[max(0, found.start() - 1) : found.start()]
+    return found[0] if before and unicodedata.category(before) == "So" and not _hides(before) else _spelled(found[0])

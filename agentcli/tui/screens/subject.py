@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import Run, wrap
@@ -63,7 +63,7 @@ def one_line(text: str) -> str:
 
 def paragraph(text: str, width: int, style: Style, indent: str = "", mark: Sequence[Run] = ()) -> list[Line]:
     """Text with its own line breaks. `mark` stands before the first row; the others are indented as far."""
-    return wrap([(shown_command(plain_text(text)), style)], width, [(indent, Style.null()), *mark])
+    return wrap([(shown_command(text), style)], width, [(indent, Style.null()), *mark])
 
 
 def field_lines(label: str, text: str, width: int, palette: Palette) -> list[Line]:
@@ -79,11 +79,15 @@ def code_lines(text: str, width: int, palette: Palette, style: Style | None = No
     lines: list[Line] = []
     for number, row in enumerate(rows, 1):
         before = [(f"{number:>{gutter}} ", palette.faint)]
-        # The blanks at a line's end are part of it, and cannot be seen: they are shown as dots.
-        bare = row.rstrip(" ")
-        dots = "·" * (len(row) - len(bare))
+        bare, dots = _dotted(row)
         lines += wrap([(bare, style or palette.text), (dots, palette.faint)], width, before)
     return lines
+
+
+def _dotted(row: str) -> tuple[str, str]:
+    """A line, and the blanks at its end as dots: they are part of it, and cannot be seen."""
+    bare = row.rstrip(" ")
+    return bare, "·" * (len(row) - len(bare))
 
 
 def markdown_lines(text: str, width: int, palette: Palette) -> list[Line]:
@@ -94,10 +98,12 @@ def markdown_lines(text: str, width: int, palette: Palette) -> list[Line]:
 
 
 def diff_lines(text: str, width: int, palette: Palette, path: str = "") -> list[Line]:
-    """A unified diff; in two columns where that shows more."""
+    """A unified diff; in two columns where that shows more. Blanks at the end of a changed line are shown as dots."""
     # Code colours come with it, which a question without a diff need not wait for.
     from agentcli.tui.blocks import diff
 
+    rows = shown_command(text).split("\n")
+    text = "\n".join("".join(_dotted(row)) if row.startswith(("+", "-")) else row for row in rows)
     wide = diff.fits_side_by_side(diff.parse(text), width)
     return (diff.side_by_side if wide else diff.unified)(text, width, palette, path)
 
