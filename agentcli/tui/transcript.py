@@ -194,6 +194,7 @@ class Transcript(ScrollView):
         for entry in behind:
             self._conversation.stale(entry)
         if behind:
+            self._request_frame()
             self.set_timer(0.001, self.frame)  # a message to itself would not let anything else in between
 
     def _on_rest(self) -> None:
