@@ -15,6 +15,9 @@ from agentcli.core.messages import Block, ImageBlock, Json, Message, Origin, Tex
 
 WRITTEN = "messages"
 """In a boundary's meta: the ids of all messages that belong to it, in their order."""
+NUMBERS = "numbers"
+"""In the meta of a message that is shown without some of its blocks: the number that each of the others has in the log.
+"""
 
 EditKind = Literal["replace", "drop", "collapse", "undo_compaction", "restore"]
 """replace: `text` stands in the place of a result's or a text's content, or of a picture.
@@ -63,8 +66,25 @@ def edit_from_dict(data: Mapping[str, Any]) -> Edit:
     )
 
 
-def block_id(message: Message, number: int) -> str:
-    return f"{message.id}:{number}"
+def block_id(message: Message, place: int) -> str:
+    """The name of a block, in the log or as it is shown."""
+    return f"{message.id}:{block_number(message, place)}"
+
+
+def block_number(message: Message, place: int) -> int:
+    """The number that a block has in the log; where others are left out, it is shown at an earlier place."""
+    numbers = message.meta.get(NUMBERS)
+    return int(numbers[place]) if numbers is not None else place
+
+
+def leaving_out(message: Message, content: Sequence[Block | None]) -> Message:
+    """The message with this in the place of its blocks, each at its own; None leaves one out."""
+    kept = [place for place, block in enumerate(content) if block is not None]
+    blocks = tuple(block for block in content if block is not None)
+    if len(kept) == len(content):
+        return replace(message, content=blocks)
+    meta = {**message.meta, NUMBERS: [block_number(message, place) for place in kept]}
+    return replace(message, content=blocks, meta=meta)
 
 
 class Edits:
@@ -150,7 +170,7 @@ class Edits:
             block if (edit := edits.get(number)) is None else _edited(block, edit)
             for number, block in enumerate(message.content)
         ]
-        shown = replace(message, content=tuple(block for block in content if block is not None))
+        shown = leaving_out(message, content)
         self._made[message.id] = (message, key, shown)
         return shown
 

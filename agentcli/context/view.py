@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import takewhile
 from operator import is_
 
-from agentcli.context.edits import Edit, Edits
+from agentcli.context.edits import NUMBERS, Edit, Edits, leaving_out
 from agentcli.context.estimate import Estimator
 from agentcli.context.normalise import Memory, check_pairing, normalise
 from agentcli.core.messages import (
@@ -119,12 +119,13 @@ class View:
         return self._repaired[key][1]
 
 
-def _with(message: Message, content: Sequence[Block]) -> Message:
-    return replace(message, content=tuple(content)) if list(content) != list(message.content) else message
+def _with(message: Message, content: Sequence[Block | None]) -> Message:
+    """With these in the place of its blocks; None leaves one out."""
+    return leaving_out(message, content) if list(content) != list(message.content) else message
 
 
 def _strip_thinking(message: Message) -> Message:
-    return _with(message, [block for block in message.content if not is_thinking(block)])
+    return _with(message, [None if is_thinking(block) else block for block in message.content])
 
 
 def _drop_images(message: Message) -> Message:
@@ -149,11 +150,12 @@ def _flatten_tools(message: Message) -> Message:
             return TextBlock(f"[Result of an earlier call]\n{block.text}")
         return None if is_thinking(block) else block
 
-    return _with(message, [block for block in map(shown, message.content) if block is not None])
+    return _with(message, [shown(block) for block in message.content])
 
 
 def _leave_out_prompt(message: Message) -> Message:
-    return _with(message, [TextBlock(PROMPT_LEFT_OUT)])
+    meta = {name: value for name, value in message.meta.items() if name != NUMBERS}
+    return replace(message, content=(TextBlock(PROMPT_LEFT_OUT),), meta=meta)
 
 
 REPAIRS: Mapping[str, Repair] = {
