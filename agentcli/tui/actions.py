@@ -290,6 +290,10 @@ class Actions:
             await self._app.open_session()
 
     async def _resume_found(self, wanted: str) -> None:
+        engine = self._chat.session.engine
+        if engine is not None and engine.session_id == wanted:
+            self._chat.hint("That is this session")
+            return
         await self._app.open_session(resume=wanted)
 
     async def _clear(self, _arguments: str) -> None:

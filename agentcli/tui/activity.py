@@ -122,6 +122,8 @@ class ActivityLine(Widget):
         self._row: list[Run] = []
         self._frame = 0
         self._timer: Timer | None = None
+        self._hint = ""
+        self._hint_over: Timer | None = None
 
     def show(self, activity: Activity, now: float | None = None, todo: str = "") -> None:
         """Cheap enough to be called for every event: what only counts up waits for the next tick."""
@@ -142,6 +144,21 @@ class ActivityLine(Widget):
             self._timer.stop()
             self._timer = None
         self._frame = 0
+
+    def hint(self, text: str, seconds: float) -> None:
+        """A few words in the same row, for a moment; whatever goes on is said again after that."""
+        self._hint = text
+        self._retext(self._clock())
+        self.refresh()
+        if self._hint_over is not None:
+            self._hint_over.stop()
+        self._hint_over = self.set_timer(seconds, self._end_hint)
+
+    def _end_hint(self) -> None:
+        self._hint = ""
+        self._hint_over = None
+        self._retext(self._clock())
+        self.refresh()
 
     def set_palette(self, palette: Palette) -> None:
         self._palette = palette
@@ -183,6 +200,9 @@ class ActivityLine(Widget):
         return SPINNER[self._frame] if self._moving else STILL
 
     def render_line(self, y: int) -> Strip:
+        if self._hint:
+            hint = Segment(" " * (MARGIN + 2) + self._hint, self._palette.accent)
+            return Strip([hint]).crop(0, self.size.width).apply_style(self.rich_style)
         if not self._row:
             return Strip.blank(self.size.width, self.rich_style)
         sign = Segment(self._sign + " ", self._palette.accent)

@@ -207,6 +207,9 @@ class AgentApp(App[int], inherit_bindings=False):
             self.chat.session.open(engine, past)
         else:
             await self.chat.session.replace(engine, past)
+            if not past:
+                self.chat.apply([Add(WelcomeItem(id=WELCOME, version=__version__, lines=self._welcome()))])
+                self.chat.apply(self.chat.session.presenter.note("A new session. /resume has the one before."))
         self.engine_ready.set()
         await self._files.use(IndexedFiles(engine.file_index))
         self.run_worker(self._warm(engine, first), exit_on_error=False, group="warm")

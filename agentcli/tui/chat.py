@@ -22,6 +22,7 @@ from textual.widgets import Static
 from agentcli import __version__
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
+from agentcli.core.plaintext import plain_line
 from agentcli.tui.activity import ActivityLine
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.compositing import QuickCompositor
@@ -123,7 +124,7 @@ class ChatScreen(Screen[None]):
             else:
                 self._ticking.pause()
             self.prompt.busy(self._working)
-            self._host.surroundings.show_work(self._working)
+            self._host.surroundings.show_work("working" if self._working else "")
 
     def show_facts(self, facts: Facts) -> None:
         self.status.update(facts)
@@ -144,10 +145,12 @@ class ChatScreen(Screen[None]):
         dialog = self._dialog_for(event, waiting)
         self._dialog = (event.request_id, dialog)
         self._host.call_for_attention(f"Needs your answer: {event.title}")
+        self._host.surroundings.show_work("waiting for you")
 
         def answered(answer: Answer | None) -> None:
             if self._dialog is not None and self._dialog[0] == event.request_id:
                 self._dialog = None
+                self._host.surroundings.show_work("working")
                 self.session.answer(event.request_id, answer)
 
         self._host.push_screen(dialog, answered)
@@ -235,7 +238,7 @@ class ChatScreen(Screen[None]):
 
     def hint(self, text: str) -> None:
         """A few words, for a moment."""
-        self.notify(text, timeout=TWICE_SECONDS, markup=False)
+        self.activity.hint(plain_line(text), TWICE_SECONDS)
 
     def _twice(self, name: str) -> bool:
         now = time.monotonic()
@@ -317,7 +320,8 @@ class ChatScreen(Screen[None]):
         self.transcript.toggle_details()
 
     def action_background(self) -> None:
-        self.session.send_to_background()
+        if not self.session.send_to_background():
+            self.hint("No command is running that could go to the background")
 
     def action_palette(self) -> None:
         self.actions.run("palette")

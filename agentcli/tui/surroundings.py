@@ -21,14 +21,15 @@ class Surroundings:
         """`restores` takes what has to be written when the app ends, in whichever way."""
         self._write(term.push_title(self.terminal))
         restores(term.progress(self.terminal, "none") + term.pop_title(self.terminal))
-        self.show_work(False)
+        self.show_work("")
 
-    def show_work(self, working: bool) -> None:
-        title = f"{'working' if working else 'agentcli'} · {self._folder.name}"
+    def show_work(self, state: str) -> None:
+        """`state`: what goes on, in a word or two; "" for nothing."""
+        title = f"{state or 'agentcli'} · {self._folder.name}"
         if title != self._title:
             self._title = title
             self._write(term.title(title, self.terminal))
-            self._write(term.progress(self.terminal, "indeterminate" if working else "none"))
+            self._write(term.progress(self.terminal, "indeterminate" if state else "none"))
 
     def notify(self, text: str) -> None:
         if self._notifications != "off":
