@@ -153,7 +153,7 @@ class Sheet(ModalScreen[T]):
     def least(self) -> int:
         """Rows between the rule and the keys that a low sheet fills up to: what it lies on is the prompt, whose upper
         edge would look like a second rule."""
-        boxes = self.app.screen_stack[0].query("PromptBox")
+        boxes = (box for screen in self.app.screen_stack for box in screen.query("PromptBox"))
         top = min((box.region.y for box in boxes if box.region), default=self.app.size.height)
         return self.app.size.height - top - 2
 

@@ -102,14 +102,15 @@ class PermissionDialog(Panel[Answer | None]):
         palette, event = self.palette, self.event
         reason = event.reason.removeprefix("asked because ")
         told = any(reason.startswith(_clause(detail)) for detail in event.details)
+        because = "Asked because " if reason.startswith("of ") else "Asked because: "
         if len(event.details) == 1 and told:
-            return paragraph(reason, width, palette.text, mark=[("Asked because: ", palette.muted)])
+            return paragraph(reason, width, palette.text, mark=[(because, palette.muted)])
         if told:
             lines = wrap([("Asked because:", palette.muted)], width)
         elif _SAYS_NOTHING.fullmatch(reason):
             lines = []
         else:
-            lines = paragraph(reason, width, palette.text, mark=[("Asked because: ", palette.muted)])
+            lines = paragraph(reason, width, palette.text, mark=[(because, palette.muted)])
         for detail in event.details:
             lines += paragraph(_shortened(detail), width, palette.muted, mark=[("  · ", palette.faint)])
         return lines
