@@ -190,7 +190,7 @@ def test_prompts_queue_above_the_box_and_up_takes_one_back(tmp_path: Path) -> No
     [
         ("/model", "claude-haiku-5-5"),
         ("/effort", "xhigh"),
-        ("/mode", "acceptEdits"),
+        ("/mode", "edits"),
         ("/context", "system prompt"),
         ("/cost", "Cost"),
         ("/help", "Ctrl+O"),
