@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 
 from agentcli.agent.ports import Hooks, PriceOf, Requests
 from agentcli.agent.restoring import Surroundings, paths_read, recent_paths, restored
@@ -34,7 +35,7 @@ class CompactParts:
     ids: Ids
     overhead: int = 0
     window: int = 200_000
-    pinned: frozenset[str] = frozenset()
+    pinned: AbstractSet[str] = frozenset()
     """Blocks that the person wants kept word for word, by the ids they had when they were pinned."""
     around: Surroundings = Surroundings()
 

@@ -10,9 +10,10 @@ names all of them: one that was not written whole (a crash) does not count. Runn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from agentcli.context.edits import WRITTEN, block_id
+from agentcli.context.edits import NUMBERS, WRITTEN, block_id, block_number
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
@@ -38,6 +39,10 @@ RESTORED = "restored"
 """In a message's meta: what compaction put there from beside the conversation, and what of it."""
 PINNED = "pinned"
 """In a message's meta: the number of each block, and the name under which the person pinned what it holds."""
+
+_COPIED = "copied"
+"""In the meta of a message that says another again without some of its blocks: the numbers that the others have there.
+"""
 
 _UNANSWERED = (Origin.PROMPT, Origin.QUEUED, Origin.ATTACHMENT, Origin.HOOK)
 _PROMPTS = (Origin.PROMPT, Origin.QUEUED)
@@ -114,7 +119,21 @@ def original_id(message: Message) -> str:
 
 def said_again(message: Message, id: str) -> Message:
     """A copy for behind the boundary. What the response used is left out: it counted all that came before."""
-    return replace(message, id=id, usage=None, meta={**message.meta, COPY_OF: original_id(message)})
+    meta = {name: value for name, value in message.meta.items() if name not in (NUMBERS, _COPIED)}
+    numbers = [_number_in_original(message, place) for place in range(len(message.content))]
+    if numbers != list(range(len(numbers))):
+        meta[_COPIED] = numbers
+    carried = message.meta.get(PINNED)
+    if isinstance(carried, dict):
+        own = ((place, carried.get(str(block_number(message, place)))) for place in range(len(message.content)))
+        meta[PINNED] = {str(place): name for place, name in own if name is not None}
+    return replace(message, id=id, usage=None, meta={**meta, COPY_OF: original_id(message)})
+
+
+def _number_in_original(message: Message, place: int) -> int:
+    number = block_number(message, place)
+    copied = message.meta.get(_COPIED)
+    return int(copied[number]) if isinstance(copied, list) and number < len(copied) else number
 
 
 def last_exchange(messages: Sequence[Message], budget: int, *, open_end: bool = False) -> tuple[Message, ...]:
@@ -189,13 +208,20 @@ def _tokens(text: str) -> int:
 # ---------------------------------------------------------------------------------------------------------- pinned
 
 
-def pinned_now(messages: Iterable[Message], pinned: frozenset[str]) -> frozenset[str]:
+def pin_name(message: Message, place: int) -> str:
+    """The name under which a block is pinned, which it keeps when compactions say it again."""
+    carried = message.meta.get(PINNED)
+    name = carried.get(str(block_number(message, place))) if isinstance(carried, dict) else None
+    return str(name) if name is not None else f"{original_id(message)}:{_number_in_original(message, place)}"
+
+
+def pinned_now(messages: Iterable[Message], pinned: AbstractSet[str]) -> frozenset[str]:
     """The blocks of these messages that the person has pinned, by the ids they have now: compaction says what is
     pinned again in other messages."""
     return frozenset(block_id(message, number) for message, number, _name in _pins(messages, pinned))
 
 
-def pinned_content(messages: Sequence[Message], pinned: frozenset[str]) -> tuple[tuple[Block, ...], Json]:
+def pinned_content(messages: Sequence[Message], pinned: AbstractSet[str]) -> tuple[tuple[Block, ...], Json]:
     """What is pinned in these messages, as blocks of a user's message, word for word; and the meta that goes on saying
     under which name each was pinned."""
     if not pinned:
@@ -211,15 +237,12 @@ def pinned_content(messages: Sequence[Message], pinned: frozenset[str]) -> tuple
     return tuple(blocks), {RESTORED: [PINNED], PINNED: names} if blocks else {}
 
 
-def _pins(messages: Iterable[Message], pinned: frozenset[str]) -> Iterable[tuple[Message, int, str]]:
+def _pins(messages: Iterable[Message], pinned: AbstractSet[str]) -> Iterable[tuple[Message, int, str]]:
     for message in messages:
-        carried = message.meta.get(PINNED)
-        first = original_id(message)
-        for number in range(len(message.content)):
-            own = block_id(message, number)
-            name = str(carried.get(str(number), own)) if isinstance(carried, dict) else f"{first}:{number}"
+        for place in range(len(message.content)):
+            own, name = block_id(message, place), pin_name(message, place)
             if name in pinned or own in pinned:
-                yield message, number, name if name in pinned else own
+                yield message, place, name if name in pinned else own
 
 
 def _kept_block(block: Block, calls: dict[str, ToolUseBlock]) -> list[Block]:
