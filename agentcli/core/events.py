@@ -367,6 +367,14 @@ class ContextEdited(Event):
 
 
 @frozen(kw_only=True)
+class ContextPinned(Event):
+    """These, and no others, stay in the context whatever happens to the rest. Recorded before anybody sees it."""
+
+    items: list[str]
+    """By the names of `context.compact.pin_name`."""
+
+
+@frozen(kw_only=True)
 class CompactionStarted(Event):
     trigger: str
     """manual, auto or reactive."""

@@ -13,6 +13,7 @@ sessionId, timestamp, cwd, version, isSidechain, message); a message of several 
     tombstone        the blocks of `messageId` so far are void
     redaction        requests leave something out from here on (`repair`, `through`)
     edit             requests show old content otherwise from here on (`edits`, `step`)
+    pin              what the person wants kept in the context, all of it (`items`)
     submission-end   a Result: how it ended, cost, usage per model, number of messages in the log
     resume           another process goes on from here: what is still open above stays as it is
     system-context   the system context has changed

@@ -57,6 +57,8 @@ class LoadedSession:
     redactions: list[Redaction] = field(default_factory=list)
     edits: list[tuple[str, Json]] = field(default_factory=list)
     """How old content is shown, in the form of `context.edits`, each with the id of the last message before it."""
+    pinned: tuple[str, ...] = ()
+    """What the person wants kept in the context, by the names that `context.compact` has for it."""
     cwd: str = ""
     title: str = ""
     system_context: str | None = None
@@ -177,6 +179,7 @@ class _Reader:
             "tombstone": self._take_tombstone,
             "redaction": self._take_redaction,
             "edit": self._take_edit,
+            "pin": self._take_pin,
             "submission-end": self._take_submission_end,
             "resume": self._take_resume,
             "gap": self._take_gap,
@@ -233,6 +236,9 @@ class _Reader:
     def _take_edit(self, record: Json) -> None:
         last = self.session.messages[-1].id if self.session.messages else ""
         self.session.edits += [(last, dict(edit)) for edit in record["edits"]]
+
+    def _take_pin(self, record: Json) -> None:
+        self.session.pinned = tuple(map(str, record["items"]))
 
     # -------------------------------------------------------------------------------------------------- messages
 

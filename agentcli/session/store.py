@@ -19,6 +19,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.events import (
     BlockFinished,
     ContextEdited,
+    ContextPinned,
     Event,
     MessageAppended,
     ReplyTombstoned,
@@ -161,6 +162,8 @@ class SessionStore:
                 self._write("redaction", {"repair": event.repair, "through": event.through, "text": event.text})
             case ContextEdited():
                 self._write("edit", {"edits": event.edits, "step": event.step, "text": event.text})
+            case ContextPinned():
+                self._write("pin", {"items": event.items})
             case Result():
                 self._record_submission_end(event)
             case _:

@@ -256,6 +256,7 @@ SILENT = {
     "TodosChanged",
     "PrefixBroken",
     "ContextEdited",
+    "ContextPinned",
     "CompactionProposed",
     "LoopContinued",
     "LoopEnded",
