@@ -5,10 +5,13 @@ Counts are estimates scaled to the last true usage, so that the items add up to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Literal
 
 from agentcli.agent.ports import ContextLimits
+from agentcli.context.edits import Edits, block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, is_thinking
@@ -30,6 +33,7 @@ class ContextItem:
     """How many prompts ago it came; what is always there has 0."""
     cached: bool | None = None
     """Whether the next request is expected to read it from the prompt cache; None when nothing is known."""
+    pinned: bool = False
 
 
 @frozen
@@ -71,13 +75,39 @@ def _cached(messages: Sequence[Message]) -> int:
 
 
 def context_items(
-    messages: Sequence[Message], total: int, system: Iterable[str], tools: Iterable[Json]
+    messages: Sequence[Message],
+    total: int,
+    system: Iterable[str],
+    tools: Iterable[Json],
+    pinned: AbstractSet[str] = frozenset(),
 ) -> list[ContextItem]:
-    """Everything the next request would carry, in its order. `total`: the tokens that it comes to."""
+    """Everything the next request would carry, in its order. `total`: the tokens that it comes to; `pinned`: the ids of
+    the blocks that are."""
     items = [ContextItem("system", "system", "System prompt", _size("".join(system)), cached=True)]
     items += [
         ContextItem(f"tool:{tool['name']}", "tools", str(tool["name"]), _size(str(tool)), cached=True) for tool in tools
     ]
+    items += _blocks(messages)
+    estimated = sum(item.tokens for item in items) or 1
+    known = any(message.usage is not None for message in messages)
+    return [
+        replace(
+            item,
+            tokens=max(1, round(item.tokens * total / estimated)),
+            cached=item.cached if known else None,
+            pinned=item.id in pinned,
+        )
+        for item in items
+    ]
+
+
+def dropped_items(messages: Sequence[Message], edits: Edits, density: float) -> list[ContextItem]:
+    """What the next request would carry if nobody had left it out. `messages` as they are in the log."""
+    found = (item for item in _blocks(messages) if (edit := edits.edited(item.id)) is not None and edit.kind == "drop")
+    return [replace(item, tokens=max(1, round(item.tokens * density)), cached=False) for item in found]
+
+
+def _blocks(messages: Sequence[Message]) -> Iterator[ContextItem]:
     prompts = sum(message.origin in (Origin.PROMPT, Origin.QUEUED) for message in messages)
     last_reply = max((i for i, message in enumerate(messages) if message.usage is not None), default=-1)
     names: dict[str, str] = {}
@@ -86,26 +116,13 @@ def context_items(
         if message.origin.local:
             continue
         seen += message.origin in (Origin.PROMPT, Origin.QUEUED)
-        for number, block in enumerate(message.content):
+        for place, block in enumerate(message.content):
             if isinstance(block, ToolUseBlock):
                 names[block.id] = f"{block.name} {plain_line(_gist(block.input), 80)}".rstrip()
             category, label = _described(message, block, names)
-            id = f"{message.id}:{number}"
             cached = index < last_reply
-            items.append(ContextItem(id, category, label, block_tokens(block), max(0, prompts - seen), cached))
-    estimated = sum(item.tokens for item in items) or 1
-    known = last_reply >= 0
-    return [
-        ContextItem(
-            item.id,
-            item.category,
-            item.label,
-            max(1, round(item.tokens * total / estimated)),
-            item.age,
-            item.cached if known else None,
-        )
-        for item in items
-    ]
+            age = max(0, prompts - seen)
+            yield ContextItem(block_id(message, place), category, label, block_tokens(block), age, cached)
 
 
 def _described(message: Message, block: Block, names: dict[str, str]) -> tuple[Category, str]:

@@ -112,16 +112,32 @@ def worth_it(plan: Plan, first_changed: int, situation: Situation) -> bool:
     if situation.cache_cold or situation.share >= NEARLY_FULL:
         return True
     price = _price_at(situation)
-    rewritten = max(0, situation.cached - first_changed - plan.freed)
+    rewritten = rewritten_tokens(first_changed, plan.freed, situation)
     costs = rewritten * (price.cache_write_5m - price.cache_read)
     saves = plan.freed * price.cache_read * situation.turns_to_come
     return saves > costs or rewritten == 0
 
 
+def rewritten_tokens(first_changed: int, freed: int, situation: Situation) -> int:
+    """Those that are cached behind the first change and stay: they have to be written to the cache anew, once."""
+    return 0 if situation.cache_cold else max(0, situation.cached - first_changed - freed)
+
+
+def rewriting_usd(tokens: int, situation: Situation) -> float | None:
+    """What it costs to write so many tokens instead of reading them; None where prices are not known."""
+    if situation.price is None:
+        return None
+    price = _tier(situation.price, situation)
+    return tokens * (price.cache_write_5m - price.cache_read) / 1_000_000
+
+
 def _price_at(situation: Situation) -> Price:
     """Of a request of this size. A price of nothing (a model of one's own machine) leaves the work of reading it all
     again, for which the usual ratios are as good as any."""
-    price = situation.price or _USUAL
-    if price.above is not None and price.above_tokens is not None and situation.estimate > price.above_tokens:
-        price = price.above
+    price = _tier(situation.price or _USUAL, situation)
     return price if price.cache_write_5m > 0 else _USUAL
+
+
+def _tier(price: Price, situation: Situation) -> Price:
+    is_above = price.above_tokens is not None and situation.estimate > price.above_tokens
+    return price.above if price.above is not None and is_above else price
