@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,19 +19,23 @@ _FENCE = re.compile(r"^ {0,3}(?:```|~~~)+ *([A-Za-z0-9_+#.-]+)", re.MULTILINE)
 
 def past_of(engine: Engine) -> list[Item]:
     """What a conversation shows, to be opened with. For a thread: it also counts the tokens of all messages, which the
-    engine keeps."""
+    engine keeps, and loads the languages that will be in view."""
+    from agentcli.tui.blocks.highlight import warm
     from agentcli.tui.replay import replayed
 
     items = replayed(engine.messages, engine.title_of)
     engine.outlook()
+    warm({language for text in _answers(items) for language in _FENCE.findall(text)})
     return items
 
 
 def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
     """Of the session that `--resume` means, or with "" of the latest one; nothing if it is not clear which that is. For
-    a thread: it also loads what the items are laid out with."""
+    a thread: it also loads what the items are laid out with. Answers look as if they were being written: code in them
+    does not wait for its colours, which take 50 ms to load."""
     from agentcli.session.find import find, latest
     from agentcli.session.load import load_end
+    from agentcli.tui.blocks.markdown import load_parser
     from agentcli.tui.replay import replayed
 
     newest = latest(state_dir, cwd) if not resume else None
@@ -41,8 +46,9 @@ def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
         items = replayed(load_end(found[0].path), _title)
     except OSError:
         return []
-    _load_languages(items[-NEAR_THE_END:])
-    return items
+    if _answers(items):
+        load_parser()
+    return [replace(item, done=False) if isinstance(item, AnswerItem) else item for item in items]
 
 
 def _title(name: str, input: Json) -> str:
@@ -50,11 +56,6 @@ def _title(name: str, input: Json) -> str:
     return f"{name} {next((value for value in input.values() if isinstance(value, str)), '')}".strip()
 
 
-def _load_languages(items: list[Item]) -> None:
-    from agentcli.tui.blocks.highlight import warm
-    from agentcli.tui.blocks.markdown import load_parser
-
-    answers = [item.text for item in items if isinstance(item, AnswerItem)]
-    if answers:
-        load_parser()
-    warm({language for text in answers for language in _FENCE.findall(text)})
+def _answers(items: list[Item]) -> list[str]:
+    """Those that may be in view."""
+    return [item.text for item in items[-NEAR_THE_END:] if isinstance(item, AnswerItem)]
