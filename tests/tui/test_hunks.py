@@ -398,6 +398,12 @@ def test_a_file_that_has_changed_meanwhile_is_not_reviewed(folder: Path) -> None
     assert "cannot be shown in hunks: the text to replace is not there as it was" in look(review(), (120, 30))
 
 
+def test_the_file_is_the_one_that_the_tool_takes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder / "src"))
+    for path in ("~/a.py", "nowhere/../src/a.py"):
+        assert "Apply all 3 hunks" in look(review(input={**EDIT, "file_path": path}))
+
+
 def test_a_click_on_a_hunk_turns_it_over() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         top = host.screen.query_one("#sheet").region.y

@@ -140,6 +140,12 @@ def test_a_long_part_is_not_shown_in_full_again_where_it_is_judged() -> None:
     assert "   · printf ': asks because …: asks because it removes: allowed because x\n" in text
 
 
+def test_because_of_something_reads_as_a_sentence() -> None:
+    detail = "cat <<EOF: asks because of the here-document"
+    event = asked("Bash", {"command": "x"}, reason="asked because of the here-document", details=[detail])
+    assert "\n Asked because of the here-document\n" in look(dialog(event))
+
+
 def test_of_an_edit_it_is_not_said_that_it_needs_to_be_asked_about() -> None:
     for reason, said in (
         ("writing /srv/app/a.py needs your approval", False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
 import time
 from collections.abc import Callable, Sequence
@@ -57,7 +58,7 @@ class HunkReview(Panel[Answer | None]):
 
     @work(group="hunks")
     async def _load(self) -> None:
-        path = (self._cwd or Path.cwd()) / str(self.event.input.get("file_path", ""))
+        path = _as_the_tool_takes_it(str(self.event.input.get("file_path", "")), self._cwd or Path.cwd())
         try:
             self._present, hunks = await asyncio.to_thread(_compared, self.event, path)
         except (OSError, ValueError) as error:
@@ -206,6 +207,11 @@ def _compared(event: PermissionRequested, path: Path) -> tuple[str, list[Hunk]]:
     """The file's present text, and the hunks of the change. Blocking."""
     present = _present_text(path)
     return present, split(*texts_of(event.name, event.input, present))
+
+
+def _as_the_tool_takes_it(given: str, cwd: Path) -> Path:
+    home = given == "~" or given.startswith("~/")
+    return Path(os.path.normpath(cwd / (os.path.expanduser(given) if home else given)))
 
 
 def _present_text(path: Path) -> str:
