@@ -211,7 +211,7 @@ def _compared(event: PermissionRequested, path: Path) -> tuple[str, list[Hunk]]:
 
 def _as_the_tool_takes_it(given: str, cwd: Path) -> Path:
     home = given == "~" or given.startswith("~/")
-    return Path(os.path.normpath(cwd / (os.path.expanduser(given) if home else given)))
+    return Path(os.path.normpath(cwd / (Path(given).expanduser() if home else given)))
 
 
 def _present_text(path: Path) -> str:
