@@ -38,6 +38,7 @@ async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> A
                     yield event
                 return
 
+            parts.stage(state.messages, preparation.estimate, signal)
             exchange = Exchange(parts, state, preparation.estimate, signal)
             async with aclosing(exchange.run()) as events:
                 async for event in events:

@@ -7,11 +7,12 @@ from typing import Any
 
 from agentcli.agent.cachewatch import CacheWatch
 from agentcli.agent.compaction import CompactParts
-from agentcli.agent.ports import ContextLimits, Seams
+from agentcli.agent.ports import ContextLimits, Seams, Staging
 from agentcli.agent.prompts import PromptQueue
 from agentcli.agent.state import Limits
 from agentcli.agent.summaries import Summaries
 from agentcli.agent.turn import TurnParts
+from agentcli.context.compact import pinned_now
 from agentcli.context.pipeline import Pipeline
 from agentcli.core.abort import AbortSignal
 from agentcli.core.events import Event
@@ -44,6 +45,15 @@ class LoopParts:
         if self.summaries is not None:
             self.summaries.start(added, signal)
 
+    def stage(self, log: Sequence[Message], estimate: int, signal: AbortSignal) -> None:
+        """Begin background summaries of old exchanges, if they may be needed soon; returns at once."""
+        compact = self.compact
+        pinned = pinned_now(log, compact.pinned) if compact.pinned else frozenset[str]()
+        staging = Staging(
+            compact.provider, compact.requests, compact.price, self.late, log, estimate, self.context.usable, pinned
+        )
+        self.seams.collapser.stage(staging, signal)
+
     def late_events(self) -> Sequence[Event]:
         """What background work has to say by now, and what broken-off side calls have cost."""
         if not self.late:
@@ -54,5 +64,8 @@ class LoopParts:
 
     async def aclose(self) -> None:
         """End the background work of this submission."""
-        if self.summaries is not None:
-            await self.summaries.aclose()
+        try:
+            if self.summaries is not None:
+                await self.summaries.aclose()
+        finally:
+            await self.seams.collapser.aclose()

@@ -13,11 +13,13 @@ from typing import Literal, Protocol
 
 from agentcli.agent.decide import StopVerdict
 from agentcli.agent.state import LoopState
+from agentcli.core.abort import AbortSignal
+from agentcli.core.events import ContextEdited, Event
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message, ToolResultBlock, ToolUseBlock
 from agentcli.core.permission import Decision, Need, PermissionMode, SaveTo
 from agentcli.core.usage import Usage
-from agentcli.providers.base import Request
+from agentcli.providers.base import Provider, Request
 from agentcli.tools.base import ToolContext
 from agentcli.workspace.base import FileChange, UndoReport
 
@@ -182,24 +184,6 @@ class NoWorkspace:
         return None
 
 
-class Collapser(Protocol):
-    """Old spans, summarised in the background and staged until they are needed (SPEC 2.1 step 5)."""
-
-    def staged(self) -> int: ...
-
-    def drain(self) -> int:
-        """Commit all staged spans to the view; returns how many."""
-        ...
-
-
-class NoCollapser:
-    def staged(self) -> int:
-        return 0
-
-    def drain(self) -> int:
-        return 0
-
-
 class Attachments(Protocol):
     async def collect(self, state: LoopState) -> Sequence[Message]:
         """What to tell the model before the next request (SPEC 2.6), each thing at most once per change."""
@@ -239,6 +223,54 @@ class ContextLimits:
 
 
 PriceOf = Callable[[str, Usage], float | None]
+
+
+@frozen
+class Staging:
+    """What summaries of old spans are made with, and of, as things stand before a request."""
+
+    provider: Provider
+    requests: Requests
+    price: PriceOf
+    late: list[Event]
+    """Where what it costs is put, for the loop to take when it passes by."""
+    log: Sequence[Message]
+    estimate: int
+    usable: int
+    pinned: frozenset[str] = frozenset()
+    """Blocks that the person wants kept, by the ids they have now."""
+
+
+class Collapser(Protocol):
+    """Old spans, summarised in the background and staged until they are needed (SPEC 2.1 step 5)."""
+
+    def staged(self) -> int: ...
+
+    def stage(self, staging: Staging, signal: AbortSignal) -> None:
+        """Begin summaries if they may be needed soon; returns at once."""
+        ...
+
+    def drain(self, log: Sequence[Message], pinned: frozenset[str]) -> ContextEdited | None:
+        """Commit all staged spans to the view; what was done, for the record."""
+        ...
+
+    async def aclose(self) -> None:
+        """End what runs in the background, with the submission. What is staged stays."""
+        ...
+
+
+class NoCollapser:
+    def staged(self) -> int:
+        return 0
+
+    def stage(self, staging: Staging, signal: AbortSignal) -> None:
+        return None
+
+    def drain(self, log: Sequence[Message], pinned: frozenset[str]) -> ContextEdited | None:
+        return None
+
+    async def aclose(self) -> None:
+        return None
 
 
 @frozen

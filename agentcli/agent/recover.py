@@ -12,6 +12,7 @@ from agentcli.agent.decide import Find, TurnOutcome
 from agentcli.agent.loopguard import LoopQuestion
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.state import Continue, LoopState, Stop, Terminal, Transition
+from agentcli.context.compact import pinned_now
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortReason, AbortSignal
 from agentcli.core.ids import Ids
@@ -28,9 +29,12 @@ class Finding:
 
     async def run(self, find: Find, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
         if find.fact == "collapse_drain":
-            committed = self._parts.seams.collapser.drain()
-            self.outcome = replace(self.outcome, collapses_committed=committed)
-            yield ev.PrefixBroken(reason=f"{committed} collapsed spans were committed")
+            log, compact = self.state.messages, self._parts.compact
+            edited = self._parts.seams.collapser.drain(log, pinned_now(log, compact.pinned))
+            self.outcome = replace(self.outcome, collapses_committed=len(edited.edits) if edited else 0)
+            if edited is not None:
+                yield edited
+                yield ev.PrefixBroken(reason=f"{edited.step}: {edited.text}")
         elif find.fact == "reactive_compact":
             compaction = Compaction(self._parts.compact, "reactive")
             async with aclosing(compaction.run(self.state.messages, signal)) as events:

@@ -96,6 +96,7 @@ class Edits:
         """By the id of the message, then the number of the block."""
         self._collapses: dict[str, Edit] = {}
         """By the id of the first message."""
+        self._restored: dict[str, str] = {}
         self._undone: dict[str, str] = {}
         self._made: dict[str, tuple[Message, tuple[Edit, ...], Message]] = {}
         self._spans: dict[str, tuple[Edit, Message]] = {}
@@ -104,6 +105,7 @@ class Edits:
         match edit.kind:
             case "collapse":
                 self._collapses[edit.target] = edit
+                self._restored.pop(edit.target, None)
             case "undo_compaction":
                 self._undone[edit.target] = edit.through
             case "restore":
@@ -117,6 +119,11 @@ class Edits:
     def has_collapses(self) -> bool:
         """Whether some messages may be shown as one: else all in force are shown one by one."""
         return bool(self._collapses)
+
+    @property
+    def restored_spans(self) -> Mapping[str, str]:
+        """Spans that were collapsed and are shown again, because somebody wants them: first message, last message."""
+        return self._restored
 
     def edited(self, block: str) -> Edit | None:
         """The edit of a block that is in force."""
@@ -152,7 +159,9 @@ class Edits:
         return tuple(self._shown_one(message) if message.id in self._blocks else message for message in messages)
 
     def _forget(self, target: str) -> None:
-        self._collapses.pop(target, None)
+        collapse = self._collapses.pop(target, None)
+        if collapse is not None:
+            self._restored[target] = collapse.through
         self._undone.pop(target, None)
         message_id, _colon, number = target.rpartition(":")
         if number.isdigit() and message_id in self._blocks:

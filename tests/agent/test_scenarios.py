@@ -4,7 +4,7 @@ real HTTP with the true SDK. The scripts are the same, and every request is chec
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from agentcli.agent.decide import StopVerdict
-from agentcli.agent.ports import NoHooks, PostToolVerdict, Seams
+from agentcli.agent.ports import NoCollapser, NoHooks, PostToolVerdict, Seams
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.state import LoopState, Terminal, Transition
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
-from agentcli.core.messages import Json, Origin, ToolResultBlock, ToolUseBlock
+from agentcli.core.messages import Json, Message, Origin, ToolResultBlock, ToolUseBlock
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.retry import RetryPolicy
 from agentcli.providers.sdk import SdkTransport
@@ -99,15 +99,16 @@ class Hooks(NoHooks):
         self.failures.append(text)
 
 
-class Staged:
+class Staged(NoCollapser):
     def __init__(self, *staged: int) -> None:
         self._staged = list(staged)
 
     def staged(self) -> int:
         return self._staged[0] if self._staged else 0
 
-    def drain(self) -> int:
-        return self._staged.pop(0)
+    def drain(self, log: Sequence[Message], pinned: frozenset[str]) -> ev.ContextEdited:
+        edits: list[Json] = [{"kind": "collapse", "target": f"none-{n}"} for n in range(self._staged.pop(0))]
+        return ev.ContextEdited(edits=edits, step="collapse", text="summarised")
 
 
 @scenario
