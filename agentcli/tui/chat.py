@@ -34,6 +34,7 @@ from agentcli.tui.palette import Palette
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.prompt.editor import PromptEditor
+from agentcli.tui.screens.panel import Panel
 from agentcli.tui.session import Session
 from agentcli.tui.status import StatusLine
 from agentcli.tui.transcript import NewBelow, Transcript
@@ -143,6 +144,8 @@ class ChatScreen(Screen[None]):
 
     def ask(self, event: ev.PermissionRequested, waiting: int) -> None:
         dialog = self._dialog_for(event, waiting)
+        if isinstance(dialog, Panel):
+            dialog.letters = self.prompt.is_empty
         self._dialog = (event.request_id, dialog)
         self._host.call_for_attention(f"Needs your answer: {event.title}")
         self._host.surroundings.show_work("waiting for you")

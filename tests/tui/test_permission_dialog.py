@@ -552,3 +552,17 @@ def test_keys_pressed_too_fast_after_the_answer_close_nothing_else() -> None:
         assert len(host.screen_stack) == 1
 
     assert play(PermissionDialog(COMMAND, Palette(), clock=clock), script).answer == Answer("allow")
+
+
+def test_letters_answer_nothing_while_a_sentence_stands_in_the_prompt() -> None:
+    clock = Clock()
+    dialog = PermissionDialog(COMMAND, Palette(), clock=clock)
+    dialog.letters = False
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        clock.now += 5
+        await press(pilot, "y a d")
+        assert host.answers == []
+        await press(pilot, "1")
+
+    assert play(dialog, script).answer == Answer("allow")

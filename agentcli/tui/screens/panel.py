@@ -78,6 +78,8 @@ class Panel(ModalScreen[T], Generic[T]):
         self.asking = ""
         """What the line for typing is for; empty while it is not there."""
         self._has_answer = False
+        self.letters = True
+        """Whether letters choose. Not while a sentence stands unfinished in the prompt: it may be gone on with."""
         self._finding = False
         self._sought = ""
         self._version = 0
@@ -401,7 +403,7 @@ class Panel(ModalScreen[T], Generic[T]):
             return True
         character = event.character or ""
         for number, choice in enumerate(choices):
-            if character and character in (str(number + 1), choice.key):
+            if character and character in (str(number + 1), choice.key if self.letters else ""):
                 self._take(number)
                 return True
         return False
