@@ -10,6 +10,7 @@ from agentcli.agent.cachewatch import CacheWatch
 from agentcli.agent.compaction import CompactParts
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.permission import LivePermissions
+from agentcli.agent.pinning import Pins
 from agentcli.agent.ports import Seams
 from agentcli.agent.profile import (
     Bounds,
@@ -71,6 +72,8 @@ class Conversation:
     environ: Mapping[str, str] = field(default_factory=dict)
     """The person's own, whole, for the commands that they type themselves."""
     watch: CacheWatch = field(default_factory=CacheWatch)
+    pins: Pins = field(default_factory=Pins)
+    """What the person wants kept in the context."""
 
 
 @frozen
@@ -121,6 +124,7 @@ def loop_parts(own: Conversation, live: Live, controller: AbortController) -> Lo
         own.ids,
         overhead,
         window=context.window,
+        pinned=own.pins,
         around=surroundings(own.registry.get("Read"), own.permissions, own.tool_context),
     )
     return LoopParts(

@@ -2,7 +2,7 @@
 
 `submit` drives the loop for one prompt. Every event is taken in (log, session file, totals) before a consumer sees it,
 so nothing is shown as done that a crash could lose; the last event is always exactly one `Result`. Answers, aborts and
-changes come in as method calls at any time.
+changes come in as method calls at any time; what it holds and shows is in `agent/holdings.py` and `agent/curating.py`.
 """
 
 from __future__ import annotations
@@ -12,191 +12,28 @@ import logging
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from agentcli.agent.account import Account
 from agentcli.agent.compaction import Compaction, Shortening
-from agentcli.agent.conversation import Conversation, Live, loop_parts
+from agentcli.agent.conversation import Live, loop_parts
+from agentcli.agent.curating import Curated
 from agentcli.agent.loop import run_loop
-from agentcli.agent.outlook import ContextItem, Outlook, context_items, look_ahead
 from agentcli.agent.parts import LoopParts
-from agentcli.agent.ports import ContextLimits
-from agentcli.agent.profile import ConversationRequests, Profile, context_for, price_of
-from agentcli.agent.prompts import Priority, Prompt, PromptQueue, QueuedPrompt, prompt_blocks
-from agentcli.agent.questions import Audience, Questions
-from agentcli.agent.spending import Budget, Spending
+from agentcli.agent.prompts import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.agent.state import CompactTracking, LoopState, Terminal
 from agentcli.agent.uncompacting import undo_compaction
-from agentcli.agent.undoing import COMMAND_FAILED, undo_note
+from agentcli.agent.undoing import COMMAND_FAILED
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.core.aio import cancel_and_wait
-from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, user_message
+from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, user_message
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.core.usage import Totals
-from agentcli.permissions.policy import Policy
 from agentcli.providers.base import Effort, Thinking
-from agentcli.providers.catalog import Catalog
-from agentcli.tools.shells import BackgroundTask
-from agentcli.tools.todowrite import todos_from
-from agentcli.workspace.base import FileChange, UndoReport
-
-if TYPE_CHECKING:
-    from agentcli.tools.fileindex import FileIndex
 
 
-class Engine:
-    def __init__(self, conversation: Conversation) -> None:
-        self._parts = conversation
-        self._log: list[Message] = list(conversation.log)
-        self._profile = conversation.profile
-        self._tool_context = conversation.tool_context
-        self._totals = Totals()
-        self._queue = PromptQueue()
-        self._questions = Questions(conversation.audience)
-        self._requests = ConversationRequests(lambda: self._profile, conversation.registry.schemas())
-        self._controller: AbortController | None = None
-        self._open: AsyncGenerator[ev.Event, None] | None = None
-        self._detached: set[asyncio.Task[None]] = set()
-        self._notices = list(conversation.notices)
-        self._denials: list[dict[str, Any]] = []
-        self._notes: list[str] = []
-        self._compact_failures = 0
-        self._todos: list[Json] = todos_from(conversation.log)
-        self._budget = Budget(conversation.bounds.max_budget_usd)
-        self._spending = Spending(price_of(conversation.catalog), lambda: conversation.view.messages(conversation.log))
-        conversation.watch.resume(conversation.log)
-
-    # ------------------------------------------------------------------------------------------------ what it knows
-
-    @property
-    def session_id(self) -> str:
-        return self._parts.store.session_id
-
-    @property
-    def persistent(self) -> bool:
-        """Whether the conversation is kept in a file."""
-        return self._parts.store.path is not None
-
-    @property
-    def running(self) -> bool:
-        return self._controller is not None
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        return tuple(self._log)
-
-    @property
-    def totals(self) -> Totals:
-        return self._totals
-
-    @property
-    def spending(self) -> Spending:
-        """Where the totals went: per submission, per agent, per purpose, per tool."""
-        return self._spending
-
-    @property
-    def budget(self) -> float | None:
-        """What the session may cost in dollars, in this process; None: no bound."""
-        return self._budget.cap
-
-    @property
-    def denials(self) -> list[dict[str, Any]]:
-        return list(self._denials)
-
-    @property
-    def todos(self) -> list[Json]:
-        """The task list as the model last wrote it, also in the part of the session that was resumed."""
-        return list(self._todos)
-
-    def file_index(self) -> FileIndex:
-        """For finding files by name as it is typed; whoever takes one starts and closes it."""
-        from agentcli.tools.fileindex import FileIndex
-
-        return FileIndex(self._tool_context)
-
-    @property
-    def background_tasks(self) -> list[BackgroundTask]:
-        """The background commands of the session, the oldest first, also those that have ended."""
-        shells = self._tool_context.shells
-        return [shell.task for shell in shells.known()] if shells is not None else []
-
-    def background_output(self, task_id: str) -> str:
-        """What a background command has put out so far; its middle is left out when it is long."""
-        shells = self._tool_context.shells
-        shell = shells.get(task_id) if shells is not None else None
-        return shell.command.output.text() if shell is not None else ""
-
-    @property
-    def profile(self) -> Profile:
-        return self._profile
-
-    @property
-    def model(self) -> str:
-        return self._profile.model
-
-    @property
-    def catalog(self) -> Catalog:
-        return self._parts.catalog
-
-    @property
-    def policy(self) -> Policy:
-        """The permission rules in force."""
-        return self._parts.permissions.policy
-
-    @property
-    def cwd(self) -> Path:
-        return self._tool_context.cwd
-
-    @property
-    def working_dirs(self) -> tuple[Path, ...]:
-        return self._tool_context.working_dirs
-
-    @property
-    def interactive(self) -> bool:
-        """Whether somebody is there to answer questions; else prompts may come from a program, or from anybody."""
-        return self._questions.audience is Audience.SOMEBODY
-
-    @property
-    def sandbox(self) -> str:
-        """What holds the commands that tools run."""
-        return self._tool_context.launcher.level
-
-    @property
-    def permission_mode(self) -> PermissionMode:
-        return self._parts.permissions.mode
-
-    def take_notices(self) -> list[ev.NoticeRaised]:
-        """What there is to say before the first submission, which else says it."""
-        notices, self._notices = self._notices, []
-        return notices
-
-    def title_of(self, name: str, input: Json) -> str:
-        """One line for people about a call, as `ToolStarted` has it."""
-        tool = self._parts.registry.get(name)
-        return tool.title(input) if tool is not None else name
-
-    def outlook(self) -> Outlook:
-        """How full the context is and what the next request will cost."""
-        limits, view = self._context_limits(), self._parts.view
-        tokens = view.estimate(self._log, limits.overhead)
-        return look_ahead(view.messages(self._log), tokens, limits, self.catalog.get(self.model).price)
-
-    def context_items(self) -> list[ContextItem]:
-        """What the next request would carry, item by item."""
-        view, tools = self._parts.view, self._parts.registry.schemas()
-        total = view.estimate(self._log, self._requests.overhead_tokens())
-        return context_items(view.messages(self._log), total, self._profile.system, tools)
-
-    def _context_limits(self) -> ContextLimits:
-        return context_for(self._profile, self._parts.tuning, self.catalog, self._requests.overhead_tokens())
-
-    def rename(self, title: str) -> None:
-        """The name under which the session is listed and found."""
-        self._parts.store.set_title(title)
-
+class Engine(Curated):
     # ----------------------------------------------------------------------------------------------- what comes in
 
     def answer(self, request_id: str, answer: Answer) -> bool:
@@ -227,29 +64,6 @@ class Engine:
         if self._controller is not None:
             self._controller.abort(reason)
 
-    def background(self, tool_use_id: str) -> bool:
-        """Send the command that this call runs to the background; false if it runs none."""
-        shells = self._tool_context.shells
-        return shells is not None and shells.detach(tool_use_id)
-
-    async def background_changes(self) -> list[ev.BackgroundChanged]:
-        """Wait until background commands have begun or ended. For between submissions: while one runs, its events tell.
-        Without background commands this never returns; cancel it."""
-        if self._tool_context.shells is None:
-            await asyncio.Event().wait()
-        else:
-            await self._tool_context.shells.wait_for_change()
-        return self._background_changes()
-
-    async def stop_background(self, task_id: str) -> bool:
-        """End a background command; false if there is none."""
-        shells = self._tool_context.shells
-        shell = shells.get(task_id) if shells is not None else None
-        if shells is None or shell is None:
-            return False
-        await shells.stop(shell)
-        return True
-
     def set_model(self, model: str) -> None:
         self._profile = replace(self._profile, model=self._parts.catalog.resolve(model))
 
@@ -265,37 +79,6 @@ class Engine:
 
     def set_mode(self, mode: PermissionMode) -> None:
         self._parts.permissions.set_mode(mode)
-
-    # --------------------------------------------------------------------------------------------- files and undo
-
-    async def changes(self, whole_session: bool = False) -> list[FileChange]:
-        """What the last submission did to files and was not undone, or all that changed since the session began."""
-        return await self._parts.seams.workspace.changes(whole_session)
-
-    async def diff(self, whole_session: bool = False) -> str:
-        return await self._parts.seams.workspace.diff(whole_session)
-
-    async def undo(self) -> UndoReport:
-        """Put back what the last submission did to files; each further time one submission further back.
-
-        Not while a submission runs. Files that were changed since are in the report and stay. The model is told."""
-        return self._put_back(await self._parts.seams.workspace.undo(), again=False)
-
-    async def redo(self) -> UndoReport:
-        """Take the last undo back, until something else has been changed."""
-        return self._put_back(await self._parts.seams.workspace.redo(), again=True)
-
-    def _put_back(self, report: UndoReport, again: bool) -> UndoReport:
-        for path in report.touched:
-            self._tool_context.read_cache.forget(path)
-        if report.touched:
-            self._notes.append(undo_note(report, again))
-        return report
-
-    async def warm(self) -> None:
-        """Do ahead of time what makes the first request and the first change slow."""
-        await self._parts.provider.warm()
-        await self._parts.seams.workspace.warm(self._tool_context.working_dirs)
 
     # ---------------------------------------------------------------------------------------------------- the work
 
@@ -466,13 +249,6 @@ class Engine:
             terminal = Terminal.ABORTED_STREAMING if controller.signal.aborted else Terminal.MODEL_ERROR
         yield ev.LoopEnded(terminal=terminal.value, turns=0, text=problem)
 
-    def _background_changes(self) -> list[ev.BackgroundChanged]:
-        shells = self._tool_context.shells
-        return [
-            ev.BackgroundChanged(task_id=task.id, status=task.status, command=task.command, summary=task.summary)
-            for task in (shells.take_changes() if shells is not None else ())
-        ]
-
     def _started(self) -> ev.SessionStarted:
         return ev.SessionStarted(
             session_id=self.session_id,
@@ -514,11 +290,6 @@ class Engine:
             case ev.LoopContinued():
                 self._parts.store.sync()
         return event
-
-    def _kept(self, event: ev.Event) -> None:
-        self._parts.store.record(event)
-        if isinstance(event, ev.MessageAppended):
-            self._log.append(event.message)
 
     def _settle(self) -> None:
         """However a submission ended: every call in the log has a result (I1), also when the consumer went away."""

@@ -158,6 +158,16 @@ class Edits:
             messages = self._collapsed(messages)
         return tuple(self._shown_one(message) if message.id in self._blocks else message for message in messages)
 
+    def collapsed(self, messages: Sequence[Message], first: str) -> tuple[Message, ...]:
+        """Those of these messages for which one stands in, beginning with `first`; none if it is not collapsed."""
+        edit = self._collapses.get(first)
+        ids = [message.id for message in messages]
+        if edit is None or first not in ids:
+            return ()
+        begin = ids.index(first)
+        end = ids.index(edit.through, begin) if edit.through in ids[begin:] else len(ids) - 1
+        return tuple(messages[begin : end + 1])
+
     def _forget(self, target: str) -> None:
         collapse = self._collapses.pop(target, None)
         if collapse is not None:

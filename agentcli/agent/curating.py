@@ -1,0 +1,214 @@
+"""What is in the context and what the person does to it, on a live conversation: looking, pinning, dropping, restoring.
+
+What a change would do is planned in `agent/pinning.py`. It is recorded before anybody is told, holds from the next
+request on, and the cache watch knows why the prefix breaks then.
+"""
+
+from __future__ import annotations
+
+import json
+
+from agentcli.agent.conversation import Conversation
+from agentcli.agent.holdings import Holdings
+from agentcli.agent.outlook import ContextItem, Outlook, context_items, dropped_items, look_ahead
+from agentcli.agent.pinning import (
+    NOT_THERE,
+    Change,
+    Dropped,
+    Restored,
+    planned_drop,
+    planned_restore,
+    price_of_drop,
+    price_of_restore,
+)
+from agentcli.agent.ports import ContextLimits
+from agentcli.agent.profile import context_for
+from agentcli.context.compact import pin_name, pinned_now
+from agentcli.context.edits import block_id, edit_to_dict
+from agentcli.context.steps import Situation
+from agentcli.core import events as ev
+from agentcli.core.messages import Block, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+
+_NO_PIN = "It is part of every request and needs no pin."
+_NOUNS = {
+    "results": "the result of",
+    "calls": "the call of",
+    "prompts": "the prompt:",
+    "answers": "the answer:",
+    "thinking": "thinking of the model",
+    "attachments": "the note:",
+    "summary": "the summary:",
+}
+
+
+class Curated(Holdings):
+    """An engine whose context can be looked at and changed."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        super().__init__(conversation)
+        self._intact: tuple[str, int] = ("", 0)
+        """The last reply there was when the person changed something before it, and how many tokens of the request are
+        still as the cache has them: until the next reply, changes behind that place cost nothing more."""
+
+    # -------------------------------------------------------------------------------------------------- looking at it
+
+    def outlook(self) -> Outlook:
+        """How full the context is and what the next request will cost."""
+        limits, view = self._context_limits(), self._parts.view
+        tokens = view.estimate(self._log, limits.overhead)
+        return look_ahead(view.messages(self._log), tokens, limits, self.catalog.get(self.model).price)
+
+    def context_items(self) -> list[ContextItem]:
+        """What the next request would carry, item by item."""
+        view, tools = self._parts.view, self._parts.registry.schemas()
+        total = view.estimate(self._log, self._requests.overhead_tokens())
+        shown = view.messages(self._log)
+        return context_items(shown, total, self._profile.system, tools, pinned_now(shown, self._parts.pins))
+
+    def dropped_items(self) -> list[ContextItem]:
+        """What the person has left out and can bring back."""
+        view = self._parts.view
+        return dropped_items(view.edits.in_force(self._log), view.edits, view.estimator.density)
+
+    def item_text(self, item: str) -> str:
+        """All of an item as the model sees it, of a dropped one as it was; "" for what is none. Untrusted text."""
+        if item == "system":
+            return "\n\n".join(self._profile.system)
+        for tool in self._parts.registry.schemas():
+            if item == f"tool:{tool['name']}":
+                return json.dumps(tool, indent=2, ensure_ascii=False)
+        found = self._block(item)
+        return _text_of(found[0].content[found[1]]) if found is not None else ""
+
+    # -------------------------------------------------------------------------------------------------------- pinning
+
+    @property
+    def pins(self) -> frozenset[str]:
+        """The ids of the items that are pinned, as `context_items` has them now."""
+        return pinned_now(self._parts.view.messages(self._log), self._parts.pins)
+
+    def pin(self, item: str) -> str | None:
+        """Keep it in every request, whatever happens to the rest. Why not, if it cannot be."""
+        found = self._shown_block(item)
+        if found is None:
+            return _NO_PIN if item == "system" or item.startswith(("tool:", "user-context:")) else NOT_THERE
+        self._parts.pins.add(pin_name(*found))
+        self._record_pins()
+        return None
+
+    def unpin(self, item: str) -> str | None:
+        found = self._shown_block(item)
+        if found is None or item not in self.pins:
+            return "It is not pinned." if found is not None else NOT_THERE
+        self._parts.pins.remove(pin_name(*found))
+        self._parts.pins.remove(item)
+        self._record_pins()
+        return None
+
+    def _record_pins(self) -> None:
+        self._kept(ev.ContextPinned(items=sorted(self._parts.pins)))
+
+    # ---------------------------------------------------------------------------------------- dropping and restoring
+
+    def price_of_drop(self, item: str) -> Dropped | str:
+        """What `drop` would do, or why it cannot."""
+        situation = self._situation()
+        change = self._planned_drop(item, situation)
+        return change if isinstance(change, str) else price_of_drop(change, situation)
+
+    def drop(self, item: str) -> Dropped | str:
+        """Leave an item out of all further requests, with what belongs to it; the log keeps it. Why not, if it cannot
+        be."""
+        situation = self._situation()
+        change = self._planned_drop(item, situation)
+        if isinstance(change, str):
+            return change
+        self._carry_out(change, f"you dropped {self._named(item)}")
+        return price_of_drop(change, situation)
+
+    def restore(self, item: str) -> Restored | str:
+        """Bring back what was left out, or whole what was shortened, with what belongs to it. What the preparation had
+        shortened is pinned then: it would do so again."""
+        situation = self._situation()
+        change = planned_restore(self._parts.view, self._log, item, situation)
+        if isinstance(change, str):
+            return change
+        self._carry_out(change, f"you brought back {self._named(item)}")
+        if change.keeps:
+            self.pin(item)
+        return price_of_restore(change, situation)
+
+    def _planned_drop(self, item: str, situation: Situation) -> Change | str:
+        return planned_drop(self._parts.view, self._log, item, situation, running=self.running)
+
+    def _carry_out(self, change: Change, text: str) -> None:
+        view, last_reply = self._parts.view, self._last_reply()
+        first = min(self._intact[1], change.first) if self._intact[0] == last_reply else change.first
+        self._intact = (last_reply, first)
+        view.edit(change.edits, self._log[-1].id)
+        edits = [edit_to_dict(edit) for edit in change.edits]
+        event = ev.ContextEdited(edits=edits, step="person", freed_tokens=change.freed, text=text)
+        self._kept(event)
+        self._parts.watch.note(event)
+        self._spending.take(event)
+
+    def _situation(self) -> Situation:
+        parts, outlook, limits = self._parts, self.outlook(), self._context_limits()
+        cached = outlook.cached_tokens
+        if self._intact[0] == self._last_reply():
+            cached = min(cached, self._intact[1])
+        return Situation(
+            estimate=outlook.tokens,
+            usable=limits.usable,
+            cached=cached,
+            cache_cold=parts.watch.cold(parts.clock.monotonic()),
+            price=self.catalog.get(self.model).price,
+            pinned=self.pins,
+        )
+
+    # -------------------------------------------------------------------------------------------------------- finding
+
+    def _context_limits(self) -> ContextLimits:
+        return context_for(self._profile, self._parts.tuning, self.catalog, self._requests.overhead_tokens())
+
+    def _last_reply(self) -> str:
+        return next((message.id for message in reversed(self._log) if message.usage is not None), "none")
+
+    def _named(self, item: str) -> str:
+        """An item in words, safe to show."""
+        known = (one for one in (*self.context_items(), *self.dropped_items()) if one.id == item)
+        found = next(known, None)
+        if found is None:
+            return "an item"
+        return f"{_NOUNS.get(found.category, '')} {'' if found.category == 'thinking' else found.label}".strip()
+
+    def _shown_block(self, item: str) -> tuple[Message, int] | None:
+        """A block that the next request carries, with its place in the message as it is shown there."""
+        front = item.startswith("user-context:")
+        for message in () if front else self._parts.view.messages(self._log):
+            for place in range(len(message.content)) if item.startswith(f"{message.id}:") else ():
+                if block_id(message, place) == item and not message.origin.local:
+                    return message, place
+        return None
+
+    def _block(self, item: str) -> tuple[Message, int] | None:
+        view = self._parts.view
+        for message in (*view.messages(self._log), *view.edits.in_force(self._log)):
+            for place in range(len(message.content)) if item.startswith(f"{message.id}:") else ():
+                if block_id(message, place) == item:
+                    return message, place
+        return None
+
+
+def _text_of(block: Block) -> str:
+    match block:
+        case TextBlock():
+            return block.text
+        case ThinkingBlock():
+            return block.thinking
+        case ToolUseBlock():
+            return f"{block.name}\n{json.dumps(block.input, indent=2, ensure_ascii=False)}"
+        case ToolResultBlock():
+            pictures = len(block.content) - sum(isinstance(part, TextBlock) for part in block.content)
+            return block.text + (f"\n[{pictures} other than text]" if pictures else "")
+    return "[not text]"

@@ -1,0 +1,363 @@
+"""What the person does to the context: keep a block whatever happens (pin), leave one out (drop), bring one back.
+
+Plans only: what would go, what belongs to it, why it cannot, and what it costs. Carrying a plan out is the engine's
+business. A call and its result go together, and thinking that leads nowhere any more goes with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from agentcli.context.edits import Edit, block_id
+from agentcli.context.estimate import block_tokens, message_tokens
+from agentcli.context.steps import Situation, newest_exchange, rewriting_usd, rewritten_tokens
+from agentcli.context.view import View
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Block, Message, Origin, ToolResultBlock, ToolUseBlock, UnknownBlock, is_thinking
+
+NOT_THERE = "There is no such item in the context. /context items lists them with their ids."
+SYSTEM = "The system prompt is part of every request."
+TOOLS = "The tools are part of every request. A deny rule for one takes it away."
+INSTRUCTIONS = "What stands before all messages is part of every request. Change the instruction files instead."
+SUMMARY = "The summary stands for all that came before it. /compact undo brings that back."
+COLLAPSED = "It stands for several messages. Bring them back first; then they can be dropped one by one."
+LAST_PROMPT = "The last prompt is what the model goes by."
+IN_USE = "The model is working with it right now. Drop it when the work is done."
+BY_SERVER = "What the server did belongs to the answer around it and cannot be dropped alone."
+PINNED = "It is pinned. Unpin it first."
+PINNED_TOO = "What belongs to it is pinned. Unpin that first."
+DROPPED_ALREADY = "It is dropped already."
+NOT_CHANGED = "It is shown whole already."
+
+_COLLAPSED = "collapse:"
+_FRONT = "user-context:"
+
+
+class Pins(AbstractSet[str]):
+    """The names (`context.compact.pin_name`) of all that is pinned, as they are now: whoever holds it sees changes."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = dict.fromkeys(names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def add(self, name: str) -> None:
+        self._names[name] = None
+
+    def remove(self, name: str) -> None:
+        self._names.pop(name, None)
+
+
+@frozen
+class Dropped:
+    """What leaving something out does."""
+
+    tokens_per_turn: int
+    """That every further request is smaller by."""
+    once_tokens: int
+    """Cached behind it, to be written to the cache anew."""
+    once_usd: float | None
+    """What that costs; None: the price of this model is not known."""
+    text: str
+    """`saves 3,100 tokens a turn, costs $0.02 once because the cache after it breaks`."""
+    also: str = ""
+    """What goes with it, in words: `with its call`."""
+
+
+@frozen
+class Restored:
+    """What bringing something back does."""
+
+    tokens_per_turn: int
+    """That every further request is larger by."""
+    once_tokens: int
+    once_usd: float | None
+    text: str
+
+
+@frozen
+class Change:
+    edits: tuple[Edit, ...]
+    first: int
+    """Where the first of them is, in tokens from the beginning of the request."""
+    also: str = ""
+    keeps: bool = False
+    """A step of the preparation had decided about it, and would again if it were not pinned."""
+
+    @property
+    def freed(self) -> int:
+        return sum(edit.freed for edit in self.edits)
+
+
+# ------------------------------------------------------------------------------------------------------------- drop
+
+
+def planned_drop(view: View, log: Sequence[Message], item: str, situation: Situation, *, running: bool) -> Change | str:
+    """What leaving an item out would change, or why it cannot be. `running`: a submission is under way."""
+    if (always := _always_there(item)) is not None:
+        return always
+    messages = _one_by_one(view, log)
+    found = _found(messages, item)
+    if found is None:
+        return NOT_THERE
+    place, number = found
+    if (reason := _kept_because(messages, place, number, running=running)) is not None:
+        return reason
+    if (edit := view.edits.edited(item)) is not None and edit.kind == "drop":
+        return DROPPED_ALREADY
+    if item in situation.pinned:
+        return PINNED
+    targets, also = _belonging(view, messages, place, number)
+    if targets & situation.pinned:
+        return PINNED_TOO
+    shown = view.messages(log)
+    density = view.estimator.density
+    edits = tuple(
+        Edit(kind="drop", target=name, step="person", freed=round(block_tokens(block) * density))
+        for name, block in _blocks(shown)
+        if name in targets
+    )
+    return Change(edits, _position(view, shown, targets, situation.estimate), also)
+
+
+def price_of_drop(change: Change, situation: Situation) -> Dropped:
+    tokens, usd, cost = _costs(change, situation)
+    return Dropped(change.freed, tokens, usd, f"saves {_counted(change.freed)} a turn, {cost}", change.also)
+
+
+def _always_there(item: str) -> str | None:
+    if item == "system":
+        return SYSTEM
+    if item.startswith("tool:"):
+        return TOOLS
+    if item.startswith(_FRONT):
+        return INSTRUCTIONS
+    return COLLAPSED if item.startswith(_COLLAPSED) else None
+
+
+def _kept_because(messages: Sequence[Message], place: int, number: int, *, running: bool) -> str | None:
+    message = messages[place]
+    if message.origin is Origin.SUMMARY:
+        return SUMMARY
+    if place == _last(messages, (Origin.PROMPT, Origin.QUEUED)):
+        return LAST_PROMPT
+    if isinstance(block := message.content[number], UnknownBlock) and not is_thinking(block):
+        return BY_SERVER if message.role == "assistant" else None
+    if running and place > _last(messages, (Origin.PROMPT,)):
+        # The API wants the thinking of a reply unchanged as long as its results are being answered.
+        reply = _reply_of(messages, place)
+        if place >= newest_exchange(messages) or (reply is not None and any(map(is_thinking, reply.content))):
+            return IN_USE
+    return None
+
+
+def _last(messages: Sequence[Message], origins: tuple[Origin, ...]) -> int:
+    return next((place for place in range(len(messages) - 1, -1, -1) if messages[place].origin in origins), -1)
+
+
+def _reply_of(messages: Sequence[Message], place: int) -> Message | None:
+    """The reply itself, or the one that these results answer."""
+    if messages[place].origin is Origin.TOOL_RESULTS:
+        return next((messages[i] for i in range(place, -1, -1) if messages[i].role == "assistant"), None)
+    return messages[place] if messages[place].role == "assistant" else None
+
+
+# ---------------------------------------------------------------------------------------------------------- restore
+
+
+def planned_restore(view: View, log: Sequence[Message], item: str, situation: Situation) -> Change | str:
+    """What bringing an item back whole would change, or why it cannot be."""
+    if item.startswith(_COLLAPSED):
+        return _uncollapsed(view, log, item, situation)
+    if _always_there(item) is not None:
+        return NOT_CHANGED
+    messages = _one_by_one(view, log)
+    found = _found(messages, item)
+    if found is None:
+        return NOT_THERE
+    decided = view.edits.edited(item)
+    if decided is None:
+        return NOT_CHANGED
+    targets = {item} if decided.kind == "replace" else _dropped_with(view, messages, *found)
+    before = dict(_blocks(view.messages(log)))
+    density = view.estimator.density
+    edits = tuple(
+        Edit(
+            kind="restore", target=name, step="person", freed=round((_size(before.get(name)) - _size(block)) * density)
+        )
+        for name, block in _blocks(messages)
+        if name in targets
+    )
+    first = _position_in_log(view, log, messages, found[0], situation.estimate)
+    return _fitting(Change(edits, first, keeps=decided.kind == "replace"), situation)
+
+
+def price_of_restore(change: Change, situation: Situation) -> Restored:
+    tokens, usd, cost = _costs(change, situation)
+    return Restored(-change.freed, tokens, usd, f"adds {_counted(-change.freed)} a turn, {cost}")
+
+
+def _uncollapsed(view: View, log: Sequence[Message], item: str, situation: Situation) -> Change | str:
+    first = item.removeprefix(_COLLAPSED).rpartition(":")[0]
+    shown = view.messages(log)
+    stand_in = next((message for message in shown if message.id == f"{_COLLAPSED}{first}"), None)
+    if stand_in is None:
+        return NOT_THERE
+    hidden = view.edits.collapsed(view.edits.in_force(log), first)
+    size = message_tokens(stand_in) - sum(map(message_tokens, hidden))
+    edit = Edit(kind="restore", target=first, step="person", freed=round(size * view.estimator.density))
+    position = _position(view, shown, {block_id(stand_in, 0)}, situation.estimate)
+    return _fitting(Change((edit,), position), situation)
+
+
+def _fitting(change: Change, situation: Situation) -> Change | str:
+    then = situation.estimate - change.freed
+    if then > situation.usable:
+        return f"With it the context would be {then:,} tokens, and only {situation.usable:,} fit."
+    return change
+
+
+# ------------------------------------------------------------------------------------------------------ what belongs
+
+
+def _belonging(view: View, messages: Sequence[Message], place: int, number: int) -> tuple[set[str], str]:
+    """The ids of what is left out with a block, itself among them, and what else that is in words."""
+    block = messages[place].content[number]
+    pair = {(place, number), *_partners(messages, place, number)}
+    targets = {block_id(messages[at], n) for at, n in pair}
+    words = ["its result"] if isinstance(block, ToolUseBlock) and len(pair) > 1 else []
+    words += ["its call"] if isinstance(block, ToolResultBlock) and len(pair) > 1 else []
+    for at in {at for at, _n in pair if messages[at].role == "assistant"}:
+        left = [name for name, _block in _named(messages[at]) if name not in targets and not _is_dropped(view, name)]
+        thinking = {name for name, block in _named(messages[at]) if is_thinking(block)}
+        if left and thinking.issuperset(left):
+            targets |= set(left)
+            words.append("the thinking that led to it")
+    return targets, f"with {' and '.join(words)}" if words else ""
+
+
+def _dropped_with(view: View, messages: Sequence[Message], place: int, number: int) -> set[str]:
+    """The ids of what comes back with a dropped block: its pair, and the thinking of the reply."""
+    pairs = {(place, number), *_partners(messages, place, number)}
+    if is_thinking(messages[place].content[number]):
+        named = [(n, name) for n, (name, _block) in enumerate(_named(messages[place]))]
+        if all(_is_dropped(view, name) for n, name in named if not is_thinking(messages[place].content[n])):
+            # Alone it would lead nowhere, and not be sent.
+            for n, _name in named:
+                pairs |= {(place, n), *_partners(messages, place, n)}
+    for at in {at for at, _n in pairs if messages[at].role == "assistant"}:
+        pairs |= {(at, n) for n, block in enumerate(messages[at].content) if is_thinking(block)}
+    names = {block_id(messages[at], n) for at, n in pairs}
+    return {name for name in names if _is_dropped(view, name)}
+
+
+def _partners(messages: Sequence[Message], place: int, number: int) -> Iterator[tuple[int, int]]:
+    """The result of a call, or the call of a result, by its place: ids may come again in other turns."""
+    block = messages[place].content[number]
+    if isinstance(block, ToolUseBlock):
+        answered = False
+        for at in range(place + 1, len(messages)):
+            if messages[at].role == "assistant":
+                if answered:
+                    return
+                continue
+            answered = answered or not messages[at].origin.local
+            for n, other in enumerate(messages[at].content):
+                if isinstance(other, ToolResultBlock) and other.tool_use_id == block.id:
+                    yield at, n
+    elif isinstance(block, ToolResultBlock):
+        asked = False
+        for at in range(place - 1, -1, -1):
+            if messages[at].role != "assistant":
+                if asked:
+                    return
+                continue
+            asked = True
+            for n, other in enumerate(messages[at].content):
+                if isinstance(other, ToolUseBlock) and other.id == block.tool_use_id:
+                    yield at, n
+
+
+def _is_dropped(view: View, name: str) -> bool:
+    edit = view.edits.edited(name)
+    return edit is not None and edit.kind == "drop"
+
+
+# ------------------------------------------------------------------------------------------------------------ places
+
+
+def _one_by_one(view: View, log: Sequence[Message]) -> list[Message]:
+    """What the next request shows message by message, as the log has it."""
+    shown = {message.id for message in view.messages(log)}
+    return [message for message in view.edits.in_force(log) if message.id in shown and not message.origin.local]
+
+
+def _found(messages: Sequence[Message], item: str) -> tuple[int, int] | None:
+    message_id, _colon, number = item.rpartition(":")
+    for place, message in enumerate(messages):
+        if message.id == message_id:
+            return (place, int(number)) if number.isdigit() and int(number) < len(message.content) else None
+    return None
+
+
+def _named(message: Message) -> list[tuple[str, Block]]:
+    return [(block_id(message, place), block) for place, block in enumerate(message.content)]
+
+
+def _blocks(messages: Iterable[Message]) -> Iterator[tuple[str, Block]]:
+    for message in messages:
+        yield from _named(message)
+
+
+def _position(view: View, shown: Sequence[Message], targets: AbstractSet[str], estimate: int) -> int:
+    """Tokens before the first of these."""
+    for place, message in enumerate(shown):
+        for number, (name, _block) in enumerate(_named(message)):
+            if name in targets:
+                behind = sum(map(view.estimator.message, shown[place:]))
+                behind -= sum(map(block_tokens, message.content[:number]))
+                return max(0, estimate - round(behind * view.estimator.density))
+    return 0
+
+
+def _position_in_log(view: View, log: Sequence[Message], messages: Sequence[Message], place: int, estimate: int) -> int:
+    """Tokens before a message of which nothing may be shown at the moment."""
+    behind = {message.id for message in messages[place:]}
+    size = sum(view.estimator.message(message) for message in view.messages(log) if message.id in behind)
+    return max(0, estimate - round(size * view.estimator.density))
+
+
+def _size(block: Block | None) -> int:
+    return 0 if block is None else block_tokens(block)
+
+
+# ------------------------------------------------------------------------------------------------------------- words
+
+
+def _costs(change: Change, situation: Situation) -> tuple[int, float | None, str]:
+    tokens = rewritten_tokens(change.first, max(0, change.freed), situation)
+    usd = rewriting_usd(tokens, situation)
+    if situation.cache_cold:
+        return tokens, usd, "costs nothing now because the cache has run out anyway"
+    if not tokens:
+        return tokens, usd, "costs nothing because nothing after it is cached"
+    if usd is None:
+        anew = f"{_counted(tokens)} written anew, at a price that is not known,"
+        return tokens, usd, f"costs {anew} because the cache after it breaks"
+    return tokens, usd, f"costs {_dollars(usd)} once because the cache after it breaks"
+
+
+def _dollars(usd: float) -> str:
+    return f"${usd:,.2f}" if usd >= 0.005 else "less than $0.01"
+
+
+def _counted(tokens: int) -> str:
+    return f"{tokens:,} token{'' if tokens == 1 else 's'}"
