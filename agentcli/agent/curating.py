@@ -139,7 +139,7 @@ class Curated(Holdings):
         return price_of_restore(change, situation)
 
     def _planned_drop(self, item: str, situation: Situation) -> Change | str:
-        return planned_drop(self._parts.view, self._log, item, situation, running=self.running)
+        return planned_drop(self._parts.view, self._log, item, situation, running=self._model_works)
 
     def _carry_out(self, change: Change, text: str) -> None:
         view, last_reply = self._parts.view, self._last_reply()

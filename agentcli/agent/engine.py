@@ -143,6 +143,7 @@ class Engine(Curated):
         if self._controller is not None:
             raise RuntimeError("a submission is running; use enqueue() or abort() first")
         controller = self._controller = AbortController()
+        self._model_works = local is None
         clock = self._parts.clock
         account = Account(clock, self._parts.wants_structured and prompt is not None, began=clock.monotonic())
         try:
@@ -163,6 +164,7 @@ class Engine(Curated):
                 await self._parts.seams.workspace.end(hurry)
             finally:
                 self._controller = None
+                self._model_works = False
         result = account.result(self._totals, self._parts.catalog, self.session_id, self._parts.ids.new())
         self._denials += account.denials
         if self._log:

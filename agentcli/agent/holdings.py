@@ -43,6 +43,8 @@ class Holdings:
         self._questions = Questions(conversation.audience)
         self._requests = ConversationRequests(lambda: self._profile, conversation.registry.schemas())
         self._controller: AbortController | None = None
+        self._model_works = False
+        """A submission is under way that is not only a command of the person's."""
         self._open: AsyncGenerator[ev.Event, None] | None = None
         self._detached: set[asyncio.Task[None]] = set()
         self._notices = list(conversation.notices)
@@ -131,6 +133,11 @@ class Holdings:
     def interactive(self) -> bool:
         """Whether somebody is there to answer questions; else prompts may come from a program, or from anybody."""
         return self._questions.audience is Audience.SOMEBODY
+
+    @property
+    def previews_compaction(self) -> bool:
+        """Whether `/compact` waits for somebody to look at the summary."""
+        return self.interactive and self._parts.tuning.compact_preview
 
     @property
     def sandbox(self) -> str:

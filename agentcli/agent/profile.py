@@ -49,6 +49,8 @@ class Tuning:
     auto_compact: bool = True
     auto_threshold: float = 0.9
     reactive_compact: bool = True
+    compact_preview: bool = True
+    """`/compact` shows what it would do first, where somebody is there to look."""
     raised_output_cap: int = 64_000
 
 

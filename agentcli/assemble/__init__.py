@@ -11,6 +11,7 @@ from dataclasses import replace
 from agentcli.agent.conversation import Conversation
 from agentcli.agent.engine import Engine
 from agentcli.agent.permission import LivePermissions
+from agentcli.agent.pinning import Pins
 from agentcli.agent.ports import NoWorkspace, Seams
 from agentcli.agent.questions import Audience
 from agentcli.agent.structured import RequireOutput
@@ -91,6 +92,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             seams=seams,
             view=session.view,
             log=tuple(session.log),
+            pins=Pins(session.pinned),
             api_key_source=key_source,
             notices=tuple(ground.notices),
             wants_structured=options.json_schema is not None,

@@ -86,6 +86,7 @@ class ModelParts:
             auto_compact=settings.boolean("autoCompact"),
             auto_threshold=settings.number("autoCompactThreshold") or 0.9,
             reactive_compact=settings.boolean("reactiveCompact"),
+            compact_preview=settings.boolean("compactPreview"),
         )
 
     def provider(self) -> tuple[Provider, str]:

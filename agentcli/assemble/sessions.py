@@ -30,6 +30,7 @@ class OpenedSession:
     system_context: str | None = None
     user_context: tuple[str, dict[str, str]] | None = None
     forked_from: str = ""
+    pinned: tuple[str, ...] = ()
 
     @property
     def last_model(self) -> str:
@@ -88,7 +89,8 @@ class SessionParts:
                 # Of a newer version; what it hid is shown.
                 view.edit([edit_from_dict(edit)], after)
         forked_from = path.stem if options.persist and options.fork_session else ""
-        return OpenedSession(store, loaded.messages, view, loaded.system_context, loaded.user_context, forked_from)
+        contexts = loaded.system_context, loaded.user_context
+        return OpenedSession(store, loaded.messages, view, *contexts, forked_from, loaded.pinned)
 
     def _found_session(self, state_dir: Path) -> Path:
         from agentcli.session.find import find, latest

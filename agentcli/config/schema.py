@@ -210,6 +210,12 @@ KEYS: tuple[Key, ...] = (
         maximum=1,
     ),
     Key(
+        "compactPreview",
+        "boolean",
+        "With /compact, look at the summary and change it before it takes the place of the conversation.",
+        default=True,
+    ),
+    Key(
         "contextWindow",
         "integer",
         "The model's context window in tokens, where it is not known or should be smaller.",
