@@ -34,7 +34,6 @@ class Finding:
             self.outcome = replace(self.outcome, collapses_committed=len(edited.edits) if edited else 0)
             if edited is not None:
                 yield edited
-                yield ev.PrefixBroken(reason=f"{edited.step}: {edited.text}")
         elif find.fact == "reactive_compact":
             compaction = Compaction(self._parts.compact, "reactive")
             async with aclosing(compaction.run(self.state.messages, signal)) as events:

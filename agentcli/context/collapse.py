@@ -293,7 +293,7 @@ class Collapse:
                 continue
             staged = self._staged[first]
             edit = _collapsing(staged, messages, edited)
-            if edit.freed > 0:
+            if edit is not None:
                 edits.append(edit)
                 freed += edit.freed
                 count += staged.exchanges
@@ -318,16 +318,19 @@ def _by_first(shown: Sequence[Message], staged: Mapping[str, Staged]) -> dict[st
     return found
 
 
-def _collapsing(staged: Staged, messages: Sequence[Message], edited: EditOf) -> Edit:
+def _collapsing(staged: Staged, messages: Sequence[Message], edited: EditOf) -> Edit | None:
+    """None when so much was cleared since that the summary says hardly less."""
     before = sum(_shown_tokens(message, edited) for message in messages)
-    freed = before - block_tokens(TextBlock(staged.text))
+    after = block_tokens(TextBlock(staged.text))
+    if 2 * after > before:
+        return None
     return Edit(
         kind="collapse",
         target=staged.ids[0],
         through=staged.ids[-1],
         text=staged.text,
         step=Collapse.name,
-        freed=max(0, freed),
+        freed=before - after,
     )
 
 

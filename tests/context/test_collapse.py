@@ -1,0 +1,352 @@
+"""Which old exchanges may give way to a summary, what stands in their place, and when: for any conversation."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentcli.context import collapse as words
+from agentcli.context.collapse import LEAST_SPAN, MOST_ASKED, Collapse, Span, Thresholds, find_spans
+from agentcli.context.compact import RESTORED
+from agentcli.context.edits import Edit, block_id
+from agentcli.context.estimate import block_tokens, message_tokens
+from agentcli.context.pipeline import Pipeline
+from agentcli.context.steps import Situation
+from agentcli.context.view import View
+from agentcli.core.events import ContextEdited
+from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
+from tests.context.logs import PIXEL, Talk, numbered, refused, talks
+
+BODY = numbered(1, 200)
+"""About three thousand tokens as a result."""
+
+
+def exchange(talk: Talk, number: int, body: str = BODY) -> str:
+    """Returns the id of its prompt."""
+    prompt = talk.prompt(f"question {number}")
+    talk.call("Read", {"file_path": f"/{number}.py"}, body)
+    talk.answer(f"answer {number}")
+    return prompt
+
+
+def long_talk(count: int = 6) -> Talk:
+    talk = Talk()
+    for number in range(count):
+        exchange(talk, number)
+    return talk
+
+
+def spans(log: Sequence[Message], *stay: str) -> list[Span]:
+    return find_spans(log, lambda message: message.id in stay, message_tokens)
+
+
+def ends(found: Sequence[Span]) -> list[tuple[str, str]]:
+    return [(span.ids[0], span.ids[-1]) for span in found]
+
+
+# --------------------------------------------------------------------------------------------------------- which spans
+
+
+def test_whole_exchanges_are_spans_but_never_the_last_two() -> None:
+    talk = long_talk(4)
+    assert ends(spans(talk.log)) == [("m0", "m3"), ("m4", "m7")]
+    talk.prompt("one more")
+    assert ends(spans(talk.log)) == [("m0", "m3"), ("m4", "m7"), ("m8", "m11")]
+    assert spans(long_talk(2).log) == spans([]) == []
+
+
+def test_short_exchanges_are_taken_together_until_a_summary_is_worth_it() -> None:
+    talk = Talk()
+    for number in range(40):
+        talk.prompt(f"question {number}")
+        talk.answer("word " * 300)
+    found = spans(talk.log)
+    assert found
+    assert all(LEAST_SPAN <= span.tokens < 2 * LEAST_SPAN and span.exchanges > 1 for span in found)
+    assert spans(talk.log[:10]) == []
+
+
+def test_a_conversation_that_has_grown_has_the_same_spans_and_more() -> None:
+    log = long_talk(8).log
+    every = [ends(spans(log[:end])) for end in range(len(log) + 1)]
+    for shorter, longer in pairwise(every):
+        assert longer[: len(shorter)] == shorter
+
+
+def test_what_has_to_stay_leaves_its_whole_exchange_alone() -> None:
+    talk = long_talk(5)
+    assert ends(spans(talk.log, "m6")) == [("m0", "m3"), ("m8", "m11")]
+
+
+def test_what_was_not_answered_is_in_no_span() -> None:
+    talk = Talk()
+    talk.prompt("nobody answers this " * 500)
+    exchange(talk, 0)
+    talk._add("user", [TextBlock("and quickly " * 900)], Origin.QUEUED)
+    exchange(talk, 1)
+    exchange(talk, 2)
+    exchange(talk, 3)
+    assert ends(spans(talk.log)) == [("m6", "m9")]
+
+
+def test_an_exchange_that_was_interrupted_is_over_when_something_was_said() -> None:
+    talk = Talk()
+    talk.prompt("go")
+    talk.call("Read", {"file_path": "/a"}, BODY)
+    talk._add("user", [TextBlock("[Interrupted]")], Origin.INTERRUPTION)
+    exchange(talk, 1)
+    exchange(talk, 2)
+    assert ends(spans(talk.log)) == [("m0", "m3")]
+    without_result = [*talk.log[:2], *talk.log[3:]]
+    assert spans(without_result) == []
+
+
+def test_what_was_told_before_a_prompt_belongs_to_it() -> None:
+    talk = Talk()
+    exchange(talk, 0)
+    note = talk._add("user", [TextBlock("The user ran: make")], Origin.ATTACHMENT)
+    for number in range(3):
+        exchange(talk, number)
+    assert ends(spans(talk.log)) == [("m0", "m3"), (note, "m8")]
+
+
+def test_what_a_compaction_left_is_in_no_span() -> None:
+    talk = Talk()
+    talk._add("user", [TextBlock("A summary.")], Origin.SUMMARY)
+    exchange(talk, 0)
+    talk.log.append(Message("user", (TextBlock("A file."),), "r", Origin.ATTACHMENT, meta={RESTORED: ["files"]}))
+    for number in range(3):
+        exchange(talk, number)
+    assert ends(spans(talk.log)) == [("m1", "m4"), ("m6", "m9")]
+
+
+# ---------------------------------------------------------------------------------------------------------- the words
+
+
+def only_span(log: Sequence[Message]) -> Span:
+    (span,) = spans(log)
+    return span
+
+
+def test_the_small_model_sees_what_happened_with_everything_long_cut() -> None:
+    talk = Talk()
+    talk.prompt("look at it", PIXEL)
+    talk.call("Read", {"file_path": "/a.py"}, "begin " + "x" * 300_000 + " end", is_error=True)
+    talk.call("Look", {"what": "y" * 100_000}, [TextBlock("seen"), PIXEL])
+    talk.answer("z\x00" * 100_000)
+    exchange(talk, 1)
+    exchange(talk, 2)
+    text = words.asked(only_span(talk.log))
+    assert "User: look at it\nUser: (a picture)" in text
+    assert "Agent called Read with {'file_path': '/a.py'}" in text
+    assert "Failed: begin x" in text
+    assert "x end" in text
+    assert "Result: (with a picture) seen" in text
+    assert "\x00" not in text
+    assert len(text) < 12_000
+    for number in range(200):
+        exchange(talk, number, "words of many kinds " * 5_000)
+    whole = Span(tuple(talk.log), 200, 10**6)
+    assert len(words.asked(whole)) < MOST_ASKED + 1_000
+
+
+def test_the_users_words_stand_beside_the_summary_as_they_were() -> None:
+    talk = long_talk(3)
+    text = words.stand_in(only_span(talk.log), "They read \x1b[31m0.py.")
+    assert text is not None
+    assert "<user_message>\nquestion 0\n</user_message>" in text
+    assert text.endswith("They read 0.py.")
+
+
+def test_words_of_the_user_without_end_are_cut_too() -> None:
+    talk = Talk()
+    talk.prompt("begin " + "please " * 60_000 + "end")
+    talk.answer()
+    exchange(talk, 1)
+    exchange(talk, 2)
+    text = words.stand_in(only_span(talk.log), "s" * 100_000)
+    assert text is not None
+    assert len(text) < 30_000
+    assert "begin" in text
+    assert "end\n" in text
+
+
+@pytest.mark.parametrize("summary", ["", " \n", "many words that say little " * 300])
+def test_no_summary_and_one_longer_than_half_of_what_it_replaces_are_none(summary: str) -> None:
+    assert words.stand_in(only_span(long_talk(3).log), summary) is None
+
+
+def test_what_still_holds_of_what_was_told_is_kept_word_for_word() -> None:
+    talk = long_talk(1)
+    plan, old, long = (
+        user_message(text, id, Origin.ATTACHMENT, {kind: True})
+        for text, id, kind in (("[Plan mode is on.]", "p", "mode"), ("old", "o", "folders"), ("w " * 900, "l", "long"))
+    )
+    talk.log[2:2] = [plan, old, long]
+    exchange(talk, 1)
+    talk.log.append(user_message("new", "n", Origin.ATTACHMENT, {"folders": True}))
+    exchange(talk, 2)
+    span = only_span(talk.log)
+    notes = words.standing_notes(span, talk.log)
+    assert notes == ["[Plan mode is on.]"]
+    assert "[Plan mode is on.]" in str(words.stand_in(span, "Read.", notes))
+
+
+# ----------------------------------------------------------------------------------------------------------- the step
+
+
+def staged(log: Sequence[Message], thresholds: Thresholds | None = None) -> Collapse:
+    step = Collapse(thresholds)
+    for number, span in enumerate(spans(log)):
+        step.stage(span, f"summary {number}")
+    return step
+
+
+def at(estimate: int, **rest: object) -> Situation:
+    return Situation(estimate=estimate, usable=100_000, **rest)  # type: ignore[arg-type]
+
+
+def test_nothing_is_committed_before_the_threshold_or_when_nothing_is_staged() -> None:
+    talk = long_talk()
+    assert staged(talk.log).plan(talk.log, at(74_999)) is None
+    assert Collapse().plan(talk.log, at(99_000)) is None
+
+
+def test_the_oldest_are_committed_first_and_no_more_than_it_takes() -> None:
+    talk = long_talk(8)
+    step = staged(talk.log)
+    size = next(iter(step.staged.values())).freed
+    plan = step.plan(talk.log, Situation(estimate=9 * size, usable=10 * size))
+    assert plan is not None
+    assert [(edit.target, edit.through, edit.text) for edit in plan.edits] == [
+        (f"m{4 * n}", f"m{4 * n + 3}", f"summary {n}") for n in range(5)
+    ]
+    assert plan.text == "summarised 5 old exchanges"
+    assert plan.freed == pytest.approx(5 * size, rel=0.01)
+    assert len(step.staged) == 6, "they are still there if it is not carried out"
+
+
+def test_thresholds_lie_below_the_share_at_which_everything_is_compacted() -> None:
+    assert Thresholds().before(0.9) == Thresholds()
+    early = Thresholds().before(0.3)
+    assert 0 < early.target < early.stage < early.commit < 0.3
+
+
+def test_what_is_pinned_since_is_passed_over_and_stays_ready() -> None:
+    talk = long_talk()
+    step = staged(talk.log)
+    plan = step.plan(talk.log, at(99_000, pinned=frozenset({"m2:0"})))
+    assert plan is not None
+    assert [edit.target for edit in plan.edits] == ["m4", "m8", "m12"]
+    assert "m0" in step.staged
+
+
+def test_what_the_person_took_out_since_is_summarised_anew() -> None:
+    talk = long_talk()
+    step = staged(talk.log)
+    view = View()
+    view.edit([Edit(kind="drop", target="m1:0", step="person"), Edit(kind="drop", target="m2:0", step="person")])
+    view.edit([Edit(kind="replace", target="m6:0", text="[Cleared]", step="microcompact")])
+    plan = step.plan(talk.log, at(99_000, edited=view.edits.edited))
+    assert plan is not None
+    assert [edit.target for edit in plan.edits] == ["m4", "m8", "m12"]
+    assert "m0" not in step.staged
+
+
+def test_what_was_cleared_since_frees_less() -> None:
+    talk = long_talk(3)
+    step = Collapse()
+    step.stage(only_span(talk.log), "word " * 60)
+    view = View()
+    whole = step.plan_all(talk.log, frozenset(), view.edits.edited)
+    view.edit([Edit(kind="replace", target="m2:0", text="[Cleared] " + "word " * 150, step="microcompact")])
+    less = step.plan_all(talk.log, frozenset(), view.edits.edited)
+    assert whole is not None
+    assert less is not None
+    assert 0 < less.freed < whole.freed / 10
+    view.edit([Edit(kind="replace", target="m2:0", text="[Cleared]", step="microcompact")])
+    assert step.plan_all(talk.log, frozenset(), view.edits.edited) is None, "the summary would be hardly shorter"
+
+
+def test_the_pipeline_commits_and_tells_and_then_has_nothing_left_to_do() -> None:
+    talk = long_talk()
+    view, step = View(), staged(talk.log)
+    pipeline = Pipeline([step])
+    events = pipeline.run(view, talk.log, lambda freed: at(90_000 - freed, cached=90_000))
+    (edited,) = events
+    assert isinstance(edited, ContextEdited)
+    assert (edited.step, edited.text, len(edited.edits)) == ("collapse", "summarised 4 old exchanges", 4)
+    assert [message.text for message in view.messages(talk.log)[:4]] == [f"summary {n}" for n in range(4)]
+    assert pipeline.run(view, talk.log, lambda freed: at(90_000 - freed, cached=90_000)) == []
+    assert not step.staged
+
+
+def test_what_is_compacted_away_is_staged_no_more() -> None:
+    talk = long_talk()
+    step = staged(talk.log)
+    step.prune(talk.log[1:], View().edits.edited)
+    assert "m0" not in step.staged
+    assert len(step.staged) == 3
+    step.prune([], View().edits.edited)
+    assert not step.staged
+
+
+# ----------------------------------------------------------------------------------------------------- for any of them
+
+
+def said_last(log: Sequence[Message]) -> str:
+    return next(message.text for message in reversed(log) if message.origin is Origin.PROMPT)
+
+
+@settings(max_examples=80, deadline=None)
+@given(log=talks(), more=talks(), data=st.data())
+def test_for_any_conversation_and_any_commits_the_request_is_valid_and_can_be_had_again(
+    log: list[Message], more: list[Message], data: st.DataObject
+) -> None:
+    log = log + [_again(message) for message in more]
+    blocks = [block_id(message, number) for message in log for number in range(len(message.content))]
+    pinned = frozenset(data.draw(st.lists(st.sampled_from(blocks), max_size=3)))
+    before, view = copy.deepcopy(log), View()
+    original = view.wire(log)
+    step = Collapse()
+    for span in find_spans(log, lambda message: words.has_any(message, pinned), message_tokens):
+        if data.draw(st.booleans()):
+            step.stage(span, data.draw(st.sampled_from(["gist", "", " "])) + "what happened")
+    later = data.draw(st.lists(st.sampled_from(blocks), max_size=1))
+    plan = step.plan_all(log, pinned | frozenset(later), view.edits.edited)
+    view.edit(plan.edits if plan else (), log[-1].id)
+    assert refused(view, log) == []
+    shown = view.messages(log)
+    assert said_last(log) in "".join(message.text for message in shown)
+    ids = {message.id: message for message in shown}
+    for block in (*pinned, *later):
+        message_id, _colon, number = block.rpartition(":")
+        kept = next(message for message in log if message.id == message_id)
+        assert ids[message_id].content[int(number)] is kept.content[int(number)]
+    assert view.estimate(log, 0) <= View().estimate(log, 0)
+    view.edit([Edit(kind="restore", target=edit.target) for edit in (plan.edits if plan else ())], log[-1].id)
+    assert view.wire(log) == original
+    assert log == before
+
+
+def _again(message: Message) -> Message:
+    """For a second half of a conversation: other ids."""
+    return replace(message, id=f"n{message.id}", content=tuple(map(_other, message.content)))
+
+
+def _other(block: Block) -> Block:
+    if isinstance(block, ToolUseBlock):
+        return replace(block, id=f"b{block.id}")
+    return replace(block, tool_use_id=f"b{block.tool_use_id}") if isinstance(block, ToolResultBlock) else block
+
+
+def test_a_stand_in_costs_less_than_half_of_what_it_stands_for() -> None:
+    for span in spans(long_talk().log):
+        text = words.stand_in(span, "word " * 400)
+        assert text is None or block_tokens(TextBlock(text)) * 2 <= span.tokens
