@@ -32,6 +32,9 @@ PATIENCE = 3.0
 BREATH = 0.008
 """Seconds of events without a pause, after which keys and frames have their turn."""
 
+FACTS_SECONDS = 0.1
+"""The status line is painted again no more often than this."""
+
 _CHANGES_FACTS = (
     ev.SessionStarted,
     ev.UsageReported,
@@ -114,6 +117,8 @@ class Session:
         self._asked = ""
         self._branch = ""
         self._beside: set[asyncio.Task[None]] = set()
+        self._facts_due: asyncio.TimerHandle | None = None
+        self._facts_stale = False
         self._stop: AbortReason | None = None
         """Why what runs is to stop. Said to the engine again with each event: the first time it may not have begun."""
         self._holding = False
@@ -183,6 +188,9 @@ class Session:
     async def close(self) -> None:
         """End everything, the engine too."""
         engine, self._engine = self._engine, None
+        if self._facts_due is not None:
+            self._facts_due.cancel()
+            self._facts_due = None
         if engine is not None:
             engine.abort(AbortReason.SHUTDOWN)
         tasks = [task for task in (self._running, self._guard, self._watching, *self._beside) if task is not None]
@@ -511,6 +519,20 @@ class Session:
         self.refresh_facts()
 
     def refresh_facts(self) -> None:
+        """Show how things stand: at once, or with others that change within the same moment."""
+        if self._facts_due is None:
+            self._show_facts()
+            self._facts_due = asyncio.get_running_loop().call_later(FACTS_SECONDS, self._facts_again)
+        else:
+            self._facts_stale = True
+
+    def _facts_again(self) -> None:
+        self._facts_due = None
+        if self._facts_stale:
+            self.refresh_facts()
+
+    def _show_facts(self) -> None:
+        self._facts_stale = False
         if self._engine is not None:
             self._view.show_facts(facts_of(self._engine, self._branch))
 
