@@ -1,4 +1,4 @@
-"""Pins and drops: what the person does to the context, what it costs, and that every request stays one that is taken."""
+"""Pins and drops: what the person does to the context, what it costs, and that every request stays a valid one."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_what_cannot_be_dropped_says_why() -> None:
 
 def test_what_the_model_is_working_with_stays_until_it_is_done() -> None:
     async def main() -> None:
-        turns = [reply(call("Look", what="old")), "One."]
+        turns: list[Any] = [reply(call("Look", what="old")), "One."]
         turns += [reply(think("hm"), call("Look", what="a")), reply(call("Look", what="b", seconds=5)), "Two."]
         b = bench(*turns, tools=[looking("seen")])
         async with b.engine:
@@ -349,7 +349,7 @@ def test_pins_and_drops_survive_a_resume(tmp_path: Path) -> None:
     async def main() -> None:
         workplace = Workplace(tmp_path, Path("/work"), LoopClock(), SequentialIds(), "test")
         store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
-        turns = [reply(call("Look", what="far")), "One.", "Two.", "Three."]
+        turns: list[Any] = [reply(call("Look", what="far")), "One.", "Two.", "Three."]
         b = bench(*turns, tools=[looking()], store=store)
         async with b.engine:
             await b.run("first")
