@@ -137,8 +137,12 @@ class Transcript(ScrollView):
 
     def toggle_details(self) -> bool:
         """Open everything that folds, or fold it; whether it is open now."""
+        if self._conversation.layouts.width:
+            self._view.keep_line(self._conversation.toggle_details)
+        else:
+            self._conversation.toggle_details()
         self._request_frame()
-        return self._conversation.toggle_details()
+        return self._conversation.details
 
     def items(self) -> list[Item]:
         self._put_all()

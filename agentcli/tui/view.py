@@ -6,8 +6,9 @@ into view is laid out first, so that every step goes over rows as they truly are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from agentcli.tui.blocks.base import Line
 from agentcli.tui.conversation import Conversation
 from agentcli.tui.stack import Entry
 
@@ -144,6 +145,17 @@ class View:
         if anchor is not None and anchor[0] is entry:
             self._anchor = entry, min(0, anchor[1])
 
+    def keep_line(self, fold: Callable[[], object]) -> None:
+        """Have blocks opened or folded; the line at the top of the view stays there if it is shown before and after."""
+        anchor = self._anchored()
+        if anchor is None or anchor[1] < 0:
+            fold()
+            return
+        entry, row = anchor
+        before = self._lines(entry)
+        fold()
+        self._anchor = entry, _same_line(before, self._lines(entry), row)
+
     def scroll(self, rows: int) -> None:
         """Down, or up when negative."""
         anchor = self._anchored()
@@ -166,3 +178,16 @@ class View:
             self._lines(entry)
             row = beyond - entry.space
         self.look_at(entry, row)
+
+
+def _same_line(before: Sequence[Line], after: Sequence[Line], row: int) -> int:
+    """Where a row is in another layout of its block. Folding leaves out a stretch: what is the same at the beginning or
+    at the end of both is the same row, and what is in between is where it was left out."""
+    sources = [(one.text, one.joint) for one in before], [(one.text, one.joint) for one in after]
+    shorter = min(len(before), len(after))
+    head = next((place for place in range(shorter) if sources[0][place] != sources[1][place]), shorter)
+    tail = next((place for place in range(shorter) if sources[0][~place] != sources[1][~place]), shorter)
+    if row < head:
+        return row
+    from_end = len(before) - row
+    return len(after) - from_end if from_end <= tail else min(head, max(0, len(after) - 1))
