@@ -1,0 +1,496 @@
+"""Old exchanges are summarised beside the work and give way when room is needed: in the engine, whatever goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.agent.collapsing import MOST_FAILURES, MOST_TRIES, Collapsing
+from agentcli.agent.ports import Seams, Staging
+from agentcli.agent.profile import Profile, Tuning
+from agentcli.context.collapse import Collapse
+from agentcli.context.edits import Edit, edit_from_dict
+from agentcli.context.pipeline import Pipeline
+from agentcli.context.view import View
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortController, AbortReason, AbortSignal
+from agentcli.core.ids import SequentialIds
+from agentcli.core.messages import Json, Message, Origin
+from agentcli.providers.credentials import Credentials
+from agentcli.providers.script import Reply, Script
+from agentcli.providers.scripted import ScriptedTransport
+from agentcli.providers.sdk import SdkTransport
+from agentcli.session.base import Workplace
+from agentcli.session.load import load_session
+from agentcli.session.store import SessionStore
+from agentcli.tools.base import Output, Progress, ToolContext
+from tests.support.cacheserver import CachingPlayer, PromptCache
+from tests.support.fakes import MODEL, Bench, FakeTool, LoopClock, bench, collect, only, result_of
+from tests.support.scripts import call, fails, pause, reply, say, script
+from tests.support.server import LoopbackServer
+from tests.support.validate import problems
+from tests.support.virtual import VirtualLoop, run_virtual
+
+WINDOW = 32_000
+SMALL = "claude-haiku-5-5"
+PROFILE = Profile(model=MODEL, small_model=SMALL, system=("Be good.",), output_cap=2_000, context_window=WINDOW)
+"""30,000 tokens fit: from 18,000 on summaries are made, from 22,500 on they are used, down to 13,500."""
+ANSWER = ("Part of a long story. " * 600).strip()
+"""About 3,000 tokens."""
+GIST = "They told the beginning of a story."
+RECORD = "record of a finished part"
+"""In what the small model is asked."""
+SUMMARY = reply(GIST, match=RECORD, repeat=True)
+
+
+class Window(CachingPlayer):
+    """A model that refuses what does not fit, and says truly what it has used."""
+
+    def __init__(self, played: Script, most: int) -> None:
+        super().__init__(played, PromptCache(clock=lambda: asyncio.get_running_loop().time()))
+        self.most = most
+
+    def next(self, body: Json) -> Reply:
+        size = len(json.dumps(body["messages"])) // 4
+        if size > self.most and body["model"] == MODEL:
+            return Reply(error={"status": 400, "message": f"prompt is too long: {size} tokens > {self.most} maximum"})
+        return super().next(body)
+
+
+class Stage:
+    """An engine with a collapser, on a model with a window."""
+
+    def __init__(self, *replies: Json | str, most: int = 10**9, transport: Any = None, **rest: Any) -> None:
+        self.view = rest.pop("view", None) or View()
+        self.collapsing = Collapsing(self.view, Collapse())
+        self.refused: list[str] = []
+        if transport is None:
+            transport = ScriptedTransport(script(*replies), self._check)
+            transport.player = Window(script(*replies), most)
+        pipeline = Pipeline([self.collapsing.step])
+        seams = Seams(collapser=self.collapsing)
+        given = {"profile": PROFILE, "pipeline": pipeline, "seams": seams, **rest}
+        self.bench: Bench = bench(transport=transport, view=self.view, **given)
+        self.engine = self.bench.engine
+
+    def shrink(self, most: int) -> None:
+        """From now on less fits."""
+        player = self.bench.transport.player
+        assert isinstance(player, Window)
+        player.most = most
+
+    def _check(self, body: Json) -> None:
+        self.refused += problems(body)
+
+    @property
+    def requests(self) -> list[Json]:
+        assert self.refused == []
+        return self.bench.transport.requests
+
+    @property
+    def asked(self) -> list[Json]:
+        """What the small model was asked."""
+        return [body for body in self.requests if body["model"] == SMALL]
+
+    @property
+    def turns(self) -> list[Json]:
+        return [body for body in self.requests if body["model"] == MODEL]
+
+    async def told(self, *numbers: int) -> list[ev.Event]:
+        """Ask for these parts of the story."""
+        events: list[ev.Event] = []
+        for number in numbers:
+            events += await self.bench.run(f"part {number}")
+        return events
+
+
+QUICK_PARTS = [reply(say(f"Part {number}. {ANSWER}", chunk=len(ANSWER))) for number in range(6)]
+PARTS = [reply(pause(60), say(f"Part {number}. {ANSWER}", chunk=len(ANSWER))) for number in range(30)]
+"""So slow that a summary is ready before them."""
+
+
+def sent(body: Json) -> str:
+    return json.dumps(body["messages"])
+
+
+def edits_of(events: list[ev.Event]) -> list[Edit]:
+    return [edit_from_dict(edit) for event in only(events, ev.ContextEdited) for edit in event.edits]
+
+
+# ----------------------------------------------------------------------------------------------- staging and committing
+
+
+def test_summaries_are_made_beside_the_work_and_used_when_room_is_needed() -> None:
+    async def main() -> None:
+        s = Stage(SUMMARY, *PARTS)
+        async with s.engine:
+            await s.told(*range(6))
+            assert not s.asked, "there is room enough"
+            events = await s.told(6)
+            assert s.collapsing.staged() == len(s.asked) >= 2
+            assert not only(events, ev.ContextEdited)
+            assert "Part 0." in sent(s.turns[-1]), "staged is not committed"
+            events = await s.told(7)
+            (edited,) = only(events, ev.ContextEdited)
+            assert (edited.step, edited.text) == ("collapse", f"summarised {len(edited.edits)} old exchanges")
+            assert [edit.step for edit in edits_of(events)] == ["collapse"] * len(edited.edits)
+            now = sent(s.turns[-1])
+            assert "Part 0." not in now
+            assert GIST in now
+            assert "part 0" in now, "the user's own words stay"
+            assert "Part 6." in now
+            assert "part 7" in now
+            assert any("Part 0." in message.text for message in s.engine.messages), "the log keeps everything"
+            estimated = only(events, ev.RequestStarted)[0].estimated_tokens
+            assert estimated == pytest.approx(len(now) / 4, rel=0.1)
+
+    run_virtual(main)
+
+
+def test_what_the_summaries_cost_is_counted() -> None:
+    async def main() -> None:
+        s = Stage(SUMMARY, *PARTS)
+        async with s.engine:
+            events = await s.told(*range(9))
+            reported = [event for event in only(events, ev.UsageReported) if event.purpose == "collapse"]
+            assert len(reported) == len(s.asked) > 0
+            assert all(event.model == SMALL and event.cost_usd for event in reported)
+            by_model = s.engine.totals.by_model[SMALL]
+            assert by_model.usage.prompt_tokens == sum(event.usage.prompt_tokens for event in reported)
+
+    run_virtual(main)
+
+
+def test_a_long_conversation_goes_on_without_ever_being_compacted() -> None:
+    """And what is sent changes in batches only: between two of them each request begins with the one before it."""
+
+    async def main() -> None:
+        s = Stage(SUMMARY, *PARTS, most=WINDOW)
+        async with s.engine:
+            events = await s.told(*range(30))
+        assert not only(events, ev.ContextCompacted)
+        batches = only(events, ev.ContextEdited)
+        assert 2 <= len(batches) <= 12
+        broken = 0
+        for before, after in pairwise(s.turns):
+            old, new = ([bare(message) for message in body["messages"]] for body in (before, after))
+            broken += new[: len(old)] != old
+        assert broken == len(batches)
+        now = sent(s.turns[-1])
+        assert all(f"part {number}" in now for number in range(30)), "every word of the user is still there"
+
+    run_virtual(main)
+
+
+def bare(message: Json) -> str:
+    blocks = [{key: value for key, value in block.items() if key != "cache_control"} for block in message["content"]]
+    return json.dumps([message["role"], blocks])
+
+
+# ---------------------------------------------------------------------------------------------------- too long a prompt
+
+
+class UntilStaged(FakeTool):
+    """Answers when a summary is ready."""
+
+    def __init__(self, staged: Callable[[], int], count: int = 2) -> None:
+        super().__init__()
+        self._staged = staged
+        self._count = count
+        self.before_it_answers: Callable[[], None] = lambda: None
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        while self._staged() < self._count:
+            await asyncio.sleep(0.001)
+        self.before_it_answers()
+        yield Output("ready " * 2_000)
+
+
+def too_long_replies() -> list[Json]:
+    """Six parts; then a call during which summaries are made and whose result does not fit any more."""
+    return [SUMMARY, *QUICK_PARTS, reply(call("Look")), reply("It fits.")]
+
+
+MOST = 22_500
+"""Less than the catalogue believes: only the answer tells."""
+
+
+async def runs_into_it(s: Stage) -> list[ev.Event]:
+    await s.told(*range(6))
+    return await s.bench.run("part 6")
+
+
+def check_drained(events: list[ev.Event], turns: list[Json]) -> None:
+    continued = [(event.transition, event.data) for event in only(events, ev.LoopContinued)]
+    (edited,) = only(events, ev.ContextEdited)
+    assert ("collapse_drain_retry", {"committed": len(edited.edits)}) in continued
+    assert edited.freed_tokens > 3_000
+    assert not only(events, ev.ContextCompacted)
+    assert result_of(events).text == "It fits."
+    assert "Part 0." in sent(turns[-2])
+    assert "Part 0." not in sent(turns[-1])
+    assert GIST in sent(turns[-1])
+    assert "ready ready" in sent(turns[-1])
+
+
+def test_a_prompt_that_is_too_long_commits_everything_at_once() -> None:
+    async def main() -> None:
+        s = Stage(*too_long_replies(), most=MOST, tools=[UntilStaged(lambda: s.collapsing.staged())])
+        async with s.engine:
+            events = await runs_into_it(s)
+        check_drained(events, s.turns)
+
+    run_virtual(main)
+
+
+@pytest.mark.anyio
+async def test_a_prompt_that_is_too_long_commits_everything_over_real_http() -> None:
+    async with LoopbackServer(script=script(*too_long_replies())) as server:
+        server.player = Window(script(*too_long_replies()), MOST)
+        transport = SdkTransport(Credentials(server.url, api_key="test", source="test"))
+        s = Stage(transport=transport, tools=[UntilStaged(lambda: s.collapsing.staged())])
+        async with s.engine:
+            events = await collected_parts(s)
+        assert [problems(body) for body in server.bodies] == [[] for _ in server.bodies]
+        check_drained(events, [body for body in server.bodies if body["model"] == MODEL])
+
+
+async def collected_parts(s: Stage) -> list[ev.Event]:
+    for number in range(6):
+        await collect(s.engine.submit(f"part {number}"))
+    return await collect(s.engine.submit("part 6"))
+
+
+def test_what_does_not_fit_without_them_either_is_compacted() -> None:
+    async def main() -> None:
+        replies = [*too_long_replies()[:-1], reply("The story.", match="write a hand-over"), reply("It fits.")]
+        tool = UntilStaged(lambda: s.collapsing.staged())
+        s = Stage(*replies, tools=[tool])
+        tool.before_it_answers = lambda: s.shrink(9_000)
+        async with s.engine:
+            events = await runs_into_it(s)
+        ways = [event.transition for event in only(events, ev.LoopContinued)]
+        assert ways == ["next_turn", "collapse_drain_retry", "reactive_compact_retry"]
+        assert result_of(events).text == "It fits."
+
+    run_virtual(main)
+
+
+# ---------------------------------------------------------------------------------------------------- what goes wrong
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        fails(400, "no", "invalid_request_error"),
+        fails(401, "no", "authentication_error"),
+        reply("cut", stop_reason="max_tokens"),
+        reply("no", stop_reason="refusal"),
+    ],
+)
+def test_a_span_that_cannot_be_summarised_is_tried_three_times_and_left_alone(wrong: Json) -> None:
+    async def main() -> None:
+        s = Stage({**wrong, "match": RECORD, "repeat": True}, *PARTS, tuning=Tuning(auto_compact=False))
+        async with s.engine:
+            events = await s.told(*range(20))
+        tried = [sent(body) for body in s.asked]
+        assert max(map(tried.count, tried)) == MOST_TRIES
+        assert len(tried) == MOST_FAILURES, "then the small model is not to be had"
+        assert s.collapsing.staged() == 0
+        assert not only(events, ev.ContextEdited)
+        assert result_of(events[-1:]).is_error is False
+
+    run_virtual(main)
+
+
+def test_one_failure_is_made_up_for() -> None:
+    async def main() -> None:
+        failure = {**fails(400, "no", "invalid_request_error"), "match": RECORD}
+        s = Stage(failure, SUMMARY, *PARTS)
+        async with s.engine:
+            await s.told(*range(7))
+            assert (len(s.asked), s.collapsing.staged()) == (1, 0)
+            await s.told(7)
+            assert s.collapsing.staged() > 1
+            assert sent(s.asked[0]) == sent(s.asked[1])
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("text", ["Too many words. " * 600, " \n"])
+def test_a_summary_that_is_no_use_is_not_staged_and_not_asked_for_again(text: str) -> None:
+    async def main() -> None:
+        s = Stage(reply(text, match=RECORD, repeat=True), *PARTS)
+        async with s.engine:
+            await s.told(*range(8))
+        asked = [sent(body) for body in s.asked]
+        assert len(asked) == len(set(asked)) > 1
+        assert s.collapsing.staged() == 0
+
+    run_virtual(main)
+
+
+def test_what_is_not_ready_at_the_end_of_a_submission_is_broken_off_and_paid() -> None:
+    async def main() -> None:
+        slow = reply(pause(1_000), GIST, match=RECORD, repeat=True)
+        s = Stage(slow, *PARTS, tuning=Tuning(auto_compact=False))
+        async with s.engine:
+            events = await s.told(*range(18))
+            assert s.collapsing.staged() == 0
+        paid = [event for event in only(events, ev.UsageReported) if event.purpose == "collapse"]
+        assert len(paid) == len(s.asked) > MOST_TRIES
+        asked = [sent(body) for body in s.asked]
+        assert max(map(asked.count, asked)) == MOST_TRIES, "nobody pays for the same again and again"
+
+    run_virtual(main)
+
+
+# --------------------------------------------------------------------------------------------------------- breaking off
+
+
+def loop() -> VirtualLoop:
+    running = asyncio.get_running_loop()
+    assert isinstance(running, VirtualLoop)
+    return running
+
+
+def breaking_stage() -> Stage:
+    gist = reply("They told ", pause(1), "the beginning.", match=RECORD, repeat=True)
+    return Stage(gist, *QUICK_PARTS, reply(call("Look")), *PARTS[6:], tools=[FakeTool(seconds=3)], most=WINDOW)
+
+
+def steps_of_a_whole_run() -> int:
+    async def main() -> int:
+        s = breaking_stage()
+        async with s.engine:
+            await s.told(*range(6))
+            begun = loop().steps
+            await s.told(6)
+            assert s.collapsing.staged()
+            return loop().steps - begun
+
+    return run_virtual(main)
+
+
+@pytest.mark.parametrize("how", ["abort", "cancel"])
+def test_broken_off_at_any_point_nothing_is_staged_half(how: str) -> None:
+    async def main(point: int) -> int:
+        s = breaking_stage()
+        async with s.engine:
+            await s.told(*range(6))
+            task = asyncio.ensure_future(collect(s.engine.submit("part 6")))
+            stop = task.cancel if how == "cancel" else lambda: s.engine.abort(AbortReason.USER_CANCEL)
+            loop().act_at[loop().steps + 2 + point] = stop  # not before it has begun
+            await asyncio.wait([task])
+            assert not loop().act_at, "it has come to that"
+            assert not [other for other in asyncio.all_tasks() if other.get_name() == "context collapse"]
+            staged = list(s.collapsing.step.staged.values())
+            assert all(one.text.endswith("They told the beginning.") for one in staged)
+            events = await s.told(7)
+            assert not result_of(events).is_error
+            assert s.refused == []
+            return len(staged)
+
+    steps = steps_of_a_whole_run() - 4
+    counts = {run_virtual(lambda point=point: main(point)) for point in range(0, steps, max(1, steps // 18))}  # type: ignore[misc]
+    assert len(counts) > 1, "before the first, and between two"
+
+
+# -------------------------------------------------------------------------------------------- what the person wants
+
+
+def staging_of(s: Stage, **rest: Any) -> Staging:
+    parts = s.engine._parts
+    requests = s.engine._requests
+    given = {"log": s.engine.messages, "estimate": 29_000, "usable": 30_000, "late": [], **rest}
+    return Staging(parts.provider, requests, lambda _model, _usage: 0.0, **given)
+
+
+async def all_staged(s: Stage, **rest: Any) -> set[str]:
+    """The prompts with which the staged spans begin."""
+    s.collapsing.stage(staging_of(s, **rest), AbortController().signal)
+    while s.collapsing._task is not None and not s.collapsing._task.done():
+        await asyncio.sleep(1)
+    by_id = {message.id: message for message in s.engine.messages}
+    return {by_id[first].text for first in s.collapsing.step.staged}
+
+
+def prompt(s: Stage, number: int) -> Message:
+    return next(m for m in s.engine.messages if m.origin is Origin.PROMPT and m.text == f"part {number}")
+
+
+def test_what_is_pinned_is_not_summarised() -> None:
+    async def main() -> None:
+        s = Stage(SUMMARY, *PARTS)
+        async with s.engine:
+            await s.told(*range(6))
+            pinned = frozenset({f"{prompt(s, 1).id}:0"})
+            assert await all_staged(s, pinned=pinned, usable=12_000) == {"part 0", "part 2", "part 3"}
+
+    run_virtual(main)
+
+
+def test_what_the_person_restored_is_left_alone() -> None:
+    async def main() -> None:
+        s = Stage(SUMMARY, *PARTS)
+        async with s.engine:
+            await s.told(*range(6))
+            original = s.view.wire(s.engine.messages)
+            assert await all_staged(s, usable=12_000) == {"part 0", "part 1", "part 2", "part 3"}
+            edited = s.collapsing.drain(s.engine.messages, frozenset())
+            assert edited is not None
+            assert s.collapsing.drain(s.engine.messages, frozenset()) is None
+            assert s.view.wire(s.engine.messages) != original
+            for edit in map(edit_from_dict, edited.edits):
+                s.view.edit([Edit(kind="restore", target=edit.target, step="person")])
+            assert s.view.wire(s.engine.messages) == original
+            assert await all_staged(s, usable=12_000) == set()
+
+    run_virtual(main)
+
+
+def test_where_a_repair_ends_stays_in_the_request() -> None:
+    async def main() -> None:
+        s = Stage(SUMMARY, *PARTS)
+        async with s.engine:
+            await s.told(*range(6))
+            s.view.repair("strip_thinking", prompt(s, 2).id)
+            assert await all_staged(s, usable=12_000) == {"part 0", "part 1", "part 3"}
+
+    run_virtual(main)
+
+
+# --------------------------------------------------------------------------------------------------- in another process
+
+
+def test_a_resumed_session_sends_the_same_bytes(tmp_path: Path) -> None:
+    async def main() -> None:
+        workplace = Workplace(tmp_path, tmp_path, LoopClock(), SequentialIds(), "1")
+        store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000001")
+        s = Stage(SUMMARY, *PARTS, store=store)
+        async with s.engine:
+            events = await s.told(*range(9))
+            assert only(events, ev.ContextEdited)
+            wire = s.view.wire(s.engine.messages)
+        assert store.path is not None
+        loaded = load_session(store.path)
+        view = View()
+        for after, edit in loaded.edits:
+            view.edit([edit_from_dict(edit)], after)
+        assert view.wire(loaded.messages) == wire
+        again = Stage(SUMMARY, *PARTS[9:], view=view, log=tuple(loaded.messages))
+        async with again.engine:
+            assert again.collapsing.staged() == 0
+            await again.told(9)
+            begun = [bare(message) for message in again.turns[0]["messages"]]
+            assert begun[: len(wire)] == [bare(message) for message in wire]
+
+    run_virtual(main)
