@@ -214,7 +214,10 @@ class Actions:
         engine = await self._ready()
         outlook = engine.outlook()
         items = await asyncio.to_thread(engine.context_items)
-        await self._asked(ContextPage(items, outlook.window, outlook.compact_at, self._chat.palette))
+        dropped = await asyncio.to_thread(engine.dropped_items)
+        look = (items, outlook.window, outlook.compact_at, self._chat.palette)
+        await self._asked(ContextPage(*look, dropped=dropped, control=engine))
+        self._chat.session.refresh_facts()
 
     async def _cost(self) -> None:
         from agentcli.commands.cost import details

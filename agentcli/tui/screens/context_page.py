@@ -1,21 +1,26 @@
 """`/context`: what fills the model's window, as a map, by kind and item by item.
 
 The map is a row of cells; each kind has a letter and a colour, so that it reads without colours too. The last part of
-the window is kept free: from there on the conversation is compacted by itself.
+the window is kept free: from there on the conversation is compacted by itself. Items can be pinned, dropped (with the
+price said first) and brought back; what was dropped stands at the end of the list.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from rich.style import Style
 
 from agentcli.agent.outlook import ContextItem
+from agentcli.agent.pinning import Dropped, Restored
 from agentcli.core.frozen import frozen
 from agentcli.tui.palette import Palette
+from agentcli.tui.screens.page import TextPage
 from agentcli.tui.screens.picker import ListSheet
 from agentcli.tui.screens.rows import Row
-from agentcli.tui.screens.runs import Runs, cut_runs, padded, percent, tokens, width_of
+from agentcli.tui.screens.runs import Runs, cut_runs, padded, percent, tokens, width_of, wrapped
 
 
 @frozen
@@ -39,35 +44,77 @@ _KINDS: Mapping[str, _Kind] = {
     "results": _Kind("R", "tool results", "number"),
     "other": _Kind("?", "other", "name"),
 }
+PINNED_SIGN = "◆"
 _ALWAYS = ("system", "tools", "memory")
 """Is in every request, from the beginning on."""
 _FREE, _RESERVE = "free", "reserve"
 _LEGEND_WIDTH = 33
 _LEAST_ROWS = 4
 """Of the list, however much there is to say above it."""
+_LONGEST_TEXT = 400_000
+"""Characters of an item that are shown: more than anybody reads here."""
 
 
-class ContextPage(ListSheet[ContextItem, None]):
-    """`compact_at`: tokens from which on the conversation is compacted; 0 when it is not."""
+class Control(Protocol):
+    """What can be done to the context; an engine can."""
+
+    @property
+    def pins(self) -> frozenset[str]: ...
+
+    def context_items(self) -> list[ContextItem]: ...
+
+    def dropped_items(self) -> list[ContextItem]: ...
+
+    def item_text(self, item: str) -> str: ...
+
+    def pin(self, item: str) -> str | None: ...
+
+    def unpin(self, item: str) -> str | None: ...
+
+    def price_of_drop(self, item: str) -> Dropped | str: ...
+
+    def drop(self, item: str) -> Dropped | str: ...
+
+    def restore(self, item: str) -> Restored | str: ...
+
+
+class ContextPage(ListSheet[str, None]):
+    """`compact_at`: tokens from which on the conversation is compacted; 0 when it is not. Without a `control` there is
+    nothing but to look."""
 
     letters = True
     share = 0.9
     empty = "The context is empty: nothing has been sent yet."
 
     def __init__(
-        self, items: Sequence[ContextItem], window: int, compact_at: int = 0, palette: Palette | None = None
+        self,
+        items: Sequence[ContextItem],
+        window: int,
+        compact_at: int = 0,
+        palette: Palette | None = None,
+        *,
+        dropped: Sequence[ContextItem] = (),
+        control: Control | None = None,
     ) -> None:
         self._items = list(items)
+        self._dropped = list(dropped)
         self._window = max(1, window)
         self._compact_at = compact_at if 0 < compact_at < window else 0
         self._by_size = True
+        self._control = control
+        self._asked: tuple[str, Dropped] | None = None
+        """The item that is to be dropped once that is confirmed, and what it does."""
         super().__init__("Context", self._rows(), palette)
 
     # ------------------------------------------------------------------------------------------------------------ list
 
-    def _rows(self) -> list[Row[ContextItem]]:
+    def _rows(self) -> list[Row[str]]:
         items = sorted(self._items, key=lambda item: -item.tokens) if self._by_size else self._items
-        return [Row(item, item.label, self._detail(item), _KINDS[_kind(item)].letter) for item in items]
+        rows = [Row(item.id, item.label, self._detail(item), _mark(item)) for item in items]
+        for item in self._dropped:
+            left_out = f"dropped, {tokens(item.tokens)} tokens: u brings it back"
+            rows.append(Row(item.id, item.label, "", _mark(item), "Left out of the context", left_out))
+        return rows
 
     def _detail(self, item: ContextItem) -> str:
         if item.category in _ALWAYS:
@@ -75,23 +122,106 @@ class ContextPage(ListSheet[ContextItem, None]):
         else:
             age = "this turn" if item.age <= 0 else "1 turn ago" if item.age == 1 else f"{item.age:,} turns ago"
         cached = {True: "cached", False: "not cached", None: ""}[item.cached]
-        return f"{tokens(item.tokens):>6}  {percent(item.tokens, self._window):>5}  {age:>12}  {cached}".rstrip()
+        state = ", ".join(word for word in (cached, "pinned" if item.pinned else "") if word)
+        return f"{tokens(item.tokens):>6}  {percent(item.tokens, self._window):>5}  {age:>12}  {state}".rstrip()
 
-    def choose(self, row: Row[ContextItem]) -> None:
-        """Nothing can be done with an item yet."""
+    def press(self, key: str, character: str | None) -> bool:
+        if self._asked is not None and key == "escape":
+            self._stop_asking()
+            return True
+        return super().press(key, character)
 
     def letter(self, key: str) -> bool:
-        if key != "s":
+        if key == "s":
+            self._by_size = not self._by_size
+            self.set_rows(self._rows())
+            self.listing.move_to(0)
+        elif key in ("p", "d", "u") and self._control is not None and self.row is not None:
+            {"p": self._pin, "d": self._ask, "u": self._restore}[key](self._control, self.row.value)
+        else:
             return False
-        self._by_size = not self._by_size
-        self.set_rows(self._rows())
-        self.listing.move_to(0)
         return True
 
     def keys(self) -> list[tuple[str, str]]:
+        if self._asked is not None:
+            return [("Esc", "keep it"), ("Enter", "drop it")]
         if self.searching:
             return [("↑↓", "move"), ("Esc", "end search")]
-        return [("↑↓", "move"), ("/", "search"), ("s", "in order" if self._by_size else "by size"), ("Esc", "close")]
+        order = ("s", "in order" if self._by_size else "by size")
+        return [("/", "search"), order, ("↑↓", "move"), *self._own_keys(), ("Esc", "close")]
+
+    def _own_keys(self) -> list[tuple[str, str]]:
+        item = self._item
+        if self._control is None or item is None:
+            return []
+        if item in self._dropped:
+            return [("Enter", "show"), ("u", "bring back")]
+        if item.category in _ALWAYS:
+            return [("Enter", "show")]
+        return [("Enter", "show"), ("p", "unpin" if item.pinned else "pin"), ("d", "drop")]
+
+    @property
+    def _item(self) -> ContextItem | None:
+        row = self.row
+        return next((one for one in (*self._items, *self._dropped) if row is not None and one.id == row.value), None)
+
+    # --------------------------------------------------------------------------------------------------------- actions
+
+    def enter(self) -> None:
+        if self._asked is not None and self._control is not None:
+            item, _price = self._asked
+            self._asked = None
+            done = self._control.drop(item)
+            self._reload(done if isinstance(done, str) else f"Dropped: {done.text}.")
+        elif self._control is not None and (shown := self._item) is not None:
+            text = self._control.item_text(shown.id)
+            note = f"\n… {len(text) - _LONGEST_TEXT:,} more characters" if len(text) > _LONGEST_TEXT else ""
+            self.open(TextPage(shown.label, [text[:_LONGEST_TEXT] + note], self.palette))
+
+    def _pin(self, control: Control, item: str) -> None:
+        self._reload((control.unpin if item in control.pins else control.pin)(item) or "")
+
+    def _ask(self, control: Control, item: str) -> None:
+        price = control.price_of_drop(item)
+        if isinstance(price, str):
+            self.say(price)
+        else:
+            self._asked = (item, price)
+            self.settle()
+
+    def _restore(self, control: Control, item: str) -> None:
+        done = control.restore(item)
+        self._reload(done if isinstance(done, str) else f"It is back: {done.text}.")
+
+    def _stop_asking(self) -> None:
+        self._asked = None
+        self.settle()
+
+    def moved(self, row: Row[str] | None) -> None:
+        if self._asked is not None and (row is None or row.value != self._asked[0]):
+            self._asked = None
+
+    def about(self, row: Row[str] | None, width: int) -> list[Runs]:
+        if self._asked is None:
+            return []
+        price = self._asked[1]
+        also = f" {price.also}" if price.also else ""
+        return wrapped([(f"Drop it{also}? That {price.text}.", self.palette.warning)], width, 3)
+
+    def _reload(self, said: str) -> None:
+        """Everything as it is now, then the words about what was done; counting a long conversation takes a thread."""
+
+        async def reload() -> None:
+            assert self._control is not None
+            items = await asyncio.to_thread(self._control.context_items)
+            dropped = await asyncio.to_thread(self._control.dropped_items)
+            if self.is_attached:
+                self._items, self._dropped = items, dropped
+                self.set_rows(self._rows())
+                if said:
+                    self.say(said)
+
+        self.work(reload, "reload")
 
     # ------------------------------------------------------------------------------------------------------------- map
 
@@ -186,6 +316,11 @@ class ContextPage(ListSheet[ContextItem, None]):
             (f"{tokens(count):>7}", palette.text),
             (f"{percent(count, self._window):>6}", palette.muted),
         ]
+
+
+def _mark(item: ContextItem) -> str:
+    letter = _KINDS[_kind(item)].letter
+    return f"{letter}{PINNED_SIGN}" if item.pinned else letter
 
 
 def _kind(item: ContextItem) -> str:

@@ -1,0 +1,143 @@
+"""What can be done to the context on its page: pin, drop with the price said first, bring back, read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agentcli.agent.outlook import ContextItem
+from agentcli.agent.pinning import PINNED, SYSTEM, Dropped, Restored
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.context_page import ContextPage
+from tests.tui.sheet_host import PAUSE, UNANSWERED, answer, look
+
+ITEMS = [
+    ContextItem(id="system", category="system", label="System prompt", tokens=3000, cached=True),
+    ContextItem(id="p:0", category="prompts", label="find the bug", tokens=20, age=1, cached=True),
+    ContextItem(id="c:0", category="calls", label="Read parser.py", tokens=60, age=1, cached=True),
+    ContextItem(id="r:0", category="results", label="Read parser.py", tokens=6000, age=0, cached=False),
+]
+SAVES = "saves 6,060 tokens a turn, costs $0.02 once because the cache after it breaks"
+
+
+class Context:
+    """An engine's context, as far as the page knows it."""
+
+    def __init__(self) -> None:
+        self.pinned: set[str] = set()
+        self.left_out: set[str] = set()
+        self.done: list[str] = []
+
+    @property
+    def pins(self) -> frozenset[str]:
+        return frozenset(self.pinned)
+
+    def context_items(self) -> list[ContextItem]:
+        return [replace(one, pinned=one.id in self.pinned) for one in ITEMS if one.id not in self.left_out]
+
+    def dropped_items(self) -> list[ContextItem]:
+        return [one for one in ITEMS if one.id in self.left_out]
+
+    def item_text(self, item: str) -> str:
+        return f"All of {item}, also \x1b[31mthis\x1b[0m."
+
+    def pin(self, item: str) -> str | None:
+        self.pinned.add(item)
+        return None
+
+    def unpin(self, item: str) -> str | None:
+        self.pinned.discard(item)
+        return None
+
+    def price_of_drop(self, item: str) -> Dropped | str:
+        if item == "system":
+            return SYSTEM
+        return PINNED if item in self.pinned else Dropped(6060, 4900, 0.017, SAVES, "with its call")
+
+    def drop(self, item: str) -> Dropped | str:
+        self.left_out |= {"r:0", "c:0"}
+        self.done.append(f"drop {item}")
+        return Dropped(6060, 4900, 0.017, SAVES, "with its call")
+
+    def restore(self, item: str) -> Restored | str:
+        self.left_out.clear()
+        self.done.append(f"restore {item}")
+        return Restored(6060, 0, 0.0, "adds 6,060 tokens a turn, costs nothing because nothing after it is cached")
+
+
+def page(context: Context) -> ContextPage:
+    return ContextPage(
+        context.context_items(), 20_000, 16_000, Palette(), dropped=context.dropped_items(), control=context
+    )
+
+
+def test_p_pins_and_unpins_and_a_sign_shows_it() -> None:
+    context = Context()
+    seen = look(page(context), "p", PAUSE)
+    assert context.pinned == {"r:0"}
+    assert " ❯ R◆ Read parser.py" in seen
+    assert "not cached, pinned" in seen
+    assert "p unpin" in seen
+    seen = look(page(context), "p", PAUSE)
+    assert context.pinned == set()
+    assert "pinned" not in seen
+
+
+def test_pinning_twice_fast_is_as_slowly() -> None:
+    context = Context()
+    look(page(context), "p", "p", PAUSE)
+    assert context.pinned == set()
+
+
+def test_d_says_the_price_in_one_line_and_enter_confirms() -> None:
+    context = Context()
+    asked = look(page(context), "d", size=(120, 30))
+    assert f"Drop it with its call? That {SAVES}." in asked
+    assert asked.splitlines()[-1].endswith("Enter drop it")
+    assert context.done == []
+    seen = look(page(context), "d", "enter", PAUSE, size=(120, 30))
+    assert context.done == ["drop r:0"]
+    assert f"Dropped: {SAVES}." in seen
+    assert "Left out of the context" in seen
+    assert "dropped, 6k tokens: u brings it back" in seen
+    assert "3k of 20k tokens" in seen
+
+
+def test_esc_or_moving_on_keeps_the_item_and_the_page() -> None:
+    context = Context()
+    assert answer(page(context), "d", "escape") is UNANSWERED
+    assert answer(page(context), "d", "escape", "escape") is None
+    seen = look(page(context), "d", "down", "enter", PAUSE)
+    assert context.done == []
+    assert "All of system" in seen
+    assert answer(page(context), "d", "up") is UNANSWERED
+
+
+def test_what_cannot_be_dropped_says_why_under_the_list() -> None:
+    context = Context()
+    context.pinned.add("r:0")
+    assert "It is pinned. Unpin it first." in look(page(context), "d")
+    assert SYSTEM in look(page(context), "down", "d")
+
+
+def test_u_brings_a_dropped_item_back() -> None:
+    context = Context()
+    context.left_out |= {"r:0", "c:0"}
+    seen = look(page(context), "end", "u", PAUSE, size=(120, 30))
+    assert context.done == ["restore r:0"]
+    assert "It is back: adds 6,060 tokens a turn" in seen
+    assert "Left out" not in seen
+
+
+def test_enter_shows_the_text_of_an_item_also_of_a_dropped_one_and_safely() -> None:
+    context = Context()
+    context.left_out |= {"r:0", "c:0"}
+    for keys, what in ((("enter",), "All of system"), (("end", "enter"), "All of r:0")):
+        seen = look(page(context), *keys, PAUSE)
+        assert what in seen
+        assert "\x1b" not in seen
+
+
+def test_without_anybody_to_do_it_the_page_is_only_to_look_at() -> None:
+    seen = look(ContextPage(ITEMS, 20_000, 16_000), "p", "d", "u", "enter")
+    assert "drop" not in seen
+    assert "pin" not in seen
