@@ -1,0 +1,130 @@
+"""The dialog that shows what a compaction would do, before it does: what stays, what goes, the summary to read and to
+change, tokens and prices. Esc leaves the conversation as it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from agentcli.core.events import CompactionProposed
+from agentcli.core.permission import Answer
+from agentcli.core.plaintext import plain_line
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.palette import Palette
+from agentcli.tui.screens.choices import Choice
+from agentcli.tui.screens.editable import EditablePanel
+from agentcli.tui.screens.panel import PAINTED
+from agentcli.tui.screens.runs import dollars, tokens
+from agentcli.tui.screens.subject import field_lines, markdown_lines
+
+_MOST_LINES = 12
+"""Of what stays and of what goes: each is one line, but files may be many."""
+
+
+class CompactPreview(EditablePanel):
+    """Answers `allow`, with the summary if it was changed, or `deny`."""
+
+    def __init__(
+        self,
+        event: CompactionProposed,
+        palette: Palette,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        typed: Callable[[], float] | None = None,
+        environ: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        super().__init__(event.summary, palette, clock=clock, typed=typed, environ=environ, cwd=cwd)
+        self.event = event
+
+    @property
+    def question(self) -> str:
+        return "Edit the summary" if self.editing else "Put this summary in the place of the conversation?"
+
+    @property
+    def asides(self) -> tuple[str, ...]:
+        if self.editing:
+            return ()
+        change = f"{tokens(self.event.tokens_before)} → {tokens(self.event.tokens_after)} tokens"
+        return (f"{change}, edited by you", "edited by you", "edited") if self.edited else (change,)
+
+    @property
+    def hints(self) -> str:
+        if self.editing:
+            return "Esc back to the choices · Ctrl+G your own editor"
+        return "Enter accepts · Esc leaves all as it was · PgUp PgDn scroll · e edits · Ctrl+G your own editor"
+
+    @property
+    def size_of_body(self) -> int:
+        return PAINTED * len(self.text)
+
+    def body(self, width: int) -> list[Line]:
+        palette = self.palette
+        lines = field_lines("Tokens", self._tokens(), width, palette)
+        lines += field_lines("Price", self._prices(), width, palette)
+        for label, listed in (("Stays", self.event.kept), ("Goes", self.event.dropped)):
+            for number, line in enumerate(_capped(listed)):
+                lines += field_lines(label if not number else "", line, width, palette)
+        lines += wrap([("", palette.text)], width)
+        if not self.text.strip():
+            return [*lines, *wrap([("The summary is empty.", palette.warning)], width)]
+        return [*lines, *markdown_lines(self.text, width, palette)]
+
+    def choices(self) -> Sequence[Choice]:
+        empty = "" if self.text.strip() else "the summary is empty"
+        found = [
+            Choice("accept", "Yes, go on with the summary", "y", "Yes", refused=empty),
+            Choice("edit", "Edit the summary", "e"),
+            Choice("cancel", "No, leave the conversation as it was", "n", "No"),
+        ]
+        return [*found, Choice("original", "Take back your edits", "u")] if self.edited else found
+
+    def choose(self, name: str) -> None:
+        match name:
+            case "accept":
+                changed = {"summary": self.text} if self.edited else None
+                self.dismiss(Answer("allow", updated_input=changed))
+            case "edit":
+                self.edit()
+            case "cancel":
+                self.leave()
+            case "original":
+                self.take_back_edits()
+
+    def changed(self) -> None:
+        self.index = 0 if self.text.strip() else 1
+
+    def back(self) -> None:
+        if self.editing:
+            super().back()
+        else:
+            self.leave()
+
+    def leave(self) -> None:
+        self.dismiss(Answer("deny"))
+
+    # -------------------------------------------------------------------------------------------------- in words
+
+    def _tokens(self) -> str:
+        event = self.event
+        freed = event.tokens_before - event.tokens_after
+        about = " (before your edits)" if self.edited else ""
+        return f"about {event.tokens_before:,} become {event.tokens_after:,}, {freed:,} fewer{about}"
+
+    def _prices(self) -> str:
+        event = self.event
+        if event.cost_usd is None:
+            made = "the price of the summary is not known"
+        else:
+            made = f"the summary has cost {dollars(event.cost_usd)}"
+        if event.turn_usd_before is None or event.turn_usd_after is None:
+            return made
+        return f"{dollars(event.turn_usd_before)} a turn become {dollars(event.turn_usd_after)}; {made}"
+
+
+def _capped(lines: Sequence[str]) -> list[str]:
+    shown = [plain_line(line, 300) for line in lines[:_MOST_LINES]] or ["nothing"]
+    return [*shown, f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else shown
