@@ -12,13 +12,13 @@ from agentcli.agent.conversation import Conversation
 from agentcli.agent.engine import Engine
 from agentcli.agent.permission import LivePermissions
 from agentcli.agent.pinning import Pins
-from agentcli.agent.ports import NoWorkspace, Seams
+from agentcli.agent.ports import NoCollapser, NoWorkspace, Seams
 from agentcli.agent.questions import Audience
 from agentcli.agent.structured import RequireOutput
 from agentcli.assemble.ground import Ground
 from agentcli.assemble.model import ModelParts
 from agentcli.assemble.options import Options
-from agentcli.assemble.preparing import pipeline_for
+from agentcli.assemble.preparing import collapser_for, pipeline_for
 from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsParts
 from agentcli.assemble.sessions import OpenedSession, SessionParts
 from agentcli.assemble.telling import Telling
@@ -98,7 +98,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             wants_structured=options.json_schema is not None,
             commands=command_names(),
             environ=ground.environ,
-            pipeline=pipeline_for(ground.settings, results_dir),
+            pipeline=pipeline_for(ground.settings, results_dir, seams.collapser),
         )
     )
 
@@ -110,6 +110,8 @@ def _seams(ground: Ground, sessions: SessionParts, session: OpenedSession) -> Se
         seams = replace(seams, hooks=RequireOutput(seams.hooks, STRUCTURED_OUTPUT))
     if isinstance(seams.workspace, NoWorkspace):
         seams = replace(seams, workspace=sessions.workspace(session))
+    if isinstance(seams.collapser, NoCollapser):
+        seams = replace(seams, collapser=collapser_for(ground.settings, session.view))
     return seams
 
 

@@ -6,19 +6,35 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from agentcli.agent.collapsing import Collapsing
+from agentcli.agent.ports import Collapser, NoCollapser
 from agentcli.config.settings import Settings
 from agentcli.context.budget import ToolResultBudget
+from agentcli.context.collapse import Collapse, Thresholds
 from agentcli.context.microcompact import Microcompact
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import Snip
+from agentcli.context.steps import Step
+from agentcli.context.view import View
 
-STEPS = ("budget", "snip", "microcompact")
+STEPS = ("budget", "snip", "microcompact", "collapse")
 """Their strict order (SPEC 2.1)."""
 
 
-def pipeline_for(settings: Settings, results_dir: Path | None) -> Pipeline:
+def pipeline_for(settings: Settings, results_dir: Path | None, collapser: Collapser) -> Pipeline:
     off = frozenset(name for name in STEPS if not settings.boolean(f"context.{name}"))
-    return Pipeline((ToolResultBudget(_saving_in(results_dir)), Snip(), Microcompact()), off)
+    steps: list[Step] = [ToolResultBudget(_saving_in(results_dir)), Snip(), Microcompact()]
+    if isinstance(collapser, Collapsing):
+        steps.append(collapser.step)
+    return Pipeline(steps, off)
+
+
+def collapser_for(settings: Settings, view: View) -> Collapser:
+    """What makes summaries of old exchanges; they are used before the whole conversation would be compacted."""
+    if not settings.boolean("context.collapse"):
+        return NoCollapser()
+    compacted_at = settings.number("autoCompactThreshold") or 0.9
+    return Collapsing(view, Collapse(Thresholds().before(compacted_at)))
 
 
 def _saving_in(folder: Path | None) -> Callable[[str, str], str | None]:

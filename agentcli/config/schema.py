@@ -306,6 +306,7 @@ KEYS: tuple[Key, ...] = (
     Key("context.budget", "boolean", "Whether large results go to files, with their head shown.", default=True),
     Key("context.snip", "boolean", "Whether what was read again or written since is left out.", default=True),
     Key("context.microcompact", "boolean", "Whether old results are cleared when room is needed.", default=True),
+    Key("context.collapse", "boolean", "Whether old exchanges are summarised when room is needed.", default=True),
     Key(
         "theme",
         "text",
