@@ -23,7 +23,7 @@ from agentcli.tui.blocks.code import code_lines, labelled, marked
 from agentcli.tui.blocks.glyphs import width_of
 from agentcli.tui.blocks.highlight import highlight, language_name
 from agentcli.tui.blocks.inline import inline_runs, split_task
-from agentcli.tui.blocks.table import Cell, Table, table_lines
+from agentcli.tui.blocks.table import MOST_COLUMNS, Cell, Table, table_lines
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.palette import Palette
 
@@ -288,16 +288,19 @@ class _Blocks:
     def _table(self, start: int, end: int) -> Table:
         rows: list[list[Cell]] = []
         aligns: list[str] = []
+        columns = 0
         for place in range(start, end):
             token = self._tokens[place]
             if token.type == "tr_open":
                 rows.append([])
             elif token.type == "th_open":
-                aligns.append(str(token.attrs.get("style", "")).rpartition(":")[2] or "left")
-                rows[-1].append(self._inline(place + 1, self._palette.text + self._palette.strong))
-            elif token.type == "td_open":
+                columns += 1
+                if columns <= MOST_COLUMNS:
+                    aligns.append(str(token.attrs.get("style", "")).rpartition(":")[2] or "left")
+                    rows[-1].append(self._inline(place + 1, self._palette.text + self._palette.strong))
+            elif token.type == "td_open" and len(rows[-1]) < MOST_COLUMNS:
                 rows[-1].append(self._inline(place + 1, self._palette.text))
-        return Table(rows[0], rows[1:], aligns)
+        return Table(rows[0], rows[1:], aligns, columns - len(aligns))
 
     def _inline(self, place: int, base: Style) -> list[Run]:
         return self._document.inline(self._tokens[place], self._palette, base)

@@ -23,6 +23,8 @@ _NARROWEST = 6
 """Cells that a column has at least before the table is shown as fields instead."""
 _BETWEEN = 3
 """Cells of ` │ `."""
+MOST_COLUMNS = 60
+"""More than any screen has room for; as fields below each other nobody reads so many either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +33,20 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     aligns: Sequence[str]
     """`left`, `right` or `center` for each column."""
+    left_out: int = 0
+    """Columns that are not among these."""
 
 
 def table_lines(table: Table, width: int, palette: Palette) -> list[Line]:
     """Without margin, at most `width` wide."""
+    lines = _table_lines(table, width, palette)
+    if table.left_out:
+        note = f"… {table.left_out:,} more column{'' if table.left_out == 1 else 's'}"
+        lines += [Line(line.strip, "", 0, "") for line in wrap([(note, palette.muted)], width)]
+    return lines
+
+
+def _table_lines(table: Table, width: int, palette: Palette) -> list[Line]:
     natural = _natural(table)
     if not natural:
         return []
