@@ -20,7 +20,7 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
 
 async def _compacted(engine: Engine, focus: str) -> AsyncGenerator[Event, None]:
     text = ""
-    async with aclosing(engine.compact(focus)) as events:
+    async with aclosing(engine.compact(focus, review=engine.previews_compaction)) as events:
         async for event in events:
             match event:
                 case ContextCompacted():

@@ -35,7 +35,7 @@ from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.screens.panel import Panel
-from agentcli.tui.session import Session
+from agentcli.tui.session import Question, Session
 from agentcli.tui.status import StatusLine
 from agentcli.tui.transcript import NewBelow, Transcript
 
@@ -142,12 +142,13 @@ class ChatScreen(Screen[None]):
     def finished(self, result: ev.Result) -> None:
         self._host.work_ended(result, time.monotonic() - self._sent_at)
 
-    def ask(self, event: ev.PermissionRequested, waiting: int) -> None:
+    def ask(self, event: Question, waiting: int) -> None:
         dialog = self._dialog_for(event, waiting)
         if isinstance(dialog, Panel):
             dialog.letters = self.prompt.is_empty
         self._dialog = (event.request_id, dialog)
-        self._host.call_for_attention(f"Needs your answer: {event.title}")
+        title = "the summary" if isinstance(event, ev.CompactionProposed) else event.title
+        self._host.call_for_attention(f"Needs your answer: {title}")
         self._host.surroundings.show_work("waiting for you")
 
         def answered(answer: Answer | None) -> None:
@@ -158,7 +159,14 @@ class ChatScreen(Screen[None]):
 
         self._host.push_screen(dialog, answered)
 
-    def _dialog_for(self, event: ev.PermissionRequested, waiting: int) -> ModalScreen[Answer | None]:
+    def _dialog_for(self, event: Question, waiting: int) -> ModalScreen[Answer | None]:
+        own = self._host.preferences
+        if isinstance(event, ev.CompactionProposed):
+            from agentcli.tui.screens.compact_preview import CompactPreview
+
+            return CompactPreview(
+                event, self.palette, typed=lambda: self.prompt.last_typed, environ=own.environ, cwd=own.cwd
+            )
         kind = event.display.get("kind")
         if kind == "questions":
             from agentcli.tui.screens.questions import QuestionsDialog
@@ -167,7 +175,6 @@ class ChatScreen(Screen[None]):
         if kind == "plan":
             from agentcli.tui.screens.plan import PlanDialog
 
-            own = self._host.preferences
             return PlanDialog(
                 event, self.palette, typed=lambda: self.prompt.last_typed, environ=own.environ, cwd=own.cwd
             )

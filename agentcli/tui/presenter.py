@@ -336,6 +336,11 @@ class Presenter:
         text = wording.compacted(event.trigger, event.tokens_before, event.tokens_after)
         return [Add(BoundaryItem(id=self._new("boundary"), text=text))]
 
+    @_show.register
+    def _(self, event: ev.CompactionProposed, now: float) -> list[Operation]:
+        self._phase("waiting", "Waiting for your answer")
+        return []
+
     # ----------------------------------------------------------------------------------------------------- tools
 
     @_show.register

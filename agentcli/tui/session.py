@@ -66,6 +66,10 @@ _BESIDE = frozenset(
 """Commands that may run while a submission does: they look at things, or change what the next request uses."""
 
 
+Question = ev.PermissionRequested | ev.CompactionProposed
+"""What waits for the person's answer."""
+
+
 class View(Protocol):
     """What the session needs of a screen. Every call is cheap and returns at once."""
 
@@ -77,7 +81,7 @@ class View(Protocol):
 
     def show_queued(self, texts: list[str]) -> None: ...
 
-    def ask(self, event: ev.PermissionRequested, waiting: int) -> None:
+    def ask(self, event: Question, waiting: int) -> None:
         """Show a question; its answer comes in through `Session.answer`."""
         ...
 
@@ -113,7 +117,7 @@ class Session:
         self._waiting: list[_Waiting] = []
         self._next: list[Draft] = []
         """Shown already, to be run as soon as nothing runs."""
-        self._questions: dict[str, ev.PermissionRequested] = {}
+        self._questions: dict[str, Question] = {}
         self._asked = ""
         self._branch = ""
         self._beside: set[asyncio.Task[None]] = set()
@@ -362,15 +366,15 @@ class Session:
             self._view.apply(operations)
         self._view.show_activity(self.presenter.activity)
         match event:
-            case ev.PermissionRequested():
+            case ev.PermissionRequested() | ev.CompactionProposed():
                 if not self._stopping:
                     self._questions[event.request_id] = event
                     self._ask_next()
             case ev.PermissionResolved():
-                self._questions.pop(event.request_id, None)
-                self._view.withdraw(event.request_id)
-                self._asked = "" if self._asked == event.request_id else self._asked
-                self._ask_next()
+                self._settle_question(event.request_id)
+            case ev.ContextCompacted() | ev.CompactionFailed():
+                for request_id in [id for id, one in self._questions.items() if isinstance(one, ev.CompactionProposed)]:
+                    self._settle_question(request_id)
             case ev.MessageAppended():
                 self._forget_taken()
             case ev.Result():
@@ -495,6 +499,13 @@ class Session:
             event = next(iter(self._questions.values()))
             self._asked = event.request_id
             self._view.ask(event, len(self._questions) - 1)
+
+    def _settle_question(self, request_id: str) -> None:
+        """It has its answer, or needs none any more."""
+        self._questions.pop(request_id, None)
+        self._view.withdraw(request_id)
+        self._asked = "" if self._asked == request_id else self._asked
+        self._ask_next()
 
     def _drop_questions(self) -> None:
         for request_id in self._questions:

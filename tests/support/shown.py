@@ -24,6 +24,7 @@ from agentcli.tui.model import (
     ToolItem,
 )
 from agentcli.tui.prompt.draft import Draft
+from agentcli.tui.session import Question
 
 Kind = TypeVar("Kind", bound=Item)
 
@@ -36,7 +37,7 @@ class Shown:
         self.activities: list[str] = []
         self.facts = Facts()
         self.queued: list[str] = []
-        self.asked: list[ev.PermissionRequested] = []
+        self.asked: list[Question] = []
         self.withdrawn: list[str] = []
         self.given_back: list[Draft] = []
         self.results: list[ev.Result] = []
@@ -94,7 +95,7 @@ class Shown:
     def show_queued(self, texts: list[str]) -> None:
         self.queued = texts
 
-    def ask(self, event: ev.PermissionRequested, waiting: int) -> None:
+    def ask(self, event: Question, waiting: int) -> None:
         self.asked.append(event)
 
     def withdraw(self, request_id: str) -> None:
