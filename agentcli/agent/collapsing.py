@@ -32,7 +32,7 @@ from agentcli.context.view import REPAIRS, View
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait
-from agentcli.core.messages import Message
+from agentcli.core.messages import Message, Origin
 from agentcli.providers.base import FailureKind
 
 MOST_TRIES = 3
@@ -54,6 +54,8 @@ class Collapsing:
         self._tries: Counter[str] = Counter()
         """By the first message of a span."""
         self._failures = 0
+        self._looked_through = ""
+        """The last prompt there was when nothing was left to summarise: there is nothing before the next one."""
 
     def staged(self) -> int:
         return len(self.step.staged)
@@ -65,7 +67,9 @@ class Collapsing:
         running = self._task is not None and not self._task.done()
         if running or signal.aborted or staging.estimate < staging.usable * self.step.thresholds.stage:
             return
-        if self._failures < MOST_FAILURES and not self._is_enough(staging):
+        if self._failures >= MOST_FAILURES or _last_prompt(staging.log) == self._looked_through:
+            return
+        if not self._is_enough(staging):
             work = self._make_ready(signal)
             self._task = asyncio.get_running_loop().create_task(work, name="context collapse")
 
@@ -97,7 +101,10 @@ class Collapsing:
         """One span after another until there is enough; a failure leaves the rest to the next request."""
         while not signal.aborted and (staging := self._now) is not None and not self._is_enough(staging):
             span = self._next_span(staging)
-            if span is None or not await self._summarise(span, staging, signal):
+            if span is None:
+                self._looked_through = _last_prompt(staging.log)
+                return
+            if not await self._summarise(span, staging, signal):
                 return
 
     def _is_enough(self, staging: Staging) -> bool:
@@ -176,3 +183,7 @@ class Collapsing:
         else:
             self.step.stage(span, text, by_person)
         return True
+
+
+def _last_prompt(log: Sequence[Message]) -> str:
+    return next((message.id for message in reversed(log) if message.origin is Origin.PROMPT), "")

@@ -7,7 +7,7 @@ other: the log keeps everything, and a restore shows it again. Asking for summar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from agentcli.context.compact import is_restored, word_for_word
 from agentcli.context.edits import Edit, block_id
@@ -100,11 +100,10 @@ class Span:
 
 def find_spans(
     shown: Sequence[Message], stays: Callable[[Message], bool], size: Callable[[Message], int]
-) -> list[Span]:
+) -> Iterator[Span]:
     """The spans that may be summarised, the oldest first. `shown`: the conversation as a request shows it, without what
     is put in front of it. `stays`: whether a message has to remain as it is. Never the last two exchanges, and nothing
     that has not been answered. The same spans come out when the conversation has grown."""
-    spans: list[Span] = []
     begin, count, tokens, end = 0, 0, 0, -1
     for first, behind in exchanges(shown)[:-LATEST]:
         messages = shown[first:behind]
@@ -115,9 +114,8 @@ def find_spans(
             begin, count, tokens = first, 0, 0
         end, count, tokens = behind, count + 1, tokens + sum(map(size, messages))
         if tokens >= LEAST_SPAN:
-            spans.append(Span(tuple(shown[begin:end]), count, tokens))
+            yield Span(tuple(shown[begin:end]), count, tokens)
             end = -1
-    return spans
 
 
 def exchanges(shown: Sequence[Message]) -> list[tuple[int, int]]:
@@ -250,6 +248,8 @@ class Collapse:
         self.thresholds = thresholds or Thresholds()
         self._staged: dict[str, Staged] = {}
         """By the id of the first message."""
+        self._sizes: dict[str, int] = {}
+        """Of the blocks in them, as the log has them."""
 
     @property
     def staged(self) -> Mapping[str, Staged]:
@@ -259,16 +259,19 @@ class Collapse:
         freed = span.tokens - block_tokens(TextBlock(text))
         self._staged[span.first] = Staged(span.ids, text, span.exchanges, freed, by_person)
 
-    def prune(self, shown: Sequence[Message], edited: EditOf) -> None:
+    def prune(self, shown: Sequence[Message], edited: EditOf) -> dict[str, Sequence[Message]]:
         """Forget what is not shown any more message by message (it was committed, or compacted away), and what the
-        person has decided about since: its summary may tell what they took out."""
-        if self._staged:
-            messages = _by_first(shown, self._staged)
-            self._staged = {
-                first: staged
-                for first, staged in self._staged.items()
-                if first in messages and person_edited(messages[first], edited) == staged.by_person
-            }
+        person has decided about since: its summary may tell what they took out. Returns the messages of the others, the
+        oldest first."""
+        left = {
+            first: messages
+            for first, messages in _by_first(shown, self._staged).items()
+            if person_edited(messages, edited) == self._staged[first].by_person
+        }
+        if len(left) < len(self._staged):
+            self._staged = {first: self._staged[first] for first in left}
+            self._sizes.clear()
+        return left
 
     def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
         if not self._staged or situation.share < self.thresholds.commit:
@@ -283,22 +286,34 @@ class Collapse:
     def _plan(
         self, shown: Sequence[Message], pinned: frozenset[str], edited: EditOf, enough: float | None
     ) -> Plan | None:
-        self.prune(shown, edited)
         edits: list[Edit] = []
         freed = count = 0
-        for first, messages in _by_first(shown, self._staged).items():
+        for first, messages in self.prune(shown, edited).items():
             if enough is not None and freed >= enough:
                 break
             if any(has_any(message, pinned) for message in messages):
                 continue
             staged = self._staged[first]
-            edit = _collapsing(staged, messages, edited)
+            edit = _collapsing(staged, self._tokens(messages, edited))
             if edit is not None:
                 edits.append(edit)
                 freed += edit.freed
                 count += staged.exchanges
         text = "summarised an old exchange" if count == 1 else f"summarised {count:,} old exchanges"
         return Plan(tuple(edits), text) if edits else None
+
+    def _tokens(self, messages: Sequence[Message], edited: EditOf) -> int:
+        """Of messages of the log as a request shows them."""
+        tokens = 0
+        for message in messages:
+            for number, block in enumerate(() if message.origin.local else message.content):
+                name = block_id(message, number)
+                edit = edited(name)
+                if edit is None:
+                    tokens += self._sizes.get(name) or self._sizes.setdefault(name, block_tokens(block))
+                elif edit.kind == "replace":
+                    tokens += block_tokens(TextBlock(edit.text))
+        return tokens
 
 
 def person_edited(messages: Iterable[Message], edited: EditOf) -> frozenset[str]:
@@ -318,9 +333,8 @@ def _by_first(shown: Sequence[Message], staged: Mapping[str, Staged]) -> dict[st
     return found
 
 
-def _collapsing(staged: Staged, messages: Sequence[Message], edited: EditOf) -> Edit | None:
+def _collapsing(staged: Staged, before: int) -> Edit | None:
     """None when so much was cleared since that the summary says hardly less."""
-    before = sum(_shown_tokens(message, edited) for message in messages)
     after = block_tokens(TextBlock(staged.text))
     if 2 * after > before:
         return None
@@ -332,17 +346,3 @@ def _collapsing(staged: Staged, messages: Sequence[Message], edited: EditOf) -> 
         step=Collapse.name,
         freed=before - after,
     )
-
-
-def _shown_tokens(message: Message, edited: EditOf) -> int:
-    """Of a message of the log as a request shows it."""
-    if message.origin.local:
-        return 0
-    tokens = 0
-    for number, block in enumerate(message.content):
-        edit = edited(block_id(message, number))
-        if edit is None:
-            tokens += block_tokens(block)
-        elif edit.kind == "replace":
-            tokens += block_tokens(TextBlock(edit.text))
-    return tokens

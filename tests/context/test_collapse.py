@@ -43,7 +43,7 @@ def long_talk(count: int = 6) -> Talk:
 
 
 def spans(log: Sequence[Message], *stay: str) -> list[Span]:
-    return find_spans(log, lambda message: message.id in stay, message_tokens)
+    return list(find_spans(log, lambda message: message.id in stay, message_tokens))
 
 
 def ends(found: Sequence[Span]) -> list[tuple[str, str]]:
