@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from agentcli.tui.blocks.markdown import render_markdown
+import pytest
+
+from agentcli.tui.blocks import flow as module
+from agentcli.tui.blocks.flow import Flow
+from agentcli.tui.blocks.markdown import Document, render_markdown
 from agentcli.tui.palette import Palette
 
 
@@ -26,3 +30,67 @@ def test_a_table_of_thousands_of_columns_shows_the_first_and_says_how_many_more(
 
 def test_a_table_with_as_many_columns_as_a_wide_screen_has_room_for_is_whole() -> None:
     assert not any("more column" in row for row in shown(table(60, 2)))
+
+
+HUGE = {
+    "table": "| a | b |\n|---|---|\n" + "".join(f"| value {number} | `other` |\n" for number in range(600)),
+    "nested": "- top\n" + "".join("  " * (1 + number % 8) + f"- value {number}\n" for number in range(600)),
+    "quote": "".join(f"> value {number} *x*\n" for number in range(600)),
+    "html": "<div>\n" + "".join(f"<p>value {number}</p>\n" for number in range(600)) + "</div>\n",
+    "paragraph": "".join(f"value {number} and `code`\n" for number in range(600)),
+    "many": "".join(f"value {number} and `code`\n\n" for number in range(600)),
+}
+
+
+def streamed(text: str, step: int) -> list[str]:
+    flow = Flow(80, Palette())
+    for start in range(0, len(text), step):
+        flow.feed(text[start : start + step])
+        flow.lines(done=False)
+    return [line.strip.text for line in flow.lines(done=True)]
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_a_huge_block_is_shown_whole_and_in_order_and_never_parsed_whole(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[int] = []
+
+    class Counted(Document):
+        def __init__(self, text: str, references: dict[str, object] | None = None) -> None:
+            parsed.append(module._weight(text))
+            super().__init__(text, references)
+
+    monkeypatch.setattr(module, "Document", Counted)
+    text = HUGE[name] + "\nThe *end*.\n"
+    at_once = streamed(text, len(text))
+    found = [row.split("value ")[1].split(" ")[0].split("<")[0] for row in at_once if "value" in row]
+    assert found == [str(number) for number in range(600)]
+    assert at_once[-1].strip() == "The end."
+    assert streamed(text, 97) == at_once
+    assert max(parsed) < 1.2 * module._HUGE
+
+
+def test_every_part_of_a_huge_table_has_its_header() -> None:
+    rows = streamed(HUGE["table"], 5_000)
+    assert rows.count(rows[0].replace("◆", " ")) == 2
+    assert not any("|" in row for row in rows)
+
+
+def test_a_huge_list_goes_on_as_a_list() -> None:
+    assert all(row.strip(" ◆")[0] in "•◦▪" for row in streamed(HUGE["nested"], 5_000))
+
+
+def test_definitions_of_links_are_known_however_many_there_are() -> None:
+    definitions = "".join(f"[name{number}]: https://example.com/{number}\n" for number in range(600))
+    flow = Flow(80, Palette())
+    flow.feed(definitions + "\n[name0] and [name599]\n")
+    flow.lines(done=True)
+    assert len(flow.references) == 600
+
+
+def test_long_code_in_a_list_is_not_torn_apart() -> None:
+    text = "1. Make a file:\n   ```\n" + "".join(f"   value {number}\n" for number in range(600)) + "   ```\n\nend\n"
+    rows = streamed(text, 5_000)
+    assert not any("```" in row for row in rows)
+    assert len([row for row in rows if "value" in row]) == 600

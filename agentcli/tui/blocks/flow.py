@@ -28,6 +28,8 @@ _LINE = 40
 """What an open piece weighs that is too long to be parsed at every look. A line costs as much as so many characters."""
 _SHARE = 8
 """A long piece is parsed again when it has grown by this part of itself."""
+_HUGE = 16_000
+"""What is parsed at once. A piece that weighs more is laid out in parts, each as a piece of its own."""
 _MOST_KNOWN = 8
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
 _FENCE = re.compile(r"( {0,3})(?:(`{3,})([^`\n]*)|(~{3,})([^\n]*))\n")
@@ -104,6 +106,8 @@ class Flow:
         if not done and self._parsed.size and _weight(self._tail) < self._parsed.next_weight:
             self._show_unparsed()
             return False
+        if _weight(self._tail) > _HUGE and self._take_part():
+            return True
         self._drop_open()
         document = Document(self._tail if done else presentable(self._tail), dict(self.references))
         self._learn(document, done=done)
@@ -130,6 +134,33 @@ class Flow:
             hidden = not pieces or pieces[-1].table
             self._parsed = _Parsed(len(self._tail), weight, len(self._page.lines), hidden=hidden)
         return False
+
+    def _take_part(self) -> bool:
+        """Lay out the beginning of what is too much for one look. False where that would tear code apart."""
+        text = as_lines(self._tail)
+        size = _part_of(text)
+        if size == len(text):
+            return False
+        document = Document(text[:size], dict(self.references))
+        pieces = document.pieces
+        whole = max(0, len(pieces) - 1)
+        if not whole and any(token.type in ("fence", "code_block") for token in document.tokens):
+            return False
+        self._drop_open()
+        self._learn(document, done=not whole)
+        self._codes.final = True
+        for piece in pieces[: whole or 1]:
+            self._write(document, piece, self._last)
+            self._keep(piece)
+        self._codes.final = False
+        if whole:
+            self._cut(document, pieces[whole].line)
+            return True
+        head = document.rows[:2] if pieces and pieces[0].table else []
+        self._tail = "".join([row + "\n" for row in head]) + text[size:]
+        self._apart = False
+        self._parsed = _Parsed()
+        return True
 
     def _learn(self, document: Document, *, done: bool) -> None:
         """Targets of links, once their line is whole, and the next one too: that may be a title or spoil them."""
@@ -262,6 +293,23 @@ def _finished(document: Document) -> int:
     line = pieces[-1].line
     decided = line < len(document.rows) - 1 or document.is_blank_before(line)
     return max(0, len(pieces) - (1 if decided else 2))
+
+
+def _part_of(text: str) -> int:
+    """How much of a long text is parsed at once: up to a line with little before it, so that lists go on as lists. At
+    least three lines, so that a table has a row."""
+    lines = text.split("\n")[:-1]
+    weight = size = best = 0
+    least = len(text)
+    for number, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip(" "))
+        if number >= 3 and weight > _HUGE // 2 and indent <= least:
+            best, least = size, indent
+        weight += len(line) + 1 + _LINE
+        size += len(line) + 1
+        if number >= 3 and weight > _HUGE:
+            return best or size
+    return len(text)  # not enough whole lines yet
 
 
 def _weight(text: str) -> int:
