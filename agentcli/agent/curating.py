@@ -7,6 +7,8 @@ request on, and the cache watch knows why the prefix breaks then.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import accumulate
 
 from agentcli.agent.conversation import Conversation
 from agentcli.agent.holdings import Holdings
@@ -63,7 +65,8 @@ class Curated(Holdings):
         view, tools = self._parts.view, self._parts.registry.schemas()
         total = view.estimate(self._log, self._requests.overhead_tokens())
         shown = view.messages(self._log)
-        return context_items(shown, total, self._profile.system, tools, pinned_now(shown, self._parts.pins))
+        items = context_items(shown, total, self._profile.system, tools, pinned_now(shown, self._parts.pins))
+        return self._not_cached_behind_changes(items)
 
     def dropped_items(self) -> list[ContextItem]:
         """What the person has left out and can bring back."""
@@ -165,6 +168,15 @@ class Curated(Holdings):
             price=self.catalog.get(self.model).price,
             pinned=self.pins,
         )
+
+    def _not_cached_behind_changes(self, items: list[ContextItem]) -> list[ContextItem]:
+        if self._intact[0] != self._last_reply():
+            return items
+        ends = accumulate(item.tokens for item in items)
+        return [
+            item if end <= self._intact[1] or not item.cached else replace(item, cached=False)
+            for item, end in zip(items, ends, strict=True)
+        ]
 
     # -------------------------------------------------------------------------------------------------------- finding
 

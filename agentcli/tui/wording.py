@@ -80,6 +80,10 @@ def notice(event: ev.Event) -> tuple[str, Level]:
         case ev.ContextEdited():
             return f"Made room in the context: {event.text} (about {tokens(event.freed_tokens)} tokens)", "info"
         case ev.CompactionFailed():
+            from agentcli.agent.compaction import CANCELLED
+
+            if event.text == CANCELLED:
+                return event.text, "info"
             return f"The conversation was not compacted: {event.text}", "warning"
     return type(event).__name__, "info"
 

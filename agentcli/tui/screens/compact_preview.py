@@ -63,11 +63,10 @@ class CompactPreview(EditablePanel):
 
     def body(self, width: int) -> list[Line]:
         palette = self.palette
-        lines = field_lines("Tokens", self._tokens(), width, palette)
-        lines += field_lines("Price", self._prices(), width, palette)
+        fields = [("Tokens", self._tokens()), ("Price", self._prices())]
         for label, listed in (("Stays", self.event.kept), ("Goes", self.event.dropped)):
-            for number, line in enumerate(_capped(listed)):
-                lines += field_lines(label if not number else "", line, width, palette)
+            fields += [(label if not number else "", line) for number, line in enumerate(_capped(listed))]
+        lines = [line for label, text in fields for line in field_lines(f"{label:<6}", text, width, palette)]
         lines += wrap([("", palette.text)], width)
         if not self.text.strip():
             return [*lines, *wrap([("The summary is empty.", palette.warning)], width)]
@@ -111,8 +110,9 @@ class CompactPreview(EditablePanel):
     def _tokens(self) -> str:
         event = self.event
         freed = event.tokens_before - event.tokens_after
+        change = f"{freed:,} fewer" if freed >= 0 else f"{-freed:,} more"
         about = " (before your edits)" if self.edited else ""
-        return f"about {event.tokens_before:,} become {event.tokens_after:,}, {freed:,} fewer{about}"
+        return f"about {event.tokens_before:,} become {event.tokens_after:,}, {change}{about}"
 
     def _prices(self) -> str:
         event = self.event
@@ -122,7 +122,7 @@ class CompactPreview(EditablePanel):
             made = f"the summary has cost {dollars(event.cost_usd)}"
         if event.turn_usd_before is None or event.turn_usd_after is None:
             return made
-        return f"{dollars(event.turn_usd_before)} a turn become {dollars(event.turn_usd_after)}; {made}"
+        return f"{dollars(event.turn_usd_before)} a turn becomes {dollars(event.turn_usd_after)}; {made}"
 
 
 def _capped(lines: Sequence[str]) -> list[str]:

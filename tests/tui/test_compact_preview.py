@@ -1,0 +1,214 @@
+"""What a compaction would do is shown first: read, changed, accepted or not; on the dialog, the session and the app."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+from textual.widgets import TextArea
+
+from agentcli.agent.questions import Audience
+from agentcli.core.events import CompactionProposed
+from agentcli.core.permission import Answer
+from agentcli.tui.app import AgentApp
+from agentcli.tui.palette import Palette
+from agentcli.tui.prompt import external
+from agentcli.tui.screens.compact_preview import CompactPreview
+from tests.support.compacting import LONG
+from tests.tui import test_app, test_session
+from tests.tui.dialog_host import Clock, Host, look, play, press, replies, shown
+from tests.tui.test_session import played
+
+PROPOSED = CompactionProposed(
+    request_id="r1",
+    summary="# Intent\n\nFind the bug.\n",
+    tokens_before=48_200,
+    tokens_after=6_100,
+    cost_usd=0.031,
+    kept=["2 messages of yours, word for word", "parser.py, read again"],
+    dropped=["3 replies of the model (about 9,000 tokens)"],
+    turn_usd_before=0.0145,
+    turn_usd_after=0.0018,
+)
+
+
+def dialog(event: CompactionProposed = PROPOSED) -> CompactPreview:
+    clock = Clock()
+    made = CompactPreview(event, Palette(), clock=clock, environ={}, cwd=Path("/"))
+    begin = made.guard.begin
+
+    def begin_early() -> None:
+        begin()
+        clock.now += 1
+
+    made.guard.begin = begin_early  # type: ignore[method-assign]
+    return made
+
+
+# ----------------------------------------------------------------------------------------------------------- dialog
+
+
+def test_what_stays_what_goes_the_summary_and_the_prices_are_shown() -> None:
+    text = look(dialog(), (100, 30))
+    assert text.startswith("─── Put this summary in the place of the conversation? ──")
+    assert "48.2k → 6.1k tokens" in text
+    assert " Tokens about 48,200 become 6,100, 42,100 fewer\n" in text
+    assert " Price  $0.015 a turn becomes $0.0018; the summary has cost $0.031\n" in text
+    assert " Stays  2 messages of yours, word for word\n        parser.py, read again\n" in text
+    assert " Goes   3 replies of the model (about 9,000 tokens)\n" in text
+    assert "Find the bug." in text
+    choices = ("❯ 1 Yes, go on with the summary", "  2 Edit the summary", "  3 No, leave the conversation as it was")
+    assert "".join(f" {choice}\n" for choice in choices) in text
+    assert "Enter accepts · Esc leaves all as it was" in text
+
+
+def test_enter_accepts_and_esc_leaves_the_conversation_as_it_was() -> None:
+    accepted, *others = replies(dialog, "enter", "escape", "n", "3")
+    assert accepted == Answer("allow")
+    assert others == [Answer("deny")] * 3
+
+
+def test_prices_that_are_not_known_are_said() -> None:
+    unknown = replace(PROPOSED, cost_usd=None, turn_usd_before=None, turn_usd_after=None)
+    assert " Price  the price of the summary is not known\n" in look(dialog(unknown), (100, 30))
+
+
+def test_a_summary_that_was_changed_is_the_answer() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "e")
+        area = host.screen.query_one(TextArea)
+        assert area.has_focus
+        assert area.text == PROPOSED.summary
+        area.load_text("My own words.")
+        await press(pilot, "escape")
+        seen = "\n".join(shown(host))
+        assert "edited by you" in seen
+        assert "My own words." in seen
+        assert "(before your edits)" in seen
+        await press(pilot, "enter")
+
+    host = play(dialog(), script, (100, 30))
+    assert host.answer == Answer("allow", updated_input={"summary": "My own words."})
+
+
+def test_an_emptied_summary_cannot_be_accepted_and_edits_can_be_taken_back() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "e")
+        host.screen.query_one(TextArea).load_text(" \n")
+        await press(pilot, "escape")
+        assert "the summary is empty" in "\n".join(shown(host))
+        await press(pilot, "y")
+        assert host.answers == []
+        await press(pilot, "u|enter")
+
+    assert play(dialog(), script).answer == Answer("allow")
+
+
+def test_ctrl_g_edits_the_summary_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def write(_app: App[Any], text: str, *_rest: Any) -> external.Written:
+        return external.Written(text + "And more.\x1b[2J")
+
+    monkeypatch.setattr(external, "edit_outside", write)
+    (given,) = replies(dialog, "ctrl+g|enter")
+    assert given == Answer("allow", updated_input={"summary": "# Intent\n\nFind the bug.\nAnd more."})
+
+
+def test_a_hostile_summary_does_nothing_to_the_screen_and_many_files_are_counted() -> None:
+    hostile = replace(PROPOSED, summary="\x1b[2J\x1b]0;x\x07words", kept=[f"file {n}\n\x1b[31m" for n in range(40)])
+    text = look(dialog(hostile), (80, 40))
+    assert "\x1b" not in text
+    assert "and 28 more" in text
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (40, 10), (20, 5)])
+def test_at_every_size_the_choices_are_in_sight(size: tuple[int, int]) -> None:
+    long = replace(PROPOSED, summary="word " * 3_000)
+    rows = look(dialog(long), size).split("\n")
+    assert len(rows) <= size[1]
+    assert any("1 Yes" in row for row in rows)
+
+
+# ---------------------------------------------------------------------------------------------------------- session
+
+
+class Desk(test_session.Desk):
+    def __init__(self, *replies: Any) -> None:
+        super().__init__(LONG, *replies, audience=Audience.SOMEBODY)
+
+    async def compacting(self) -> str:
+        self.send("tell")
+        await self.idle()
+        self.send("/compact")
+        await self.until(lambda: bool(self.shown.asked))
+        return self.shown.asked[0].request_id
+
+
+@played
+async def test_a_proposal_waits_for_the_answer_and_is_carried_out() -> None:
+    async with Desk("A summary.", "On.") as desk:
+        request_id = await desk.compacting()
+        assert desk.session.presenter.activity.phase == "waiting"
+        desk.session.answer(request_id, Answer("allow"))
+        await desk.idle()
+        assert any("boundary" in text for text in desk.shown.texts())
+
+
+@played
+async def test_a_cancelled_proposal_is_said_once_and_changes_nothing() -> None:
+    async with Desk("A summary.") as desk:
+        request_id = await desk.compacting()
+        before = desk.bench.engine.messages
+        desk.session.answer(request_id, Answer("deny"))
+        await desk.idle()
+        assert desk.bench.engine.messages == before
+        assert sum("cancelled" in text for text in desk.shown.texts()) == 1
+
+
+@played
+async def test_an_interruption_takes_the_dialog_away() -> None:
+    async with Desk("A summary.") as desk:
+        request_id = await desk.compacting()
+        assert desk.session.interrupt()
+        await desk.idle()
+        assert desk.shown.withdrawn == [request_id]
+
+
+# -------------------------------------------------------------------------------------------------------------- app
+
+
+def test_compact_on_the_screen_is_looked_at_accepted_and_undone(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await test_app.sends(pilot, app, "tell")
+        await test_app.idle(pilot, app)
+        await test_app.sends(pilot, app, "/compact the greeting")
+        await test_app.until(pilot, lambda: isinstance(app.screen, CompactPreview))
+        await test_app.until(pilot, lambda: "A summary." in test_app.shown(app))
+        await pilot.press("escape")
+        await test_app.idle(pilot, app)
+        assert "Compaction was cancelled" in test_app.shown(app)
+        await test_app.sends(pilot, app, "/compact")
+        await test_app.until(pilot, lambda: isinstance(app.screen, CompactPreview))
+        app.screen.guard.pause = 0  # type: ignore[attr-defined]
+        await pilot.press("enter")
+        await test_app.idle(pilot, app)
+        engine = app.chat.session.engine
+        assert engine is not None
+        assert engine._parts.view.messages(engine.messages)[0].text.count("A second one.") == 1
+
+    test_app.Desk(tmp_path, LONG, "A summary.", "A second one.").play(script, (100, 30))
+
+
+def test_with_the_setting_off_nothing_is_asked(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await test_app.sends(pilot, app, "tell")
+        await test_app.idle(pilot, app)
+        await test_app.sends(pilot, app, "/compact")
+        await test_app.idle(pilot, app)
+        assert " compacted: " in test_app.shown(app)
+
+    settings = '{"sandbox": {"mode": "off"}, "compactPreview": false}'
+    test_app.Desk(tmp_path, LONG, "A summary.", settings=settings).play(script, (100, 30))
