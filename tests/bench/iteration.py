@@ -52,9 +52,15 @@ def iteration(runs: int, calls: int = CALLS) -> Report:
 
 def _rounds(place: Workshop, server: Loopback, command: Sequence[str], tool: str, calls: int) -> list[float]:
     file = _file(place.project, "small.txt", 400)
-    step = call("Read", file_path=str(file)) if tool == "Read" else call("Glob", pattern="*.txt")
+    # Never the same call twice, or it would be taken for a loop.
+    steps = [
+        call("Read", file_path=str(file), limit=1_000 + number)
+        if tool == "Read"
+        else call("Glob", pattern=f"{{*.txt,none-{number}}}")
+        for number in range(calls)
+    ]
     place.talk_to(server.url)
-    server.play(*[reply(step)] * calls, reply(say("Done.")))
+    server.play(*map(reply, steps), reply(say("Done.")))
     place.run((*command, server.url) if command == LEAST_CLIENT else command)
     arrivals = server.arrivals()
     assert len(arrivals) == calls + 1, f"{len(arrivals)} requests came"
@@ -65,7 +71,7 @@ def memory(runs: int, turns: int = TURNS_OF_16_KB) -> Report:
     with workshop() as place, Loopback() as server:
         files = [_file(place.project, f"file-{number}.txt", 16 * 1024) for number in range(turns)]
         from_tools = [reply(call("Read", file_path=str(file))) for file in files]
-        from_model = [reply(say(_text(16 * 1024)), call("Read", file_path=str(files[0]), limit=1)) for _file in files]
+        from_model = [reply(say(_text(16 * 1024)), call("Read", file_path=str(file), limit=1)) for file in files]
         measures: list[Measure] = []
         for name, replies in {"16 KB tool results": from_tools, "16 KB replies": from_model}.items():
             ran = [_watched(place, server, replies) for _run in range(runs)]

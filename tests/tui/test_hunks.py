@@ -93,7 +93,12 @@ def test_a_narrowed_edit_does_the_accepted_hunks_only(pair: tuple[str, str], dat
         return
     hunks = split(before, after)
     accepted = {hunk.number for hunk in hunks if data.draw(st.booleans())}
-    found = narrowed(name, input, present, hunks, accepted)
+    try:
+        found = narrowed(name, input, present, hunks, accepted)
+    except ValueError:
+        # There are choices that no edit can say, in texts that repeat themselves; the review then says so.
+        assert 0 < len(accepted) < len(hunks)
+        return
     if accepted == {hunk.number for hunk in hunks}:
         assert found is input
     elif not accepted:

@@ -127,7 +127,7 @@ def test_a_question_mark_in_an_empty_box_asks_for_help_and_elsewhere_is_one() ->
 def test_the_mark_says_what_the_line_is() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "!ls")
-        assert "! !ls" in host.rows
+        assert "❯ !ls" in host.rows
         await press(pilot, "enter")
         assert "❯ Ask anything · / commands · @ files · ! shell · ? keys" in host.rows
 
