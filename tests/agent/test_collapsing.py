@@ -14,6 +14,7 @@ import pytest
 from agentcli.agent.collapsing import MOST_FAILURES, MOST_TRIES, Collapsing
 from agentcli.agent.ports import Seams, Staging
 from agentcli.agent.profile import Profile, Tuning
+from agentcli.assemble import Options, build_engine
 from agentcli.context.collapse import Collapse
 from agentcli.context.edits import Edit, edit_from_dict
 from agentcli.context.pipeline import Pipeline
@@ -32,7 +33,7 @@ from agentcli.session.store import SessionStore
 from agentcli.tools.base import Output, Progress, ToolContext
 from tests.support.cacheserver import CachingPlayer, PromptCache
 from tests.support.fakes import MODEL, Bench, FakeTool, LoopClock, bench, collect, only, result_of
-from tests.support.scripts import call, fails, pause, reply, say, script
+from tests.support.scripts import call, fails, pause, provider_on, reply, say, script
 from tests.support.server import LoopbackServer
 from tests.support.validate import problems
 from tests.support.virtual import VirtualLoop, run_virtual
@@ -494,3 +495,26 @@ def test_a_resumed_session_sends_the_same_bytes(tmp_path: Path) -> None:
             assert begun[: len(wire)] == [bare(message) for message in wire]
 
     run_virtual(main)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("switched_on", [True, False])
+async def test_the_settings_switch_it(tmp_path: Path, switched_on: bool) -> None:
+    (tmp_path / "home").mkdir()
+    replies = [SUMMARY, *QUICK_PARTS, *[reply(pause(0.3), *one["steps"][1:]) for one in PARTS[6:8]]]
+    transport = ScriptedTransport(script(*replies))
+    transport.player = Window(script(*replies), WINDOW)
+    options = Options(
+        cwd=tmp_path,
+        environ={"HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin", "AGENTCLI_CONTEXT_WINDOW": "40000"},
+        provider=provider_on(transport),
+        sandbox="off",
+        model=MODEL,
+        settings=json.dumps({"context": {"collapse": switched_on}, "smallModel": SMALL, "systemPrompt": ""}),
+        persist=False,
+    )
+    async with build_engine(options) as engine:
+        events = [event for number in range(8) for event in await collect(engine.submit(f"part {number}"))]
+    assert bool([body for body in transport.requests if body["model"] == SMALL]) is switched_on
+    assert [event.step for event in only(events, ev.ContextEdited)] == ["collapse"] * switched_on
+    assert [problems(body) for body in transport.requests] == [[] for _ in transport.requests]

@@ -16,8 +16,10 @@ from agentcli.context.collapse import LEAST_SPAN, MOST_ASKED, Collapse, Span, Th
 from agentcli.context.compact import RESTORED
 from agentcli.context.edits import Edit, block_id
 from agentcli.context.estimate import block_tokens, message_tokens
+from agentcli.context.microcompact import Microcompact
 from agentcli.context.pipeline import Pipeline
-from agentcli.context.steps import Situation
+from agentcli.context.snip import Snip
+from agentcli.context.steps import Situation, Step
 from agentcli.context.view import View
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
@@ -333,6 +335,34 @@ def test_for_any_conversation_and_any_commits_the_request_is_valid_and_can_be_ha
     assert sum(map(message_tokens, shown)) == sum(map(message_tokens, log)) - freed
     view.edit([Edit(kind="restore", target=edit.target) for edit in (plan.edits if plan else ())], log[-1].id)
     assert view.wire(log) == original
+    assert log == before
+
+
+@settings(max_examples=40, deadline=None)
+@given(log=talks(), more=talks(), data=st.data())
+def test_with_the_other_steps_in_any_order_it_holds_too(
+    log: list[Message], more: list[Message], data: st.DataObject
+) -> None:
+    log = log + [_again(message) for message in more]
+    blocks = [block_id(message, number) for message in log for number in range(len(message.content))]
+    pinned = frozenset(data.draw(st.lists(st.sampled_from(blocks), max_size=3)))
+    step = staged(log)
+    steps: list[Step] = data.draw(st.permutations([Snip(), Microcompact(keep=1), step]))
+    view, pipeline = View(), Pipeline(steps)
+    before = copy.deepcopy(log)
+
+    def situation(freed: int) -> Situation:
+        return Situation(estimate=95_000 - min(freed, 10_000), usable=100_000, cached=90_000, pinned=pinned)
+
+    for _time in range(2):
+        pipeline.run(view, log, situation)
+        assert refused(view, log) == []
+        shown = {message.id: message for message in view.messages(log)}
+        assert said_last(log) in "".join(message.text for message in shown.values())
+        for block in pinned:
+            message_id, _colon, number = block.rpartition(":")
+            kept = next(message for message in log if message.id == message_id)
+            assert shown[message_id].content[int(number)] == kept.content[int(number)]
     assert log == before
 
 
