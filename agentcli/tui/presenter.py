@@ -162,6 +162,8 @@ class Presenter:
             case Origin.ATTACHMENT | Origin.HOOK | Origin.RECOVERY:
                 told = wording.told(message)
                 return self._notice(told, "info", message.origin.value) if told else None
+            case Origin.BOUNDARY:
+                return BoundaryItem(id=message.id, text=wording.boundary(message))
             case Origin.SUMMARY:
                 return OutputItem(id=message.id, text=text, kind="markdown", title=wording.SUMMARY)
         return None
@@ -329,16 +331,6 @@ class Presenter:
     @_show.register
     def _(self, event: ev.CompactionStarted, now: float) -> list[Operation]:
         self._phase("compacting", "Compacting the conversation")
-        return []
-
-    @_show.register
-    def _(self, event: ev.ContextCompacted, now: float) -> list[Operation]:
-        text = wording.compacted(event.trigger, event.tokens_before, event.tokens_after)
-        return [Add(BoundaryItem(id=self._new("boundary"), text=text))]
-
-    @_show.register
-    def _(self, event: ev.CompactionProposed, now: float) -> list[Operation]:
-        self._phase("waiting", "Waiting for your answer")
         return []
 
     # ----------------------------------------------------------------------------------------------------- tools

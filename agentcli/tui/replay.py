@@ -33,7 +33,7 @@ def replayed(messages: Iterable[Message], title_of: Titles) -> list[Item]:
                     if isinstance(call, ToolItem) and place is not None:
                         items[place] = _with_result(call, result)
             case Origin.BOUNDARY:
-                items.append(BoundaryItem(id=message.id, text=_boundary(message)))
+                items.append(BoundaryItem(id=message.id, text=wording.boundary(message)))
             case Origin.INTERRUPTION:
                 items.append(EndItem(id=message.id, text="Interrupted.", level="warning"))
             case Origin.ERROR:
@@ -65,11 +65,3 @@ def _with_result(call: ToolItem, result: ToolResultBlock) -> ToolItem:
     status = "failed" if result.is_error else "done"
     text = plain_text(result.text[:RESULT_SHOWN])
     return replace(call, status=status, output=text)  # type: ignore[arg-type]
-
-
-def _boundary(message: Message) -> str:
-    meta = message.meta
-    numbers = [
-        value if isinstance(value, int) else 0 for value in (meta.get("tokens_before"), meta.get("tokens_after"))
-    ]
-    return wording.compacted(str(meta.get("trigger", "")), *numbers)

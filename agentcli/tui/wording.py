@@ -55,6 +55,14 @@ def compacted(trigger: str, before: int, after: int) -> str:
     return f"{why}: {tokens(before)} → {tokens(after)} tokens"
 
 
+def boundary(message: Message) -> str:
+    """A compaction, by what its boundary in the log says."""
+    meta = message.meta
+    counts = (meta.get("tokens_before"), meta.get("tokens_after"))
+    before, after = (count if isinstance(count, int) else 0 for count in counts)
+    return compacted(str(meta.get("trigger", "")), before, after)
+
+
 def notice(event: ev.Event) -> tuple[str, Level]:
     """Events that are one quiet line."""
     match event:
@@ -114,7 +122,7 @@ def ended(event: ev.Result) -> tuple[str, Level, tuple[str, ...]] | None:
         return errors[0], "error", errors[1:]
     if not event.turns or (event.turns == 1 and event.duration_ms < 1_000):
         return None
-    parts = [seconds(event.duration_ms / 1000)]
+    parts = [seconds(event.duration_ms / 1000)] if event.duration_ms >= 1_000 else []
     if event.turns > 1:
         parts.append(f"{event.turns} turns")
     return " · ".join(parts), "info", ()

@@ -167,11 +167,14 @@ def test_the_last_line_says_how_it_ended(changes: dict[str, Any], expected: str 
 
 def test_what_a_command_says_is_output_and_its_summary_can_be_opened() -> None:
     summary = Message("user", (TextBlock("All of it"),), "s", Origin.SUMMARY)
+    meta = {"trigger": "manual", "tokens_before": 84_000, "tokens_after": 6_000}
     shown = presented(
         ev.NoticeRaised(text="bad", level="error", code="command"),
-        ev.ContextCompacted(trigger="manual", tokens_before=84_000, tokens_after=6_000),
+        ev.MessageAppended(message=Message("user", (), "b", Origin.BOUNDARY, meta=meta)),
         ev.MessageAppended(message=summary),
+        ev.ContextCompacted(trigger="manual", tokens_before=84_000, tokens_after=6_000),
     )
+    assert [type(item) for item in shown.items] == [OutputItem, BoundaryItem, OutputItem], "the rule, then the summary"
     assert [item.failed for item in shown.of(OutputItem)] == [True, False]
     assert shown.of(OutputItem)[1].title
     assert shown.of(BoundaryItem)[0].text == "compacted: 84k → 6k tokens"
