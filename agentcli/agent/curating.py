@@ -192,6 +192,8 @@ class Curated(Holdings):
         found = next(known, None)
         if found is None:
             return "an item"
+        if item.startswith("collapse:"):
+            return "the messages that a summary stood for"
         return f"{_NOUNS.get(found.category, '')} {'' if found.category == 'thinking' else found.label}".strip()
 
     def _shown_block(self, item: str) -> tuple[Message, int] | None:

@@ -37,7 +37,7 @@ class Engine(Curated):
     # ----------------------------------------------------------------------------------------------- what comes in
 
     def answer(self, request_id: str, answer: Answer) -> bool:
-        """Answer a `PermissionRequested`; false when nobody waits for it any more."""
+        """Answer a `PermissionRequested` or a `CompactionProposed`; false when nobody waits for it any more."""
         return self._questions.answer(request_id, answer)
 
     def enqueue(self, prompt: Prompt, priority: Priority = "next") -> str:

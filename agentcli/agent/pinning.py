@@ -24,6 +24,7 @@ SUMMARY = "The summary stands for all that came before it. /compact undo brings 
 COLLAPSED = "It stands for several messages. Bring them back first; then they can be dropped one by one."
 LAST_PROMPT = "The last prompt is what the model goes by."
 IN_USE = "The model is working with it right now. Drop it when the work is done."
+UNANSWERED = "It led to calls whose results the model has not answered yet. It can be dropped once it has."
 BY_SERVER = "What the server did belongs to the answer around it and cannot be dropped alone."
 PINNED = "It is pinned. Unpin it first."
 PINNED_TOO = "What belongs to it is pinned. Unpin that first."
@@ -151,6 +152,8 @@ def _kept_because(messages: Sequence[Message], place: int, number: int, *, runni
         return LAST_PROMPT
     if isinstance(block := message.content[number], UnknownBlock) and not is_thinking(block):
         return BY_SERVER if message.role == "assistant" else None
+    if is_thinking(block) and message.tool_uses and place >= _open_since(messages):
+        return UNANSWERED
     if running and place > _last(messages, (Origin.PROMPT,)):
         # The API wants the thinking of a reply unchanged as long as its results are being answered.
         reply = _reply_of(messages, place)
@@ -161,6 +164,22 @@ def _kept_because(messages: Sequence[Message], place: int, number: int, *, runni
 
 def _last(messages: Sequence[Message], origins: tuple[Origin, ...]) -> int:
     return next((place for place in range(len(messages) - 1, -1, -1) if messages[place].origin in origins), -1)
+
+
+def _open_since(messages: Sequence[Message]) -> int:
+    """The first of the replies whose results end the conversation, one leading to the next: the API wants their
+    thinking back. Behind all messages where the conversation ends with an answer, or with nothing."""
+    place = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].role == "assistant"), -1)
+    if place < 0 or not messages[place].tool_uses:
+        return len(messages)
+    while True:
+        before, is_answered = place - 1, False
+        while before >= 0 and messages[before].role == "user":
+            is_answered = is_answered or bool(messages[before].tool_results)
+            before -= 1
+        if before < 0 or (not is_answered and before < place - 1):
+            return place
+        place = before
 
 
 def _reply_of(messages: Sequence[Message], place: int) -> Message | None:

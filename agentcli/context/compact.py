@@ -218,6 +218,8 @@ def pin_name(message: Message, place: int) -> str:
 def pinned_now(messages: Iterable[Message], pinned: AbstractSet[str]) -> frozenset[str]:
     """The blocks of these messages that the person has pinned, by the ids they have now: compaction says what is
     pinned again in other messages."""
+    if not pinned:
+        return frozenset()
     return frozenset(block_id(message, number) for message, number, _name in _pins(messages, pinned))
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+from textual.pilot import Pilot
 
 from agentcli.agent.outlook import ContextItem
 from agentcli.agent.pinning import PINNED, SYSTEM, Dropped, Restored
+from agentcli.tui.app import AgentApp
 from agentcli.tui.palette import Palette
 from agentcli.tui.screens.context_page import ContextPage
+from tests.support.scripts import reply
+from tests.tui import test_app
 from tests.tui.sheet_host import PAUSE, UNANSWERED, answer, look
 
 ITEMS = [
@@ -141,3 +147,28 @@ def test_without_anybody_to_do_it_the_page_is_only_to_look_at() -> None:
     seen = look(ContextPage(ITEMS, 20_000, 16_000), "p", "d", "u", "enter")
     assert "drop" not in seen
     assert "pin" not in seen
+
+
+def test_in_the_app_an_item_is_dropped_and_the_status_line_knows(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        for prompt in ("tell", "and now?"):
+            await test_app.sends(pilot, app, prompt)
+            await test_app.idle(pilot, app)
+        engine = app.chat.session.engine
+        assert engine is not None
+        before = engine.outlook().tokens
+        await test_app.sends(pilot, app, "/context")
+        await test_app.until(pilot, lambda: "Part of a long story" in test_app.shown(app))
+        await pilot.press("d")
+        await test_app.until(pilot, lambda: "Drop it? That saves" in test_app.shown(app))
+        await pilot.press("enter")
+        await test_app.until(pilot, lambda: "Left out of the context" in test_app.shown(app))
+        [dropped] = engine.dropped_items()
+        assert dropped.category == "answers"
+        assert engine.outlook().tokens < before
+        await pilot.press("escape")
+        await test_app.until(pilot, lambda: not isinstance(app.screen, ContextPage))
+
+    used = {"input_tokens": 9_000, "output_tokens": 3_000}
+    story = "Part of a long story. " * 4_000
+    test_app.Desk(tmp_path, reply(story, usage=used), "Two.").play(script, (100, 30))

@@ -1,0 +1,251 @@
+"""Drops: what goes with what, what cannot go, what it costs, and that the next request is smaller by that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from agentcli.agent import pinning
+from agentcli.agent.pinning import Dropped, Restored, planned_drop, price_of_drop
+from agentcli.context.edits import Edit
+from agentcli.context.view import View
+from agentcli.core import events as ev
+from agentcli.core.messages import Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from tests.context.logs import Talk
+from tests.support.compacting import LONG
+from tests.support.curating import cached_bench, item, looking, situation
+from tests.support.fakes import bench, collect, only
+from tests.support.scripts import call, reply, think
+from tests.support.virtual import run_virtual
+
+# ------------------------------------------------------------------------------------------------------------- drops
+
+
+def test_after_a_drop_the_next_request_is_smaller_by_what_was_shown() -> None:
+    async def main() -> None:
+        turns = [reply(call("Look", what="far")), "One.", reply(call("Look", what="near")), "Two.", "Three.", "Four."]
+        b, cache = cached_bench(*turns, tools=[looking()])
+        async with b.engine:
+            await b.run("first")
+            await b.run("second")
+            await b.run("third")
+            before = b.engine.outlook().tokens
+            result = next(m for m in b.engine.messages if m.origin is Origin.TOOL_RESULTS)
+            price = b.engine.price_of_drop(f"{result.id}:0")
+            dropped = b.engine.drop(f"{result.id}:0")
+            assert isinstance(dropped, Dropped)
+            assert dropped == price
+            assert b.engine.outlook().tokens == before - dropped.tokens_per_turn
+            events = await b.run("fourth")
+        smaller = cache.readings[-2].prompt - cache.readings[-1].prompt
+        assert smaller == pytest.approx(dropped.tokens_per_turn, rel=0.1)
+        rewritten = cache.readings[-1].written
+        assert dropped.once_tokens == pytest.approx(rewritten, rel=0.15)
+        rates = b.engine.catalog.get(b.engine.model).price
+        assert rates is not None
+        anew = rewritten * (rates.cache_write_5m - rates.cache_read) / 1e6
+        assert dropped.once_usd == pytest.approx(anew, rel=0.15)
+        [broken] = only(events, ev.PrefixBroken)
+        assert broken.reason == "you dropped the result of Look"
+        assert dropped.also == "with its call"
+        said = json.dumps(b.requests[-1])
+        assert "far: A line" not in said
+        assert "near: A line" in said
+
+    run_virtual(main)
+
+
+def test_dropping_a_call_drops_its_result_and_thinking_that_leads_nowhere() -> None:
+    async def main() -> None:
+        both = reply(think("hm"), call("Look", what="far"), call("Look", what="near"))
+        b = bench(both, "One.", "Two.", "Three.", "Four.", tools=[looking()])
+        async with b.engine:
+            await b.run("first")
+            await b.run("second")
+            replied = next(m for m in b.engine.messages if m.tool_uses)
+            far = b.engine.drop(f"{replied.id}:1")
+            assert isinstance(far, Dropped)
+            assert far.also == "with its result"
+            await b.run("third")
+            said = json.dumps(b.requests[-1])
+            assert '"hm"' in said
+            assert "near: A line" in said
+            assert "far" not in said
+            near = b.engine.drop(f"{replied.id}:2")
+            assert isinstance(near, Dropped)
+            assert near.also == "with its result and the thinking that led to it"
+            await b.run("fourth")
+        assert "hm" not in json.dumps(b.requests[-1])
+        assert [one.category for one in b.engine.dropped_items()] == [
+            "thinking",
+            "calls",
+            "calls",
+            "results",
+            "results",
+        ]
+
+    run_virtual(main)
+
+
+def test_what_is_restored_is_there_again_byte_for_byte() -> None:
+    async def main() -> None:
+        b = bench(reply(think("hm"), call("Look", what="far")), "One.", "Two.", "Three.", tools=[looking()])
+        async with b.engine:
+            await b.run("first")
+            await b.run("second")
+            before, tokens = b.engine._parts.view.wire(b.engine.messages), b.engine.outlook().tokens
+            replied = next(m for m in b.engine.messages if m.tool_uses)
+            for dropped, restored in ((1, 0), (1, 1)):
+                down = b.engine.drop(f"{replied.id}:{dropped}")
+                assert len(b.engine.dropped_items()) == 3
+                up = b.engine.restore(f"{replied.id}:{restored}")
+                assert isinstance(down, Dropped)
+                assert isinstance(up, Restored)
+                assert up.tokens_per_turn == down.tokens_per_turn
+                assert b.engine.dropped_items() == []
+                assert b.engine._parts.view.wire(b.engine.messages) == before
+                assert b.engine.outlook().tokens == tokens
+            assert b.engine.restore(f"{replied.id}:1") == pinning.NOT_CHANGED
+
+    run_virtual(main)
+
+
+def test_what_cannot_be_dropped_says_why() -> None:
+    async def main() -> None:
+        b = bench(LONG, "A summary.", "On.", tools=[looking()])
+        async with b.engine:
+            await b.run("tell")
+            await collect(b.engine.compact())
+            await b.run("go")
+            assert b.engine.drop("system") == pinning.SYSTEM
+            assert b.engine.drop("tool:Look") == pinning.TOOLS
+            assert b.engine.drop("user-context:0") == pinning.INSTRUCTIONS
+            assert b.engine.drop(item(b, "summary")) == pinning.SUMMARY
+            assert b.engine.drop(item(b, "prompts", "go")) == pinning.LAST_PROMPT
+            assert b.engine.drop(item(b, "answers", "On.")) != ""
+            assert b.engine.drop("nothing:7") == pinning.NOT_THERE
+            assert b.engine.drop("") == pinning.NOT_THERE
+            assert b.engine.drop(":") == pinning.NOT_THERE
+            assert b.engine.restore("system") == pinning.NOT_CHANGED
+            assert b.engine.restore("nothing:7") == pinning.NOT_THERE
+
+    run_virtual(main)
+
+
+def test_what_the_model_is_working_with_stays_until_it_is_done() -> None:
+    async def main() -> None:
+        turns: list[Any] = [reply(call("Look", what="old")), "One."]
+        turns += [reply(think("hm"), call("Look", what="a")), reply(call("Look", what="b", seconds=5)), "Two."]
+        b = bench(*turns, tools=[looking("seen")])
+        async with b.engine:
+            await b.run("first")
+
+            async def meddle() -> list[Any]:
+                await asyncio.sleep(2)
+                calls = [one.id for one in b.engine.context_items() if one.category == "calls"]
+                return [b.engine.drop(one) for one in calls]
+
+            meddling = asyncio.create_task(meddle())
+            await b.run("second")
+            old, with_thinking, newest = await meddling
+        assert isinstance(old, Dropped)
+        assert with_thinking == pinning.IN_USE
+        assert newest == pinning.IN_USE
+        assert "old" not in json.dumps(b.requests[-1]["messages"])
+
+    run_virtual(main)
+
+
+def test_thinking_stays_while_its_results_wait_for_an_answer_also_when_nothing_runs() -> None:
+    talk = Talk()
+    talk.prompt("look")
+    talk._add("assistant", [ThinkingBlock("old", "s"), TextBlock("There.")], Origin.REPLY)
+    talk.prompt("look again")
+    for number in range(2):
+        use = ToolUseBlock(f"toolu_{number}", "Look", {})
+        talk._add("assistant", [ThinkingBlock(f"hm {number}", "s"), use], Origin.REPLY)
+        talk._add("user", [ToolResultBlock(use.id, (TextBlock("seen"),))], Origin.TOOL_RESULTS)
+    # Interrupted here: the next prompt joins the results.
+    view = View()
+    for prompted in (False, True):
+        if prompted:
+            talk.prompt("and now?")
+        outcomes = {
+            place: planned_drop(view, talk.log, f"m{place}:0", situation(), running=False) for place in (1, 3, 5)
+        }
+        assert not isinstance(outcomes.pop(1), str)
+        assert set(outcomes.values()) == {pinning.UNANSWERED}
+        pair = planned_drop(view, talk.log, "m5:1", situation(), running=False)
+        assert not isinstance(pair, str)
+        assert pair.also == "with its result and the thinking that led to it"
+    talk.answer()
+    talk.prompt("thanks")
+    assert not isinstance(planned_drop(view, talk.log, "m5:0", situation(), running=False), str)
+
+
+# ------------------------------------------------------------------------------------------------------------- price
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "saves 3,100 tokens a turn, costs $0.02 once because the cache after it breaks"),
+        ({"cached": 5_000}, "costs less than $0.01 once"),
+        ({"cached": 1_000}, "costs nothing because nothing after it is cached"),
+        ({"cache_cold": True}, "costs nothing now because the cache has run out anyway"),
+        ({"price": None}, "costs 4,900 tokens written anew, at a price that is not known, because the cache"),
+    ],
+)
+def test_the_price_is_told_in_one_line(given: dict[str, Any], words: str) -> None:
+    change = pinning.Change((Edit(kind="drop", target="m:0", freed=3_100),), first=1_000)
+    assert words in price_of_drop(change, situation(**given)).text
+
+
+def test_a_second_drop_behind_the_first_costs_nothing_more_and_one_before_it_only_what_lies_between() -> None:
+    async def main() -> None:
+        calls = [reply(call("Look", what=str(n))) for n in range(4)]
+        turns = [one for number, made in enumerate(calls) for one in (made, f"Answer {number}.")]
+        b, _cache = cached_bench(*turns, "Last.", "Over.", tools=[looking()])
+        async with b.engine:
+            for number in range(4):
+                await b.run(f"prompt {number}")
+            await b.run("and now?")
+            results = [one.id for one in b.engine.context_items() if one.category == "results"]
+            alone = b.engine.price_of_drop(results[0])
+            middle, behind, before = (b.engine.drop(results[n]) for n in (1, 2, 0))
+        assert isinstance(alone, Dropped)
+        assert isinstance(middle, Dropped)
+        assert isinstance(behind, Dropped)
+        assert isinstance(before, Dropped)
+        assert (behind.once_tokens, behind.once_usd) == (0, 0)
+        assert middle.once_tokens > 2 * middle.tokens_per_turn * 0.9
+        assert before.once_tokens < alone.once_tokens / 10
+
+    run_virtual(main)
+
+
+def test_a_call_whose_id_came_before_is_paired_with_its_own_result() -> None:
+    talk = Talk()
+    for what in ("a", "b"):
+        talk.prompt(what)
+        talk.call("Look", {"what": what}, f"result of {what}")
+        talk.answer()
+    talk.prompt("last")
+    same = {block.id: "toolu_same" for message in talk.log for block in message.tool_uses}
+    log = [_renamed(message, same) for message in talk.log]
+    view = View()
+    change = planned_drop(view, log, f"{log[6].id}:0", situation(), running=False)
+    assert not isinstance(change, str)
+    assert {edit.target for edit in change.edits} == {f"{log[5].id}:0", f"{log[6].id}:0"}
+
+
+def _renamed(message: Message, ids: dict[str, str]) -> Message:
+    from agentcli.core.messages import message_from_dict, message_to_dict
+
+    text = json.dumps(message_to_dict(message))
+    for old, new in ids.items():
+        text = text.replace(old, new)
+    return message_from_dict(json.loads(text))
