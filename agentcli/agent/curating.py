@@ -29,9 +29,10 @@ from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import block_id, edit_to_dict
 from agentcli.context.steps import Situation
 from agentcli.core import events as ev
-from agentcli.core.messages import Block, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.messages import Block, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, UnknownBlock
 
 _NO_PIN = "It is part of every request and needs no pin."
+_NOT_ALONE = "It belongs to the reply around it and cannot be kept alone."
 _NOUNS = {
     "results": "the result of",
     "calls": "the call of",
@@ -95,6 +96,8 @@ class Curated(Holdings):
         found = self._shown_block(item)
         if found is None:
             return _NO_PIN if item == "system" or item.startswith(("tool:", "user-context:")) else NOT_THERE
+        if isinstance(found[0].content[found[1]], ThinkingBlock | UnknownBlock):
+            return _NOT_ALONE
         self._parts.pins.add(pin_name(*found))
         self._record_pins()
         return None

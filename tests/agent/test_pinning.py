@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agentcli.agent import pinning
 from agentcli.agent.pinning import Dropped, Pins, Restored, planned_drop, planned_restore
 from agentcli.agent.questions import Audience
-from agentcli.context.compact import pinned_now
+from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import Edit, block_id, edit_from_dict
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.steps import Plan, Situation
@@ -29,7 +29,7 @@ from tests.context.logs import refused, talks
 from tests.support.compacting import LONG
 from tests.support.curating import BIG, item, looking, situation
 from tests.support.fakes import Bench, LoopClock, bench, collect
-from tests.support.scripts import call, reply
+from tests.support.scripts import call, reply, think
 from tests.support.virtual import run_virtual
 
 # -------------------------------------------------------------------------------------------------------------- pins
@@ -87,12 +87,13 @@ def test_a_pin_made_while_the_model_works_holds_for_a_compaction_of_the_same_sub
 
 def test_what_needs_no_pin_says_so() -> None:
     async def main() -> None:
-        b = bench("One.", tools=[looking()])
+        b = bench(reply(think("hm"), "One."), tools=[looking()])
         async with b.engine:
             await b.run("first")
             assert "needs no pin" in (b.engine.pin("system") or "")
             assert "needs no pin" in (b.engine.pin("tool:Look") or "")
             assert b.engine.pin("nothing") == pinning.NOT_THERE
+            assert "cannot be kept alone" in (b.engine.pin(item(b, "thinking")) or "")
             assert b.engine.unpin("nothing") == pinning.NOT_THERE
 
     run_virtual(main)
@@ -238,6 +239,33 @@ def test_after_any_drops_pins_and_restores_the_request_is_valid_and_has_what_mus
             view.edit(change.edits, log[-1].id)
     assert view.wire(log) == View().wire(log)
     assert view.estimate(log, 0) == sizes
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_whatever_is_pinned_and_dropped_before_a_compaction_the_pinned_is_there_after_it(data: st.DataObject) -> None:
+    log: list[Message] = data.draw(talks())
+    texts = [m for m in log if m.origin is Origin.TOOL_RESULTS or m.origin is Origin.REPLY]
+    everything = [block_id(m, n) for m in texts for n in range(len(m.content))]
+
+    async def main() -> None:
+        b = bench("A summary.", "On.", "A second one.", "On.", log=tuple(log))
+        async with b.engine:
+            for _step in range(data.draw(st.integers(0, 6))):
+                name = data.draw(st.sampled_from(everything)) if everything else ""
+                b.engine.pin(name) if data.draw(st.booleans()) else b.engine.drop(name)
+            kept = [b.engine.item_text(one) for one in sorted(b.engine.pins)]
+            count = len(b.engine._parts.pins)
+            for _time in range(2):
+                await collect(b.engine.compact())
+                await b.run("go on")
+                shown = b.engine._parts.view.messages(b.engine.messages)
+                said = "\n".join(b.engine.item_text(block_id(m, n)) for m in shown for n in range(len(m.content)))
+                assert all(text.partition("\n[")[0].strip() in said for text in kept if "{" not in text)
+                names = {pin_name(m, n) for m in shown for n in range(len(m.content))}
+                assert len(names & set(b.engine._parts.pins)) == count
+
+    run_virtual(main)
 
 
 def test_a_review_is_only_for_where_somebody_is() -> None:
