@@ -333,6 +333,11 @@ class Presenter:
         self._phase("compacting", "Compacting the conversation")
         return []
 
+    @_show.register
+    def _(self, event: ev.CompactionProposed, now: float) -> list[Operation]:
+        self._phase("waiting", "Waiting for your answer")
+        return []
+
     # ----------------------------------------------------------------------------------------------------- tools
 
     @_show.register
