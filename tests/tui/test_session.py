@@ -69,7 +69,7 @@ async def test_a_prompt_is_shown_at_once_and_everything_that_comes_of_it() -> No
             "answer: I look.",
             "tool: Look here [done]",
             "answer: Done.",
-            "end: 0",
+            "end: 2 turns",
         ]
         assert desk.shown.activities[-1] == ""
         assert desk.shown.facts.model == "claude-sonnet-5-5"
