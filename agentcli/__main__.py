@@ -14,7 +14,7 @@ from agentcli.cli import COMMAND_NAMES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agentcli.tui.instant import Instant
+    from agentcli.tui.terminal.instant import Instant
 
 _NOT_THE_APP = ("-p", "--print", "-h", "--help", "--plain", "--input-format", "--output-format")
 
@@ -42,8 +42,8 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
             return None
     except OSError:
         return None
-    from agentcli.tui import instant
-    from agentcli.tui.look import look_path
+    from agentcli.tui.terminal import instant
+    from agentcli.tui.terminal.look import look_path
 
     return instant.begin(0, 1, instant.load_look(look_path(os.environ)))
 

@@ -19,7 +19,7 @@ from agentcli.core.plaintext import plain_text
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
-    from agentcli.tui.instant import Instant
+    from agentcli.tui.terminal.instant import Instant
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str], early: Instant | None = None) -> int:

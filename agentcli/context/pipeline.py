@@ -26,9 +26,7 @@ class Pipeline:
         """The last reply there was when the prefix was broken, and how many tokens before that place are still as the
         cache has them: until the next reply, the cache has nothing behind it."""
 
-    def run(
-        self, view: View, log: Sequence[Message], situation: Callable[[int], Situation]
-    ) -> list[ContextEdited]:
+    def run(self, view: View, log: Sequence[Message], situation: Callable[[int], Situation]) -> list[ContextEdited]:
         """Carry out what is worth it. `situation` says how things stand once so many tokens have been freed in this
         run. The edits are in the view already when the events are returned; the events are for the record."""
         if not log or not self._steps:

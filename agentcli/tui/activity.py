@@ -19,8 +19,8 @@ from textual.widget import Widget
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
 from agentcli.tui.model import Activity
-from agentcli.tui.palette import Palette
 from agentcli.tui.status import Run, amount, shortened
+from agentcli.tui.theme.palette import Palette
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 STILL = "●"

@@ -23,14 +23,9 @@ from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.tui import memory
 from agentcli.tui.chat import ChatScreen
-from agentcli.tui.dressing import Dressing
-from agentcli.tui.driver import BackgroundColour, TakenOver
 from agentcli.tui.facts import branch_of, shown_path
-from agentcli.tui.freeing import Freed
 from agentcli.tui.keys import app_bindings
-from agentcli.tui.lookkeeping import keep_look
 from agentcli.tui.model import WELCOME, Add, Remove, WelcomeItem
-from agentcli.tui.palette import Palette
 from agentcli.tui.preferences import Preferences
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.draft import Draft
@@ -38,9 +33,14 @@ from agentcli.tui.prompt.drafts import DraftStore, drafts_folder
 from agentcli.tui.prompt.history import History, history_path
 from agentcli.tui.screens.frame import Sheet
 from agentcli.tui.screens.panel import Panel
-from agentcli.tui.surroundings import Surroundings
-from agentcli.tui.terminal import Terminal
-from agentcli.tui.themes import (
+from agentcli.tui.terminal.capabilities import Terminal
+from agentcli.tui.terminal.driver import BackgroundColour, TakenOver
+from agentcli.tui.terminal.freeing import Freed
+from agentcli.tui.terminal.lookkeeping import keep_look
+from agentcli.tui.terminal.surroundings import Surroundings
+from agentcli.tui.theme.dressing import Dressing
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.theme.themes import (
     ThemeError,
     apply_theme,
     begin_with_theme,

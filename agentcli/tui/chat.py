@@ -25,19 +25,19 @@ from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.tui.activity import ActivityLine
 from agentcli.tui.blocks.make import make_block
-from agentcli.tui.compositing import QuickCompositor
-from agentcli.tui.findbar import FindBar
 from agentcli.tui.keys import screen_bindings
 from agentcli.tui.model import Activity, Facts, Operation
 from agentcli.tui.modes import MODE_WORDS
-from agentcli.tui.palette import Palette
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.screens.panel import Panel
 from agentcli.tui.session import Question, Session
 from agentcli.tui.status import StatusLine
-from agentcli.tui.transcript import NewBelow, Transcript
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.compositing import QuickCompositor
+from agentcli.tui.transcript.findbar import FindBar
+from agentcli.tui.transcript.widget import NewBelow, Transcript
 
 if TYPE_CHECKING:
     from agentcli.tui.actions import Actions

@@ -13,7 +13,7 @@ from agentcli.core.frozen import frozen
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
-    from agentcli.tui.instant import Instant
+    from agentcli.tui.terminal.instant import Instant
 
 FRAMES_A_SECOND = "240"
 """How soon after a key the screen may be painted. Textual waits for the next of 60 frames a second otherwise, which is
@@ -59,7 +59,7 @@ def run(start: Start, early: Instant | None = None) -> int:
     preferences = load_preferences(start.cwd, start.environ, start.settings, start.theme)
     from agentcli.core.descendants import kill_descendants
     from agentcli.tui.app import AgentApp
-    from agentcli.tui.driver import AgentDriver
+    from agentcli.tui.terminal.driver import AgentDriver
 
     state = preferences.paths.state_dir
     stuck_log = state / "stuck.log" if state else None

@@ -21,7 +21,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
 from agentcli.tui.model import Facts
 from agentcli.tui.modes import MODE_WORDS
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
     from agentcli.tui.statuscommand import Ran, StatusCommand, StatusFeed

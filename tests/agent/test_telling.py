@@ -42,9 +42,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def texts(request: dict[str, Any]) -> list[str]:
-    return [
-        block.get("text", "") for message in request["messages"] for block in message["content"] if "text" in block
-    ]
+    return [block.get("text", "") for message in request["messages"] for block in message["content"] if "text" in block]
 
 
 async def test_the_front_survives_a_resume_and_changes_come_at_the_end(home: Home) -> None:

@@ -11,7 +11,7 @@ from agentcli.tui.blocks.answer import AnswerBlock
 from agentcli.tui.blocks.highlight import warm
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.model import AnswerItem
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 from tests.bench.measure import Measure, Report
 
 _DELTAS = 840

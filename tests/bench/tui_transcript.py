@@ -16,8 +16,8 @@ from textual.widgets import Input
 
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.model import Add, AnswerItem, Grow, Item, ToolItem
-from agentcli.tui.palette import Palette
-from agentcli.tui.transcript import Transcript
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.widget import Transcript
 from tests.bench.measure import Measure, Report
 
 SIZE = (120, 40)

@@ -34,7 +34,7 @@ class WatchedLoops(asyncio.DefaultEventLoopPolicy):
 
 
 def _watch(loop: asyncio.AbstractEventLoop, path: str) -> None:
-    from agentcli.tui.watchdog import Watchdog
+    from agentcli.tui.terminal.watchdog import Watchdog
 
     log = Path(path).open("a", buffering=1)  # noqa: SIM115 -- as long as the process
 

@@ -24,7 +24,7 @@ from agentcli.tui.model import (
     ToolItem,
     WelcomeItem,
 )
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 DIFF = """\
 @@ -1,9 +1,11 @@
@@ -199,7 +199,7 @@ def main() -> None:
     options = parser.parse_args()
     palette = Palette()
     if options.theme:
-        from agentcli.tui.themes import load_theme, theme_folders
+        from agentcli.tui.theme.themes import load_theme, theme_folders
 
         palette = load_theme(options.theme, theme_folders(None)).palette(colours=not options.plain)
     console = Console(force_terminal=True, color_system="truecolor", highlight=False, markup=False)

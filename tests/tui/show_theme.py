@@ -19,11 +19,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static, TextArea
 
 from agentcli.tui.activity import ActivityLine
-from agentcli.tui.colours import Rgb, parse_colour
 from agentcli.tui.model import Activity, Facts
-from agentcli.tui.palette import Palette
 from agentcli.tui.status import StatusLine
-from agentcli.tui.themes import apply_theme, begin_with_theme, load_themes, theme_folders
+from agentcli.tui.theme.colours import Rgb, parse_colour
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.theme.themes import apply_theme, begin_with_theme, load_themes, theme_folders
 
 STYLE = Path(__file__).parent.parent.parent / "agentcli" / "tui" / "style.tcss"
 FACTS = Facts(

@@ -13,7 +13,7 @@ from textual.app import App, ComposeResult
 
 from agentcli.tui.activity import SPINNER, STILL, ActivityLine, activity_text, elapsed
 from agentcli.tui.model import Activity
-from agentcli.tui.palette import WITHOUT_COLOURS, Palette
+from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
 
 PALETTE = Palette()
 WORKING = Activity(phase="tools", text="Bash: pytest -q", began=100.0, tokens_out=1234)

@@ -203,6 +203,7 @@ def test_prompts_queue_above_the_box_and_up_takes_one_back(tmp_path: Path) -> No
 )
 def test_every_dialog_opens_and_closes_with_esc_without_a_trace(tmp_path: Path, line: str, words: str) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await until(pilot, lambda: "Esc interrupts" in shown(app) and "sonnet" in shown(app))
         before = shown(app)
         if line == "?":
             await pilot.press("?")

@@ -24,7 +24,7 @@ from agentcli.tui.model import (
     ToolItem,
     WelcomeItem,
 )
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 PALETTE = Palette()
 FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ud800-\udfff]")

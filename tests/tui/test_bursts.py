@@ -10,8 +10,8 @@ from textual.app import App, ComposeResult
 from agentcli.tui.blocks.answer import AT_ONCE, AnswerBlock, warm_up
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import Add, AnswerItem, Grow, NoticeItem, Replace
-from agentcli.tui.palette import Palette
-from agentcli.tui.transcript import Transcript
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.widget import Transcript
 
 PART = """## Part {number}
 

@@ -10,8 +10,8 @@ from textual.pilot import Pilot
 from agentcli.agent.outlook import ContextItem
 from agentcli.agent.pinning import PINNED, SYSTEM, Dropped, Restored
 from agentcli.tui.app import AgentApp
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.context_page import ContextPage
+from agentcli.tui.theme.palette import Palette
 from tests.support.scripts import reply
 from tests.tui import test_app
 from tests.tui.sheet_host import PAUSE, UNANSWERED, answer, look

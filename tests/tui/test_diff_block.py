@@ -13,7 +13,7 @@ from agentcli.tools.diff import diff_display
 from agentcli.tui.blocks import diff
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.diff_words import changed_words, pairs
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 PALETTE = Palette()
 DIFF = """\

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tui.dressing import Dressing
-from agentcli.tui.themes import ThemeError, theme_folders
+from agentcli.tui.theme.dressing import Dressing
+from agentcli.tui.theme.themes import ThemeError, theme_folders
 
 TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 

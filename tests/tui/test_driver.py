@@ -13,20 +13,20 @@ import pytest
 from textual import events
 from textual.message import Message
 
-from agentcli.tui.driver import BackgroundColour, escape_seconds
-from agentcli.tui.input import InputFilter
-from agentcli.tui.translation import Translation
+from agentcli.tui.terminal.driver import BackgroundColour, escape_seconds
+from agentcli.tui.terminal.input import InputFilter
+from agentcli.tui.terminal.translation import Translation
 from tests.tui.pty_program import PtyProgram
 
 HOST = """
 import os, sys, time
 from pathlib import Path
-from agentcli.tui import instant
+from agentcli.tui.terminal import instant
 started = instant.begin(0, 1, dict(instant.DEFAULT_LOOK, placeholder_text="Ask")) if {instant} else None
 {before}
 from textual.app import App
 from textual.widgets import TextArea, Static
-from agentcli.tui.driver import AgentDriver, BackgroundColour, TakenOver
+from agentcli.tui.terminal.driver import AgentDriver, BackgroundColour, TakenOver
 
 class Host(App):
     CSS = "TextArea {{ height: 6; border: none; padding: 0; }} Static {{ height: 1; }} #big {{ height: 1fr; }}"
@@ -218,7 +218,7 @@ def test_a_crash_restores_the_terminal_before_it_is_told() -> None:
 def test_escape_ends_what_hangs_wherever_that_is_and_the_app_goes_on(tmp_path: Path) -> None:
     log = tmp_path / "state" / "stuck.log"
     with host(
-        before=f"sys.argv.append({str(log)!r}); from agentcli.tui import watchdog; watchdog.LIMIT = 0.3"
+        before=f"sys.argv.append({str(log)!r}); from agentcli.tui.terminal import watchdog; watchdog.LIMIT = 0.3"
     ) as program:
         program.until("ready")
         for number, key in enumerate((b"\x1bOQ", b"\x1b[15~", b"\x1b[19~", b"\x1b[20~"), 1):

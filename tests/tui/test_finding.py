@@ -12,12 +12,12 @@ from textual.strip import Strip
 
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.copying import cut, select, selected_text, snap, word_at
-from agentcli.tui.finding import Query, Search, Spot, hidden_in, matches_in, parse_query
 from agentcli.tui.model import AnswerItem, NoticeItem
-from agentcli.tui.painting import paint
-from agentcli.tui.palette import Palette
-from agentcli.tui.stack import Entry, Stack, place
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.copying import cut, select, selected_text, snap, word_at
+from agentcli.tui.transcript.finding import Query, Search, Spot, hidden_in, matches_in, parse_query
+from agentcli.tui.transcript.painting import paint
+from agentcli.tui.transcript.stack import Entry, Stack, place
 
 PLAIN = Style.null()
 MARK = Style(reverse=True)

@@ -11,10 +11,10 @@ from textual.strip import Strip
 
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.make import make_block
-from agentcli.tui.conversation import Conversation
 from agentcli.tui.model import Add, AnswerItem, Item, NoticeItem, ToolItem
-from agentcli.tui.palette import Palette
-from agentcli.tui.view import View
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.conversation import Conversation
+from agentcli.tui.transcript.view import View
 
 WIDTH, HEIGHT = 60, 12
 

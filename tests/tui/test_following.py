@@ -14,8 +14,8 @@ from textual.widgets import Static
 
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import Add, AnswerItem, Grow, NoticeItem, Operation
-from agentcli.tui.palette import Palette
-from agentcli.tui.transcript import NewBelow, Transcript
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.widget import NewBelow, Transcript
 
 
 class Host(App[None]):

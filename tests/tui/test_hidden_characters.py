@@ -9,8 +9,8 @@ import pytest
 
 from agentcli.core.shell import shown_command
 from agentcli.tui.blocks.glyphs import clean, glyphs
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.subject import diff_lines, paragraph
+from agentcli.tui.theme.palette import Palette
 
 IGNORABLE = (
     *(0x00AD, 0x034F, 0x061C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), *range(0x200B, 0x2010)),

@@ -12,7 +12,7 @@ from rich.style import Style
 
 from agentcli.tui.blocks.highlight import COMMON, Highlighter, highlight, is_ready, language_name, language_of, warm
 from agentcli.tui.blocks.wrap import Run
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 PALETTE = Palette()
 PYTHON = '''@cache

@@ -7,7 +7,7 @@ import pytest
 from agentcli.tui.blocks import flow as module
 from agentcli.tui.blocks.flow import Flow
 from agentcli.tui.blocks.markdown import Document, render_markdown
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 
 def table(columns: int, rows: int) -> str:

@@ -17,8 +17,8 @@ from agentcli.core.permission import Answer
 from agentcli.tools.diff import diff_display
 from agentcli.tools.edit_apply import Applied, Replacement, apply
 from agentcli.tui.hunks import diff_of, lines_of, merge, narrowed, split, texts_of, verdict
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.hunks import HunkReview
+from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import Host, asked, look, play, press, replies, settled, shown
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "é", "", "  x"]), max_size=14)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.tui.input import (
+from agentcli.tui.terminal.input import (
     AMBIGUOUS_SECONDS,
     PASTE_SECONDS,
     SEQUENCE_SECONDS,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.tui.instant import DEFAULT_LOOK, EchoedLine, Painter, begin, colourless, load_look, save_look
+from agentcli.tui.terminal.instant import DEFAULT_LOOK, EchoedLine, Painter, begin, colourless, load_look, save_look
 from tests.tui.pty_program import PtyProgram
 
 LOOK = DEFAULT_LOOK | {"placeholder_text": "Ask", "status_text": "model · ~/project", "label_text": "plan"}
@@ -170,7 +170,7 @@ def test_an_answer_that_comes_after_the_end_is_not_left_to_the_shell() -> None:
     def answer(data: bytes) -> bytes:
         return b"\x1b]11;rgb:0/0/0\x07" if b"\x1b[?1049l" in data else b""
 
-    body = "from agentcli.tui import restore; restore.REPLY_SECONDS = 10\n"
+    body = "from agentcli.tui.terminal import restore; restore.REPLY_SECONDS = 10\n"
     body += "started.finish(); started.restore.restore_terminal(); print('GONE', flush=True)"
     with PtyProgram(PROGRAM.format(body=body), answer=answer) as program:
         program.end()
@@ -202,7 +202,7 @@ def test_there_is_no_instant_prompt_without_a_terminal(monkeypatch: pytest.Monke
 
 PROGRAM = """
 import sys
-from agentcli.tui import instant
+from agentcli.tui.terminal import instant
 started = instant.begin(0, 1, dict(instant.DEFAULT_LOOK, placeholder_text="Ask", status_text="state"))
 def wait():
     import time

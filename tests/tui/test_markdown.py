@@ -17,7 +17,7 @@ from agentcli.tui.blocks.flow import MARK
 from agentcli.tui.blocks.markdown import code_blocks, render_markdown
 from agentcli.tui.blocks.unfinished import presentable
 from agentcli.tui.model import AnswerItem
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 PALETTE = Palette()
 SAMPLE = """# Title

@@ -24,7 +24,6 @@ from agentcli.config.settings import Row as Setting
 from agentcli.core.usage import Totals, Usage
 from agentcli.tools.shells import BackgroundTask
 from agentcli.tui.keys import help_rows
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.context_page import ContextPage, shared_out
 from agentcli.tui.screens.cost_page import CostPage
 from agentcli.tui.screens.frame import Sheet
@@ -33,6 +32,7 @@ from agentcli.tui.screens.page import TextPage, rows_of
 from agentcli.tui.screens.runs import safe
 from agentcli.tui.screens.settings_page import Change, Scope, SettingsPage
 from agentcli.tui.screens.tasks_page import TasksPage
+from agentcli.tui.theme.palette import Palette
 from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, answer, look, play, press, through_all_sizes
 
 # ---------------------------------------------------------------------------------------------------------------- text

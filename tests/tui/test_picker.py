@@ -11,7 +11,6 @@ from rich.style import Style
 from textual import events
 from textual.pilot import Pilot
 
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.line_edit import LineEdit
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.row_list import RowList
@@ -32,6 +31,7 @@ from agentcli.tui.screens.runs import (
     width_of,
     wrapped,
 )
+from agentcli.tui.theme.palette import Palette
 from tests.tui.sheet_host import UNANSWERED, Host, answer, look, play, press
 
 PLAIN = Style()

@@ -14,7 +14,6 @@ from agentcli.core.permission import PermissionMode
 from agentcli.core.usage import Price
 from agentcli.providers.catalog import Catalog
 from agentcli.session.find import SessionInfo
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.effort_picker import EffortPicker
 from agentcli.tui.screens.mode_picker import ModePicker
 from agentcli.tui.screens.model_picker import ModelPicker, rebilled
@@ -22,6 +21,7 @@ from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.runs import roughly
 from agentcli.tui.screens.session_picker import SessionPicker, session_rows
 from agentcli.tui.screens.theme_picker import ThemePicker
+from agentcli.tui.theme.palette import Palette
 from tests.tui.sheet_host import UNANSWERED, Host, answer, look, play, press, through_all_sizes
 
 # -------------------------------------------------------------------------------------------------------------- models

@@ -11,9 +11,9 @@ from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.tui.palette import Palette
 from agentcli.tui.prompt import external
 from agentcli.tui.screens.plan import PlanDialog
+from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import Clock, Host, asked, look, play, press, replies, shown
 
 PLAN = "# Steps\n\nFirst look, then leap.\n"

@@ -11,8 +11,8 @@ from agentcli.core.abort import AbortController
 from agentcli.core.permission import Answer
 from agentcli.tools.askuserquestion import AskUserQuestion
 from agentcli.tools.base import Output, ToolContext
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.questions import QuestionsDialog
+from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, Host, asked, look, play, press, replies, settled, shown
 
 DATABASE = {

@@ -19,11 +19,11 @@ from agentcli.session.load import load_end, load_session
 from agentcli.session.store import SessionStore
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import Above, Add, AnswerItem, Clear, Item, NoticeItem, Remove, ToolItem
-from agentcli.tui.palette import Palette
 from agentcli.tui.replay import replayed
 from agentcli.tui.resuming import end_of_session
-from agentcli.tui.stack import Stack, place
-from agentcli.tui.transcript import Transcript
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.stack import Stack, place
+from agentcli.tui.transcript.widget import Transcript
 
 
 def write(folder: Path, turns: int) -> Path:

@@ -6,8 +6,8 @@ import random
 
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.model import AnswerItem, Item, NoticeItem, OutputItem, PromptItem, ToolItem
-from agentcli.tui.palette import Palette
-from agentcli.tui.stack import Entry, Stack, gap, place
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.stack import Entry, Stack, gap, place
 
 
 class Bare(Block):

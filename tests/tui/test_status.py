@@ -16,9 +16,9 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
 from agentcli.tui.model import Facts
-from agentcli.tui.palette import WITHOUT_COLOURS, Palette
 from agentcli.tui.status import StatusLine, amount, context_bar, fit, money
 from agentcli.tui.statuscommand import Ran, StatusCommand, StatusFeed, payload, styled_line
+from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
 
 PALETTE = Palette()
 FACTS = Facts(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.tui.terminal import (
+from agentcli.tui.terminal.capabilities import (
     LARGEST_CLIPBOARD,
     Terminal,
     clipboard,

@@ -15,10 +15,10 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, OptionList, Static, TextArea
 
-from agentcli.tui.colours import Colour, Rgb, blend, contrast, parse_colour, parse_look, readable
-from agentcli.tui.palette import WITHOUT_COLOURS, Palette
-from agentcli.tui.shades import ASSUMED_DARK, ASSUMED_LIGHT, LOOKS, PAIRS, SYNTAX, Shades
-from agentcli.tui.themes import (
+from agentcli.tui.theme.colours import Colour, Rgb, blend, contrast, parse_colour, parse_look, readable
+from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
+from agentcli.tui.theme.shades import ASSUMED_DARK, ASSUMED_LIGHT, LOOKS, PAIRS, SYNTAX, Shades
+from agentcli.tui.theme.themes import (
     Choice,
     Theme,
     ThemeError,
@@ -491,7 +491,9 @@ def test_where_there_is_no_folder_nothing_is_watched(tmp_path: Path) -> None:
 def test_an_installed_package_brings_its_themes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed = tmp_path / "agentcli" / "data" / "themes"
     shutil.copytree(OURS[0], installed)
-    monkeypatch.setattr("agentcli.tui.themes.__file__", str(tmp_path / "agentcli" / "tui" / "themes.py"))
+    monkeypatch.setattr(
+        "agentcli.tui.theme.themes.__file__", str(tmp_path / "agentcli" / "tui" / "theme" / "themes.py")
+    )
     assert theme_folders(None) == (installed,)
     assert theme_folders(tmp_path) == (tmp_path / "themes", installed)
     assert load_theme("dark", theme_folders(None)).dark

@@ -15,7 +15,6 @@ from textual.geometry import Region, Size
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from agentcli.tui import transcript as module
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.model import (
@@ -31,8 +30,9 @@ from agentcli.tui.model import (
     Replace,
     ToolItem,
 )
-from agentcli.tui.palette import Palette
-from agentcli.tui.transcript import NewBelow, Transcript
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript import widget as module
+from agentcli.tui.transcript.widget import NewBelow, Transcript
 
 MATCH, CURRENT, SELECTED = "#e6c07b", "#ffb454", "#33415e"
 PALETTE = Palette(match=Style(bgcolor=MATCH), match_current=Style(bgcolor=CURRENT), selection=Style(bgcolor=SELECTED))

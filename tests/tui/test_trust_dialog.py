@@ -8,8 +8,8 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from agentcli.config.trust import UNREADABLE, Part, TrustState, TrustStore
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.trust import TrustDialog
+from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import Clock, Host, look, play, press, replies, shown
 
 HOOKS = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "./check.sh --all"}]}]}}

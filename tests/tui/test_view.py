@@ -10,10 +10,10 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from agentcli.tui.blocks.base import Block, Line
-from agentcli.tui.conversation import Conversation
 from agentcli.tui.model import Add, AnswerItem, Clear, Grow, NoticeItem, Operation, Remove, Replace
-from agentcli.tui.palette import Palette
-from agentcli.tui.view import View
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.conversation import Conversation
+from agentcli.tui.transcript.view import View
 
 
 class RowsBlock(Block):

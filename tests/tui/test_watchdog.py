@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.tui.watchdog import EscapeWatch, Stuck, Watchdog
+from agentcli.tui.terminal.watchdog import EscapeWatch, Stuck, Watchdog
 
 
 def spin() -> None:
@@ -136,7 +136,7 @@ def test_the_watchdog_names_what_blocks() -> None:
 
 
 def test_the_watchdog_is_quiet_about_a_loop_that_waits_and_then_sleeps_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentcli.tui.watchdog.CALM_SECONDS", 0.05)
+    monkeypatch.setattr("agentcli.tui.terminal.watchdog.CALM_SECONDS", 0.05)
     blocks: list[str] = []
 
     async def main() -> tuple[bool, bool]:

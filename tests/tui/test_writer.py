@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentcli.tui.writer import SYNC_BEGIN, SYNC_END, Writer, is_frame
+from agentcli.tui.terminal.writer import SYNC_BEGIN, SYNC_END, Writer, is_frame
 
 FRAME = "\x1b[1;1Hframe"
 

@@ -10,7 +10,7 @@ from agentcli.tui.blocks.flow import Flow
 from agentcli.tui.blocks.highlight import warm
 from agentcli.tui.blocks.markdown import load_parser
 from agentcli.tui.model import AnswerItem, Item
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 AT_ONCE = 5_000
 """New characters that one look takes in, some 15 ms of work. A reply that comes in one go takes several."""

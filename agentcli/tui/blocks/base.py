@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from textual.strip import Strip
 
 from agentcli.tui.model import Item
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 
 @dataclass(frozen=True, slots=True)

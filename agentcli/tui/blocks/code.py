@@ -13,7 +13,7 @@ from textual.strip import Strip
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.glyphs import width_of
 from agentcli.tui.blocks.wrap import Run, wrap
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 _EDGE = "▏"
 

@@ -19,7 +19,7 @@ from agentcli.tui.blocks.diff_paint import PaintedHunk, base_style, partners, st
 from agentcli.tui.blocks.diff_parse import DiffLine, Hunk, parse
 from agentcli.tui.blocks.rows import decoration, filled
 from agentcli.tui.blocks.wrap import Run, wrap
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 __all__ = [
     "SIDE_BY_SIDE_FROM",

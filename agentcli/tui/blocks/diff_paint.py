@@ -9,7 +9,7 @@ from rich.style import Style
 from agentcli.tui.blocks.diff_parse import DiffLine, Hunk
 from agentcli.tui.blocks.diff_words import Pair, Spans, changed_words, pairs
 from agentcli.tui.blocks.wrap import Run
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 _FIRST_COLOURED = 30
 _MOST_COLOURED = 200

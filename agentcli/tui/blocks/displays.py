@@ -16,7 +16,7 @@ from agentcli.tui.blocks import diff
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, beside, characters, folded, head, size, tail
 from agentcli.tui.blocks.wrap import Run, wrap
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 _TEXT_ROWS = 6
 _SHELL_ROWS = 8

@@ -20,7 +20,7 @@ from agentcli.tui.blocks.highlight import Highlighter, can_lex_whole, highlight,
 from agentcli.tui.blocks.markdown import Document, Margin, Page, Piece, as_lines
 from agentcli.tui.blocks.unfinished import presentable
 from agentcli.tui.blocks.wrap import Run, wrap
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 MARK = "◆ "
 _LONG = 6_000

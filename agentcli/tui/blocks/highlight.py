@@ -18,7 +18,7 @@ from rich.style import Style
 
 from agentcli.tui.blocks.languages import language_of
 from agentcli.tui.blocks.wrap import Run
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 __all__ = ["COMMON", "Highlighter", "highlight", "is_ready", "language_name", "language_of", "warm"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rich.style import Style
 
 from agentcli.tui.blocks.wrap import Run
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

@@ -25,7 +25,7 @@ from agentcli.tui.blocks.highlight import highlight, language_name
 from agentcli.tui.blocks.inline import inline_runs, split_task
 from agentcli.tui.blocks.table import MOST_COLUMNS, Cell, Table, table_lines
 from agentcli.tui.blocks.wrap import Run, wrap
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

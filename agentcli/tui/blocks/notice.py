@@ -11,7 +11,7 @@ from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, decoration, gutter, head, joined, margin, tail
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import BoundaryItem, EndItem, Level, NoticeItem, OutputItem
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 _NOTICE_ROWS = 6
 _ERROR_ROWS = 8

@@ -16,7 +16,7 @@ from textual.strip import Strip
 from agentcli.core.frozen import frozen
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import Run, clip, wrap
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 MOST_ROWS = 4_000
 """Rows that an opened block shows. More would hold up the screen, and nobody reads them there."""

@@ -16,7 +16,7 @@ from textual.strip import Strip
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.glyphs import clean, width_of
 from agentcli.tui.blocks.wrap import Run, wrap
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 Cell = Sequence[Run]
 _NARROWEST = 6

@@ -10,7 +10,7 @@ from agentcli.tui.blocks.live import LiveText
 from agentcli.tui.blocks.rows import MOST_ROWS, head, joined, margin
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.model import Item, ThinkingItem
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 _ROWS = 6
 _KEPT = 1_000_000

@@ -16,7 +16,7 @@ from agentcli.tui.blocks.live import LiveText
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, gutter, head, joined, shortened
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import Item, ToolItem, ToolStatus
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 _LIVE_ROWS = 8
 _HEADER_ROWS = 2

@@ -9,7 +9,7 @@ from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, decoration, filled, head, joined
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import PromptItem
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 _ROWS = 12
 _COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?=\s|\Z)")

@@ -13,7 +13,7 @@ from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.rows import decoration, size
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import WelcomeItem
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 _SIGN = ("╭───╮", "│ ❯ │", "╰───╯")
 _SIGN_CELLS = 7

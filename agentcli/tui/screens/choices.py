@@ -8,7 +8,7 @@ from textual.strip import Strip
 
 from agentcli.core.frozen import frozen
 from agentcli.tui.blocks.wrap import Run, wrap
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 
 @frozen

@@ -13,12 +13,12 @@ from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice
 from agentcli.tui.screens.editable import EditablePanel
 from agentcli.tui.screens.panel import PAINTED
 from agentcli.tui.screens.runs import dollars, tokens
 from agentcli.tui.screens.subject import field_lines, markdown_lines
+from agentcli.tui.theme.palette import Palette
 
 _MOST_LINES = 12
 """Of what stays and of what goes: each is one line, but files may be many."""

@@ -16,11 +16,11 @@ from rich.style import Style
 from agentcli.agent.outlook import ContextItem
 from agentcli.agent.pinning import Dropped, Restored
 from agentcli.core.frozen import frozen
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.page import TextPage
 from agentcli.tui.screens.picker import ListSheet
 from agentcli.tui.screens.rows import Row
 from agentcli.tui.screens.runs import Runs, cut_runs, padded, percent, tokens, width_of, wrapped
+from agentcli.tui.theme.palette import Palette
 
 
 @frozen

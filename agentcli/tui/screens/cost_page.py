@@ -8,9 +8,9 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from agentcli.core.usage import ModelTotals, Totals, Usage
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.page import Page
 from agentcli.tui.screens.runs import Runs, at_right, dollars, padded, percent, roughly, safe, tokens
+from agentcli.tui.theme.palette import Palette
 
 _BOLD = Style(bold=True)
 _COLUMNS = ("requests", "input", "output", "cache write", "cache read", "cost")

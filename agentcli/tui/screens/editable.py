@@ -13,8 +13,8 @@ from textual.widgets import TextArea
 
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_text
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.panel import Panel
+from agentcli.tui.theme.palette import Palette
 
 
 class EditablePanel(Panel[Answer | None]):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from agentcli.providers.catalog import EFFORTS, ModelInfo
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.model_picker import IN_FORCE, NOTHING_CACHED
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.rows import Row
 from agentcli.tui.screens.runs import Runs, roughly, safe, wrapped
+from agentcli.tui.theme.palette import Palette
 
 _MEANS = {
     "low": "short answers, quick and cheap",

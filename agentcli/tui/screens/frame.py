@@ -21,9 +21,9 @@ from textual.widget import Widget
 from textual.worker import WorkType
 
 from agentcli.tui.blocks.wrap import Run
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.line_edit import LineEdit
 from agentcli.tui.screens.runs import Runs, cut, keys_row, painted, safe
+from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 R = TypeVar("R")

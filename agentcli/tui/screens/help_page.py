@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.picker import ListSheet
 from agentcli.tui.screens.rows import Row
+from agentcli.tui.theme.palette import Palette
 
 Entry = tuple[str, str, str]
 """Group, key or command, what it does."""

@@ -20,10 +20,10 @@ from agentcli.core.permission import Answer
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.hunks import Hunk, diff_of, narrowed, split, texts_of, verdict
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice
 from agentcli.tui.screens.panel import PAINTED, Panel
 from agentcli.tui.screens.subject import BLANK, diff_lines, paragraph
+from agentcli.tui.theme.palette import Palette
 
 
 class HunkReview(Panel[Answer | None]):

@@ -12,8 +12,8 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from agentcli.tui.blocks.glyphs import EVEN, glyphs
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.runs import Runs, safe
+from agentcli.tui.theme.palette import Palette
 
 _CURSOR = Style(reverse=True)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from agentcli.core.permission import PermissionMode
 from agentcli.tui.modes import MODE_WORDS
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.model_picker import IN_FORCE
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.rows import Row
 from agentcli.tui.screens.runs import Runs, wrapped
+from agentcli.tui.theme.palette import Palette
 
 _WARNING = (
     "! Commands and edits run unseen, also those that a file or a web page talked the model into. "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from agentcli.core.usage import Price, Usage
 from agentcli.providers.catalog import ALIASES, PRICES_TAKEN, Catalog, ModelInfo
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.rows import Row
 from agentcli.tui.screens.runs import Runs, roughly, tokens, wrapped
+from agentcli.tui.theme.palette import Palette
 
 IN_FORCE = "●"
 NOTHING_CACHED = "Nothing is cached, so a change costs nothing."

@@ -20,9 +20,9 @@ from textual.strip import Strip
 
 from agentcli.core.fuzzy import folded, is_case_sensitive
 from agentcli.tui.blocks.glyphs import EVEN, glyphs
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.frame import MARGIN, SearchLine, Sheet
 from agentcli.tui.screens.runs import Runs, painted, safe_block
+from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 

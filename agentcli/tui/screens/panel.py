@@ -24,11 +24,11 @@ from textual.widgets import Input
 
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice, choice_rows
 from agentcli.tui.screens.guard import TypingGuard
 from agentcli.tui.screens.panel_paint import MARGIN, head_row, keys_row, more_row
 from agentcli.tui.screens.panel_rows import Rows, ScrolledLines
+from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 

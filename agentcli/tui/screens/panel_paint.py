@@ -9,8 +9,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.subject import one_line
+from agentcli.tui.theme.palette import Palette
 
 MARGIN = 1
 

@@ -15,9 +15,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from agentcli.tui.blocks.base import Line
-from agentcli.tui.copying import cut
-from agentcli.tui.painting import Span, paint
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.copying import cut
+from agentcli.tui.transcript.painting import Span, paint
 
 
 class Rows(Widget, can_focus=False):

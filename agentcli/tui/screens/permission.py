@@ -14,10 +14,10 @@ from agentcli.core.shell import shown_command
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.hunks import REVIEWABLE
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice
 from agentcli.tui.screens.panel import LONG, PAINTED, Panel
 from agentcli.tui.screens.subject import BLANK, paragraph, question_of, subject_lines
+from agentcli.tui.theme.palette import Palette
 
 Place = Literal["session", "local", "user"]
 _PLACES: tuple[tuple[Place, str, str], ...] = (

@@ -15,11 +15,11 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.frame import MARGIN, Lines, SearchLine, Sheet
 from agentcli.tui.screens.row_list import RowList
 from agentcli.tui.screens.rows import Found, Row, Search, entries_of, find
 from agentcli.tui.screens.runs import Runs, first_rows, safe, safe_block, wrapped
+from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -11,11 +11,11 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice
 from agentcli.tui.screens.editable import EditablePanel
 from agentcli.tui.screens.panel import PAINTED
 from agentcli.tui.screens.subject import markdown_lines
+from agentcli.tui.theme.palette import Palette
 
 
 class PlanDialog(EditablePanel):

@@ -17,10 +17,10 @@ from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice
 from agentcli.tui.screens.panel import Panel
 from agentcli.tui.screens.subject import BLANK, one_line, paragraph
+from agentcli.tui.theme.palette import Palette
 
 _OTHER = "other"
 

@@ -16,9 +16,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.rows import Entry, Found, Row
 from agentcli.tui.screens.runs import Runs, cut, marked, padded, painted, safe
+from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 

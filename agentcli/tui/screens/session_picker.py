@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.rows import Row
 from agentcli.tui.screens.runs import ago, safe
+from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
     from agentcli.session.find import SessionInfo

@@ -13,10 +13,10 @@ from agentcli.config.schema import BY_NAME, Key
 from agentcli.config.settings import Row as Setting
 from agentcli.config.values import Unfit, fit_text
 from agentcli.core.frozen import frozen
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.picker import ListSheet
 from agentcli.tui.screens.rows import Row
 from agentcli.tui.screens.runs import Runs, padded, safe, wrapped
+from agentcli.tui.theme.palette import Palette
 
 Scope = Literal["user", "local"]
 _SCOPES: Mapping[Scope, str] = {"user": "all your projects", "local": "this project, for you only"}

@@ -18,7 +18,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import Run, wrap
-from agentcli.tui.palette import Palette
+from agentcli.tui.theme.palette import Palette
 
 BLANK = Line(Strip([]))
 

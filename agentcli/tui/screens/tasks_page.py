@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.page import TextPage
 from agentcli.tui.screens.picker import ListSheet
 from agentcli.tui.screens.rows import Row
 from agentcli.tui.screens.runs import duration, safe
+from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
     from agentcli.tools.shells import BackgroundTask

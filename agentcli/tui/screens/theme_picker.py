@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.model_picker import IN_FORCE
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.rows import Row
 from agentcli.tui.screens.runs import Runs, joined
+from agentcli.tui.theme.palette import Palette
 
 ThemeChoice = tuple[str, str, bool]
 """Name, description, and whether it is for dark terminals."""

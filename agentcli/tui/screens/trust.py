@@ -11,10 +11,10 @@ from agentcli.config.trust import UNREADABLE, Part, TrustState
 from agentcli.core.shell import shown_command
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.palette import Palette
 from agentcli.tui.screens.choices import Choice
 from agentcli.tui.screens.panel import Panel
 from agentcli.tui.screens.subject import BLANK, code_lines, paragraph
+from agentcli.tui.theme.palette import Palette
 
 Verdict = Literal["trust", "restricted", "exit"]
 

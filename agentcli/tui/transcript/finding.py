@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agentcli.core.frozen import frozen
 from agentcli.tui.blocks.base import Block, Line
-from agentcli.tui.copying import Cluster, clusters
 from agentcli.tui.model import AnswerItem
-from agentcli.tui.painting import Span
-from agentcli.tui.stack import Entry
+from agentcli.tui.transcript.copying import Cluster, clusters
+from agentcli.tui.transcript.painting import Span
+from agentcli.tui.transcript.stack import Entry
 
 if TYPE_CHECKING:
-    from agentcli.tui.conversation import Conversation
-    from agentcli.tui.view import View
+    from agentcli.tui.transcript.conversation import Conversation
+    from agentcli.tui.transcript.view import View
 
 MOST = 10_000
 """Matches in one block beyond which nobody steps through them."""

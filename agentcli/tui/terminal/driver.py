@@ -28,15 +28,15 @@ from textual.geometry import Size
 from textual.message import Message
 
 from agentcli.core.frozen import frozen
-from agentcli.tui import input as tokens
-from agentcli.tui.ending import SIGNALS, Ending
-from agentcli.tui.freeing import Freed, survive_stuck_handlers
-from agentcli.tui.instant import Instant, make_raw
-from agentcli.tui.pacing import KeyOrder
-from agentcli.tui.restore import TerminalRestore
-from agentcli.tui.translation import BackgroundColour, Translation
-from agentcli.tui.watchdog import EscapeWatch
-from agentcli.tui.writer import Writer, is_frame
+from agentcli.tui.terminal import input as tokens
+from agentcli.tui.terminal.ending import SIGNALS, Ending
+from agentcli.tui.terminal.freeing import Freed, survive_stuck_handlers
+from agentcli.tui.terminal.instant import Instant, make_raw
+from agentcli.tui.terminal.pacing import KeyOrder
+from agentcli.tui.terminal.restore import TerminalRestore
+from agentcli.tui.terminal.translation import BackgroundColour, Translation
+from agentcli.tui.terminal.watchdog import EscapeWatch
+from agentcli.tui.terminal.writer import Writer, is_frame
 
 __all__ = ["AgentDriver", "BackgroundColour", "Freed", "TakenOver", "escape_seconds"]
 

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.worker import WorkerFailed
 
-from agentcli.tui.watchdog import Stuck
+from agentcli.tui.terminal.watchdog import Stuck
 
 
 class Freed(Message):

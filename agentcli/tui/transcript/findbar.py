@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.widgets import Input, Static
 
-from agentcli.tui.transcript import Transcript
+from agentcli.tui.transcript.widget import Transcript
 
 
 class FindBar(Horizontal):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.tui.palette import Palette
-from agentcli.tui.themes import Theme, ThemeError, choose_theme, load_theme, load_themes
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.theme.themes import Theme, ThemeError, choose_theme, load_theme, load_themes
 
 if TYPE_CHECKING:
     from textual.theme import Theme as TextualTheme

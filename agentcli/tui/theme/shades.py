@@ -11,7 +11,7 @@ from typing import Any
 from rich.style import Style
 
 from agentcli.core.frozen import frozen
-from agentcli.tui.colours import BLACK, TERMINAL, WHITE, Colour, Rgb, blend, is_light, parse_look, readable
+from agentcli.tui.theme.colours import BLACK, TERMINAL, WHITE, Colour, Rgb, blend, is_light, parse_look, readable
 
 ASSUMED_DARK: Rgb = (0x14, 0x16, 0x1B)
 ASSUMED_LIGHT: Rgb = (0xFC, 0xFC, 0xFC)

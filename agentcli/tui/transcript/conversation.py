@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 
 from agentcli.tui.blocks.base import Block
-from agentcli.tui.finding import Search
-from agentcli.tui.layouts import BrokenBlock, Layouts
 from agentcli.tui.model import Above, Add, AnswerItem, Clear, Grow, Item, Operation, Remove, Replace
-from agentcli.tui.palette import Palette
-from agentcli.tui.stack import Entry, Stack
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.finding import Search
+from agentcli.tui.transcript.layouts import BrokenBlock, Layouts
+from agentcli.tui.transcript.stack import Entry, Stack
 
 
 class Conversation:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from rich.color import ColorSystem
 from rich.style import Style
 
-from agentcli.tui.instant import save_look
-from agentcli.tui.look import look_path
 from agentcli.tui.prompt.box import IDLE_HINT
 from agentcli.tui.prompt.rows import PromptMark, PromptRule
+from agentcli.tui.terminal.instant import save_look
+from agentcli.tui.terminal.look import look_path
 
 if TYPE_CHECKING:
     from agentcli.tui.chat import ChatScreen

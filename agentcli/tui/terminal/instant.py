@@ -18,7 +18,7 @@ import termios
 import threading
 from types import FrameType
 
-from agentcli.tui.restore import TerminalRestore
+from agentcli.tui.terminal.restore import TerminalRestore
 
 LEAST_COLUMNS, LEAST_ROWS = 20, 5
 ROWS_FOR_LOWER_RULE = 14

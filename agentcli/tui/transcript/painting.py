@@ -11,8 +11,8 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.tui.blocks.base import Line
-from agentcli.tui.copying import snap
-from agentcli.tui.stack import Entry
+from agentcli.tui.transcript.copying import snap
+from agentcli.tui.transcript.stack import Entry
 
 Span = tuple[int, int | None, Style]
 """Cells from, up to (None: the end of the row's text) and the style that goes over what is there."""

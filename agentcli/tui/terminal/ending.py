@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from agentcli.tui.restore import TerminalRestore
+from agentcli.tui.terminal.restore import TerminalRestore
 
 END_SECONDS = 1.7
 """How long the app may take to end, before it is ended."""

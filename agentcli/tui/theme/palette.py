@@ -11,7 +11,7 @@ from dataclasses import field
 from rich.style import Style
 
 from agentcli.core.frozen import frozen
-from agentcli.tui.colours import parse_look
+from agentcli.tui.theme.colours import parse_look
 
 
 def _look(text: str) -> Style:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from agentcli.tui.blocks.base import Line
-from agentcli.tui.conversation import Conversation
-from agentcli.tui.stack import Entry
+from agentcli.tui.transcript.conversation import Conversation
+from agentcli.tui.transcript.stack import Entry
 
 
 class View:

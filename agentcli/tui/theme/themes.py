@@ -24,9 +24,9 @@ from rich.style import Style
 
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
-from agentcli.tui.colours import Colour, Rgb, parse_colour, parse_look
-from agentcli.tui.palette import WITHOUT_COLOURS, Palette
-from agentcli.tui.shades import MEANINGS, SYNTAX, Shades
+from agentcli.tui.theme.colours import Colour, Rgb, parse_colour, parse_look
+from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
+from agentcli.tui.theme.shades import MEANINGS, SYNTAX, Shades
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -127,7 +127,7 @@ def apply_theme(app: App[Any], theme: TextualTheme) -> None:
 
 def theme_folders(config_dir: Path | None) -> tuple[Path, ...]:
     """Where themes lie, the user's own first."""
-    package = Path(__file__).parent.parent
+    package = Path(__file__).parent.parent.parent
     installed = package / "data" / "themes"
     ours = installed if installed.is_dir() else package.parent / "themes"
     return (config_dir / "themes", ours) if config_dir else (ours,)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentcli.core.plaintext import plain_line
-from agentcli.tui import terminal as term
+from agentcli.tui.terminal import capabilities as term
 
 
 class Surroundings:

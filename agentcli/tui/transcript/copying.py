@@ -13,7 +13,7 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from agentcli.tui.blocks.base import Line
-from agentcli.tui.stack import Entry, place
+from agentcli.tui.transcript.stack import Entry, place
 
 _TAB = 4
 _INSIDE_WORDS = "_-./~@:+%#&=?"

@@ -13,7 +13,7 @@ from textual._xterm_parser import IS_ITERM, XTermParser
 from textual.keys import Keys
 from textual.message import Message
 
-from agentcli.tui import input as tokens
+from agentcli.tui.terminal import input as tokens
 
 
 class BackgroundColour(Message):

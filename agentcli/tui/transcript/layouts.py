@@ -15,8 +15,8 @@ from textual.strip import Strip
 from agentcli.core.plaintext import plain_line
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.model import Item
-from agentcli.tui.palette import Palette
-from agentcli.tui.stack import Entry, Stack
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.stack import Entry, Stack
 
 MOST_ROWS = 3000
 """So many rows are kept, over all blocks that are not in view: some 75 screens, a few megabytes."""

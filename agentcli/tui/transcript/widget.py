@@ -29,14 +29,14 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from agentcli.tui.blocks.base import Block, Line
-from agentcli.tui.conversation import Conversation
-from agentcli.tui.copying import select, selected_text, span, word_at
-from agentcli.tui.finding import Finder, parse_query
 from agentcli.tui.model import Above, Clear, Item, Operation
-from agentcli.tui.painting import Canvas, Ground, Span
-from agentcli.tui.palette import Palette
-from agentcli.tui.stack import Entry, place
-from agentcli.tui.view import View
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.conversation import Conversation
+from agentcli.tui.transcript.copying import select, selected_text, span, word_at
+from agentcli.tui.transcript.finding import Finder, parse_query
+from agentcli.tui.transcript.painting import Canvas, Ground, Span
+from agentcli.tui.transcript.stack import Entry, place
+from agentcli.tui.transcript.view import View
 
 FRAME = 1 / 30
 SLICE = 0.005
