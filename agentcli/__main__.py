@@ -50,6 +50,7 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
 
 def main() -> None:
     """The console script. Never returns."""
+    early: Instant | None = None
     try:
         if len(sys.argv) == 2 and sys.argv[1] in ("-v", "--version"):
             code = print_version()
@@ -66,6 +67,8 @@ def main() -> None:
         code = 130
     except OSError:
         code = 141
+    if early is not None:
+        early.restore.restore_terminal()
     # All that had to be closed is closed by now; taking the interpreter apart would only cost tens of milliseconds.
     os._exit(code)
 

@@ -25,7 +25,7 @@ from agentcli.tui import memory
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.facts import branch_of, shown_path
 from agentcli.tui.keys import app_bindings
-from agentcli.tui.model import WELCOME, Add, Remove, WelcomeItem
+from agentcli.tui.model import WELCOME, Above, Add, NoticeItem, Remove, WelcomeItem
 from agentcli.tui.preferences import Preferences
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.draft import Draft
@@ -208,8 +208,9 @@ class AgentApp(App[int], inherit_bindings=False):
         else:
             await self.chat.session.replace(engine, past)
             if not past:
-                self.chat.apply([Add(WelcomeItem(id=WELCOME, version=__version__, lines=self._welcome()))])
-                self.chat.apply(self.chat.session.presenter.note("A new session. /resume has the one before."))
+                greeting = WelcomeItem(id=WELCOME, version=__version__, lines=self._welcome())
+                told = NoticeItem(id="new-session", text="A new session. /resume has the one before.")
+                self.chat.apply([Above((greeting, told))])
         self.engine_ready.set()
         await self._files.use(IndexedFiles(engine.file_index))
         self.run_worker(self._warm(engine, first), exit_on_error=False, group="warm")

@@ -145,7 +145,8 @@ class ChatScreen(Screen[None]):
     def ask(self, event: Question, waiting: int) -> None:
         dialog = self._dialog_for(event, waiting)
         if isinstance(dialog, Panel):
-            dialog.letters = self.prompt.is_empty
+            dialog.unfinished = lambda: not self.prompt.is_empty
+            dialog.covers = self._make_room
         self._dialog = (event.request_id, dialog)
         title = "the summary" if isinstance(event, ev.CompactionProposed) else event.title
         self._host.call_for_attention(f"Needs your answer: {title}")
@@ -154,6 +155,7 @@ class ChatScreen(Screen[None]):
         def answered(answer: Answer | None) -> None:
             if self._dialog is not None and self._dialog[0] == event.request_id:
                 self._dialog = None
+                self._make_room(0)
                 self._host.surroundings.show_work("working")
                 self.session.answer(event.request_id, answer)
 
@@ -187,10 +189,19 @@ class ChatScreen(Screen[None]):
     def _status_failed(self, event: StatusLine.Failed) -> None:
         self.apply(self.session.presenter.note(event.problem, "warning"))
 
+    def _make_room(self, rows: int) -> None:
+        """So that the end of the transcript, which says why it is asked, stands above a sheet of so many rows."""
+        below = self.size.height - self.transcript.region.bottom
+        before = self.transcript.styles.padding
+        inset = max(0, min(rows - below, self.transcript.outer_size.height - 3))
+        if before.bottom != inset and (inset == 0 or self._dialog is not None):
+            self.transcript.styles.padding = (before.top, before.right, inset, before.left)
+
     def withdraw(self, request_id: str) -> None:
         if self._dialog is not None and self._dialog[0] == request_id:
             _id, dialog = self._dialog
             self._dialog = None
+            self._make_room(0)
             self._host.close_screen(dialog)
 
     # --------------------------------------------------------------------------------------- what the person does
@@ -279,6 +290,8 @@ class ChatScreen(Screen[None]):
         connection is closed, which takes a few turns of the loop."""
         if not self.session.interrupt():
             return False
+        if not self.transcript.following:
+            self.hint("Interrupted")
         self.prompt.busy(False)
         asyncio.get_running_loop().call_later(CLOSING_SECONDS, self._paint)
         return True

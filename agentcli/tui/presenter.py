@@ -93,12 +93,12 @@ class Presenter:
 
     # -------------------------------------------------------------------------------------------- from the person
 
-    def sent(self, text: str, now: float, images: int = 0, command: bool = False) -> list[Operation]:
-        """What the person sent, shown at once; the engine's word of the same prompt is then not shown again. Of a
+    def sent(self, text: str, now: float, images: int = 0, command: bool = False) -> PromptItem:
+        """What the person sent, to be shown at once; the engine's word of the same prompt is then not shown again. Of a
         command it has none."""
         self._echoed += not command
         self.begin(now)
-        return [Add(PromptItem(id=self._new("prompt"), text=plain_text(text), images=images))]
+        return PromptItem(id=self._new("prompt"), text=plain_text(text), images=images)
 
     def forget_sent(self, count: int) -> None:
         """So many prompts that were shown as sent never will be."""

@@ -20,7 +20,7 @@ from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.tui.facts import facts_of
-from agentcli.tui.model import Above, Activity, Clear, Facts, Item, Operation, Remove
+from agentcli.tui.model import Above, Activity, Add, Clear, Facts, Item, Operation, Remove
 from agentcli.tui.presenter import Presenter
 
 if TYPE_CHECKING:
@@ -97,6 +97,15 @@ class View(Protocol):
 
 
 @dataclass(slots=True)
+class _Due:
+    """Shown as sent, but not begun."""
+
+    draft: Draft
+    item: str
+    """How the transcript calls it."""
+
+
+@dataclass(slots=True)
 class _Waiting:
     draft: Draft
     queued_id: str = ""
@@ -115,7 +124,7 @@ class Session:
         self._guard: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._waiting: list[_Waiting] = []
-        self._next: list[Draft] = []
+        self._next: list[_Due] = []
         """Shown already, to be run as soon as nothing runs."""
         self._questions: dict[str, Question] = {}
         self._asked = ""
@@ -180,8 +189,7 @@ class Session:
         self.presenter = Presenter(self._title_of)
         self._previewed, self._questions, self._asked = [], {}, ""
         self._view.apply([Clear()])
-        for draft in self._next:
-            self._show_sent(draft)
+        self._next = [_Due(due.draft, self._show_sent(due.draft)) for due in self._next]
         self._holding = False
         self.open(engine, past)
 
@@ -213,8 +221,7 @@ class Session:
     def send(self, draft: Draft, at_once: bool = False) -> None:
         """A prompt, a command or a shell line. While something runs it waits, or with `at_once` takes its place."""
         if self._engine is None or self._holding or (self.busy and self._stopping):
-            self._show_sent(draft)
-            self._next.append(draft)
+            self._next.append(_Due(draft, self._show_sent(draft)))
         elif not self.busy:
             self._show_sent(draft)
             self._start(draft)
@@ -235,9 +242,7 @@ class Session:
         if self.busy:
             self._view.apply(self.presenter.interrupted(self._now(), steering=True))
             self._abort(AbortReason.INTERRUPT)
-        for one in drafts:
-            self._show_sent(one)
-        self._next += drafts
+        self._next += [_Due(one, self._show_sent(one)) for one in drafts]
         self._go_on()
 
     def take_back(self) -> Draft | None:
@@ -280,8 +285,10 @@ class Session:
             self._view.apply(self.presenter.interrupted(self._now()))
             self._view.apply(self.presenter.settled(self._now()))
             self._view.show_activity(self.presenter.activity)
-        self.presenter.forget_sent(sum(not _is_command(draft) for draft in due))
-        return due
+        self._view.apply([Remove(one.item) for one in due])
+        drafts = [one.draft for one in due]
+        self.presenter.forget_sent(sum(not _is_command(draft) for draft in drafts))
+        return drafts
 
     def send_to_background(self) -> bool:
         """The command that runs goes on in the background; false when none does."""
@@ -305,9 +312,12 @@ class Session:
     def _stopping(self) -> bool:
         return self._guard is not None and not self._guard.done()
 
-    def _show_sent(self, draft: Draft) -> None:
-        self._view.apply(self.presenter.sent(draft.text, self._now(), draft.images, _is_command(draft)))
+    def _show_sent(self, draft: Draft) -> str:
+        """How the transcript calls it."""
+        item = self.presenter.sent(draft.text, self._now(), draft.images, _is_command(draft))
+        self._view.apply([Add(item)])
         self._view.show_activity(self.presenter.activity)
+        return item.id
 
     def _start(self, draft: Draft) -> None:
         assert self._engine is not None
@@ -400,7 +410,7 @@ class Session:
         if self.busy or self._engine is None or self._holding:
             return
         if self._next:
-            draft = self._next.pop(0)
+            draft = self._next.pop(0).draft
             self.presenter.begin(self._now())
             self._view.show_activity(self.presenter.activity)
             self._start(draft)

@@ -554,15 +554,19 @@ def test_keys_pressed_too_fast_after_the_answer_close_nothing_else() -> None:
     assert play(PermissionDialog(COMMAND, Palette(), clock=clock), script).answer == Answer("allow")
 
 
-def test_letters_answer_nothing_while_a_sentence_stands_in_the_prompt() -> None:
+def test_a_sentence_in_the_prompt_is_gone_on_with_and_answers_nothing() -> None:
     clock = Clock()
     dialog = PermissionDialog(COMMAND, Palette(), clock=clock)
-    dialog.letters = False
+    dialog.unfinished = lambda: True
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         clock.now += 5
-        await press(pilot, "y a d")
+        await press(pilot, "y e s enter")
         assert host.answers == []
-        await press(pilot, "1")
+        assert host.prompt == "yes\n"
+        clock.now += 5
+        await press(pilot, "2 1")
+        assert host.answers == [], "a digit only points"
+        await press(pilot, "enter")
 
     assert play(dialog, script).answer == Answer("allow")

@@ -28,7 +28,7 @@ _PLAN_ROWS = 24
 _MOST_COLOURED = 400
 """Lines of code: lexing costs some 0.1 ms each, and the screen waits for it."""
 _MOST_LISTED = 1_000
-_SHELLS = ("Bash", "BashOutput", "KillShell")
+_SHELLS = ("Bash", "BashOutput", "KillShell", "!")
 _SILENT = ("Read", "NotebookRead")
 """Tools whose summary says enough: the person knows the file, or can open it here."""
 

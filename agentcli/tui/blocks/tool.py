@@ -145,6 +145,9 @@ class ToolBlock(Block):
         failed = item.status in ("failed", "denied")
         view = displays.View(width, palette, self.expanded, before, item.name, failed)
         found = displays.shown(item.display, view) if item.display else Rows()
+        if (found.lines or found.hidden) and item.status == "denied" and text:
+            why = head(text, width, _REASON_ROWS, palette.text, before)
+            return Rows([*found.lines, *why.lines], found.hidden + why.hidden)
         if found.lines or found.hidden:
             return found
         if failed:

@@ -36,6 +36,12 @@ class TypingGuard:
         self._held = True
         return True
 
+    def hold(self) -> None:
+        """Somebody types again: what is pressed from now on has to wait for a pause once more."""
+        self._open = False
+        self._last = self._clock()
+        self._held = True
+
     @property
     def holding(self) -> bool:
         """A key was held back, and the next one would be."""

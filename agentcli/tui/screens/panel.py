@@ -78,8 +78,11 @@ class Panel(ModalScreen[T], Generic[T]):
         self.asking = ""
         """What the line for typing is for; empty while it is not there."""
         self._has_answer = False
-        self.letters = True
-        """Whether letters choose. Not while a sentence stands unfinished in the prompt: it may be gone on with."""
+        self.covers: Callable[[int], object] = lambda _rows: None
+        """Told how many rows of the screen the sheet covers, whenever that changes."""
+        self.unfinished: Callable[[], bool] = lambda: False
+        """Whether a sentence stands unfinished in the prompt: then what is typed is likely to go on with it, and only
+        arrows and Enter answer."""
         self._finding = False
         self._sought = ""
         self._version = 0
@@ -270,6 +273,7 @@ class Panel(ModalScreen[T], Generic[T]):
             foot = [Strip([]), *foot]
         self.query_one("#foot", Rows).show(foot)
         self.query_one("#keys", Rows).show([self._keys(width)] if keys else [])
+        self.covers(fixed + min(len(lines), max(0, room)) + len(foot) + keys)
 
     def _lines(self, width: int) -> list[Line]:
         key = (width, self.compact and self.BODY_VARIES)
@@ -360,7 +364,19 @@ class Panel(ModalScreen[T], Generic[T]):
         if (event.is_printable or key in _TYPING_KEYS) and self.guard.holds():
             self._hold_back(event)
             return True
+        if event.is_printable and self.unfinished():
+            return self._goes_on(event)
         return self._scrolls(key) or self.pressed(event) or self._finds(event) or self._chooses(event)
+
+    def _goes_on(self, event: events.Key) -> bool:
+        """A digit points at a choice; everything else is the sentence's, and so is the Enter right behind it."""
+        digit = event.character or ""
+        if digit.isdigit() and 0 < int(digit) <= len(self.choices()):
+            self._highlight(int(digit) - 1)
+        else:
+            self.guard.hold()
+            self._hold_back(event)
+        return True
 
     def on_paste(self, event: events.Paste) -> None:
         # Nothing here takes a paste but what has the focus, so it was meant for the prompt.
@@ -403,7 +419,7 @@ class Panel(ModalScreen[T], Generic[T]):
             return True
         character = event.character or ""
         for number, choice in enumerate(choices):
-            if character and character in (str(number + 1), choice.key if self.letters else ""):
+            if character and character in (str(number + 1), choice.key):
                 self._take(number)
                 return True
         return False

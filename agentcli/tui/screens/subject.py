@@ -94,7 +94,7 @@ def markdown_lines(text: str, width: int, palette: Palette) -> list[Line]:
     # The parser is only loaded for who has Markdown to show.
     from agentcli.tui.blocks.markdown import render_markdown
 
-    return list(render_markdown(text, width, palette))
+    return list(render_markdown(shown_command(text), width, palette))
 
 
 def diff_lines(text: str, width: int, palette: Palette, path: str = "") -> list[Line]:
