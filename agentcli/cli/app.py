@@ -28,7 +28,8 @@ _SHELLS = ("bash", "zsh", "fish", "powershell")
 
 _HELP = """An agent for your code, in the terminal and in scripts.
 
-agentcli -p PROMPT answers one prompt; what is piped into standard input is added to it.
+agentcli opens the app, with PROMPT as its first prompt if there is one. agentcli -p PROMPT answers one prompt; what is
+piped into standard input is added to it.
 """
 _EPILOG = (
     "Exit codes: 0 success, 1 the run ended in an error, 2 wrong usage, 75 a failure worth trying again later, "

@@ -342,10 +342,10 @@ def test_a_background_is_light_or_dark() -> None:
 @pytest.mark.parametrize(
     ("environ", "seconds"),
     [
-        ({}, 0.005),
+        ({}, 0.003),
         ({"SSH_TTY": "/dev/pts/1"}, 0.025),
         ({"SSH_CONNECTION": "a", "ESCDELAY": "50"}, 0.05),
-        ({"ESCDELAY": "x"}, 0.005),
+        ({"ESCDELAY": "x"}, 0.003),
         ({"ESCDELAY": "0"}, 0.001),
     ],
 )

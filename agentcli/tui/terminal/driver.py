@@ -62,7 +62,7 @@ def escape_seconds(environ: Mapping[str, str]) -> float:
     delay = environ.get("ESCDELAY", "")
     if delay.isascii() and delay.isdigit() and len(delay) < 6:
         return max(1, int(delay)) / 1000
-    return 0.025 if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") else 0.005
+    return 0.025 if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") else 0.003
 
 
 @frozen
