@@ -50,6 +50,9 @@ ONLY_IN = {
     "mcp": ("mcp/",),
     "PIL": ("tools/image.py",),
     "pypdf": ("tools/pdf_worker.py",),
+    "watchfiles": ("tui/theme/themes.py", "agent/watching.py"),
+    "pygments": ("tui/blocks/",),
+    "markdown_it": ("tui/blocks/",),
 }
 
 
