@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from agentcli.agent.cachewatch import CacheWatch
+from agentcli.agent.changedfiles import ChangedFiles
 from agentcli.agent.compaction import CompactParts
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.permission import LivePermissions
@@ -69,6 +70,8 @@ class Conversation:
     commands: tuple[str, ...] = ()
     """The names of the slash commands that front ends can offer."""
     pipeline: Pipeline = field(default_factory=lambda: Pipeline(()))
+    watched: ChangedFiles | None = None
+    """Whose news are awaited between submissions; None: the disk is not watched."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The person's own, whole, for the commands that they type themselves."""
     watch: CacheWatch = field(default_factory=CacheWatch)

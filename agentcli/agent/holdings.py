@@ -190,6 +190,17 @@ class Holdings:
             await self._tool_context.shells.wait_for_change()
         return self._background_changes()
 
+    async def file_changes(self) -> str:
+        """Wait until somebody else has changed files that the model has seen; says which. For between submissions.
+        Where the disk is not watched this never returns; cancel it."""
+        from agentcli.agent.watching import changed_notice, wait_for_changes
+
+        if self._parts.watched is None:
+            await asyncio.Event().wait()
+        assert self._parts.watched is not None
+        paths = await wait_for_changes(self._parts.watched, self._tool_context)
+        return changed_notice(paths, self._tool_context)
+
     async def stop_background(self, task_id: str) -> bool:
         """End a background command; false if there is none."""
         shells = self._tool_context.shells

@@ -524,11 +524,18 @@ class Session:
         self._asked = ""
 
     def _watch_background(self) -> None:
-        async def watch(engine: Engine) -> None:
+        async def follow_commands(engine: Engine) -> None:
             while True:
                 for event in await engine.background_changes():
                     self._view.apply(self.presenter.show(event, self._now()))
                 self.refresh_facts()
+
+        async def tell_of_files(engine: Engine) -> None:
+            # Once: the model is told with the next prompt, and until then it stays true.
+            self._view.apply(self.presenter.note(await engine.file_changes()))
+
+        async def watch(engine: Engine) -> None:
+            await asyncio.gather(follow_commands(engine), tell_of_files(engine))
 
         if self._engine is not None and self._watching is None:
             self._watching = asyncio.get_running_loop().create_task(watch(self._engine))
