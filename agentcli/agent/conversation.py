@@ -70,6 +70,8 @@ class Conversation:
     commands: tuple[str, ...] = ()
     """The names of the slash commands that front ends can offer."""
     pipeline: Pipeline = field(default_factory=lambda: Pipeline(()))
+    news: list[str] = field(default_factory=list)
+    """Sentences for the person that others put here; the engine takes them out as it passes."""
     watched: ChangedFiles | None = None
     """Whose news are awaited between submissions; None: the disk is not watched."""
     environ: Mapping[str, str] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, Self
@@ -212,14 +212,24 @@ class Engine(Curated):
         async with aclosing(work) as events:
             async for event in events:
                 yield event
-                while (notice_text := self._parts.store.take_notice()) is not None:
-                    yield ev.NoticeRaised(text=notice_text, level="warning", code="session")
-                while (notice_text := self._parts.seams.workspace.take_notice()) is not None:
-                    yield ev.NoticeRaised(text=notice_text, level="warning", code="undo")
-                for change in self._background_changes():
-                    yield change
-                if (warning := self._budget.take_warning(self._totals)) is not None:
-                    yield ev.NoticeRaised(text=warning, level="warning", code="budget")
+                for news in self._news():
+                    yield news
+
+    def _news(self) -> Iterator[ev.Event]:
+        """What others have to say by now, each thing once."""
+
+        def told(text: str, code: str) -> ev.NoticeRaised:
+            return ev.NoticeRaised(text=text, level="warning", code=code)
+
+        while self._parts.news:
+            yield told(self._parts.news.pop(0), "instructions")
+        while (text := self._parts.store.take_notice()) is not None:
+            yield told(text, "session")
+        while (text := self._parts.seams.workspace.take_notice()) is not None:
+            yield told(text, "undo")
+        yield from self._background_changes()
+        if (warning := self._budget.take_warning(self._totals)) is not None:
+            yield told(warning, "budget")
 
     async def _local(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
         problem = ""

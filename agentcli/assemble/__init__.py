@@ -98,6 +98,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             wants_structured=options.json_schema is not None,
             commands=command_names(),
             environ=ground.environ,
+            news=telling.news,
             watched=telling.changed if options.interactive and ground.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(ground.settings, results_dir, seams.collapser),
         )

@@ -21,6 +21,8 @@ class Telling:
     def __init__(self, ground: Ground, session: OpenedSession, hides: Callable[[str], bool] | None) -> None:
         self._ground = ground
         self._session = session
+        self.news: list[str] = []
+        """What a person should know of instruction files that were skipped or cut; the engine takes it from here."""
         self._instructing = self._instructed(hides)
         elsewhere = self._instructing.tells if self._instructing is not None else None
         wanted = ground.settings.boolean("changedFiles")
@@ -59,7 +61,7 @@ class Telling:
         session.view.set_user_context(told.text)
         if not wanted:
             return None
-        return Instructing(files, told, ground.options.ids, session.view.messages, self._renew)
+        return Instructing(files, told, ground.options.ids, session.view.messages, self._renew, self.news.append)
 
     def _renew(self, context: UserContext) -> None:
         self._session.view.set_user_context(context.text)

@@ -94,3 +94,12 @@ async def test_a_compaction_makes_the_front_anew(home: Home) -> None:
     assert "be brief" not in str(last)
     _events, later = await home.ask("Still.", resume=session)
     assert texts(later[0])[: len(texts(last))] == texts(last)
+
+
+async def test_a_nested_file_that_is_skipped_is_told_to_the_person(home: Home) -> None:
+    (home.cwd / "web" / "AGENTS.md").write_bytes(b"\0" * 100)
+    (home.cwd / "web" / "page.html").write_text("<p>")
+    events, _requests = await home.ask(reply(call("Read", file_path="web/page.html")), "Done.")
+    told = [event for event in only(events, ev.NoticeRaised) if event.code == "instructions"]
+    assert len(told) == 1
+    assert "AGENTS.md" in told[0].text

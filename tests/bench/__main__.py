@@ -15,6 +15,7 @@ from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
 from tests.bench.measure import Report
 from tests.bench.permissions import permissions
+from tests.bench.prepare import prepare
 from tests.bench.process import ending, start
 from tests.bench.sandbox import sandbox
 from tests.bench.session import session
@@ -42,6 +43,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "sandbox": (sandbox, 40),
     "snapshot": (snapshot, 25),
     "index": (index, 3),
+    "prepare": (prepare, 5),
     "tui-start": (tui_start, 10),
     "tui-keys": (tui_keys, 3),
     "tui-stream": (tui_stream, 5),

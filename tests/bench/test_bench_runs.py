@@ -14,6 +14,7 @@ from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
 from tests.bench.measure import Measure, Report, quantile
 from tests.bench.permissions import permissions
+from tests.bench.prepare import prepare
 from tests.bench.process import ending, start
 from tests.bench.session import session
 from tests.bench.snapshot import snapshot
@@ -35,6 +36,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "permissions": permissions,
     "snapshot": partial(snapshot, sizes=(100,)),
     "index": partial(index, count=500),
+    "prepare": partial(prepare, messages=200),
     "tui-memory": partial(tui_memory, turns=3),
     "tui-idle": partial(tui_idle, seconds=0.1),
     "tui-resume": partial(tui_resume, records=80),
