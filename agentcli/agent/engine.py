@@ -295,7 +295,7 @@ class Engine(Curated):
                 self._tool_context = replace(self._tool_context, cwd=type(self._tool_context.cwd)(event.cwd))
             case ev.TodosChanged():
                 self._todos = event.todos
-            case ev.CompactionFailed(trigger="auto"):
+            case ev.CompactionFailed(trigger="auto") if not controller.signal.aborted:
                 self._compact_failures += 1
             case ev.ContextCompacted():
                 self._compact_failures = 0

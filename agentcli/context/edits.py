@@ -6,7 +6,7 @@ another process: the prompt cache depends on it. A block is named by its message
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -196,12 +196,14 @@ class Edits:
     def _collapsed(self, messages: Sequence[Message]) -> list[Message]:
         shown: list[Message] = []
         until = ""
-        for message in messages:
+        places = {message.id: place for place, message in enumerate(messages)}
+        for place, message in enumerate(messages):
             if until:
                 until = "" if message.id == until else until
                 continue
             edit = self._collapses.get(message.id)
-            if edit is None:
+            if edit is None or places.get(edit.through, -1) < place:
+                # Its end is not there (a line of the file was lost): better all of it than nothing of what follows.
                 shown.append(message)
                 continue
             known = self._spans.get(message.id)
@@ -234,15 +236,16 @@ def _edited(block: Block, edit: Edit) -> Block | None:
     return TextBlock(edit.text) if isinstance(block, TextBlock | ImageBlock) else block
 
 
-def _without_undone(log: Iterable[Message], undone: Mapping[str, str]) -> list[Message]:
-    kept: list[Message] = []
-    until = ""
-    for message in log:
-        if until:
-            until = "" if message.id == until else until
-            continue
-        if message.id in undone:
-            until = "" if undone[message.id] == message.id else undone[message.id]
-            continue
-        kept.append(message)
-    return kept
+def _without_undone(log: Sequence[Message], undone: Mapping[str, str]) -> list[Message]:
+    places = {message.id: place for place, message in enumerate(log)}
+    gone: set[int] = set()
+    for boundary, through in undone.items():
+        first, last = places.get(boundary, -1), places.get(through, -1)
+        if first >= 0 <= last - first:
+            gone.update(range(first, last + 1))
+        elif first >= 0:
+            # The end is not there (a line of the file was lost): what the boundary itself names goes, and no more.
+            written = log[first].meta.get(WRITTEN)
+            gone.add(first)
+            gone.update(places[id] for id in written or () if id in places)
+    return [message for place, message in enumerate(log) if place not in gone]

@@ -86,6 +86,8 @@ def notice(event: ev.Event) -> tuple[str, Level]:
             failed: Level = "warning" if event.status == "failed" else "info"
             return (f"{what} ({event.summary})" if event.summary else what), failed
         case ev.ContextEdited():
+            if event.freed_tokens < 0:
+                return f"The context: {event.text} (about {tokens(-event.freed_tokens)} tokens more)", "info"
             return f"Made room in the context: {event.text} (about {tokens(event.freed_tokens)} tokens)", "info"
         case ev.CompactionFailed():
             from agentcli.agent.compaction import CANCELLED

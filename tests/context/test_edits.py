@@ -113,3 +113,13 @@ def test_any_edits_give_a_valid_request_and_come_back_from_a_file_as_they_were(m
 
 def test_a_block_is_named_by_its_message_and_place() -> None:
     assert block_id(LOG[1], 1) == "a0:1"
+
+
+def test_a_collapse_or_an_undo_whose_end_was_lost_hides_nothing_of_what_follows() -> None:
+    edits = Edits()
+    edits.add(Edit(kind="collapse", target="p1", through="gone", text="x"))
+    assert edits.shown(LOG) == tuple(LOG)
+    boundary = Message("user", (), "b", Origin.BOUNDARY, meta={"messages": ["s"]})
+    summary = Message("user", (TextBlock("All of it"),), "s", Origin.SUMMARY)
+    edits.add(Edit(kind="undo_compaction", target="b", through="gone"))
+    assert edits.in_force([*LOG, boundary, summary, QUESTION]) == (*LOG, QUESTION)
