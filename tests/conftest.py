@@ -11,6 +11,7 @@ import functools
 import gc
 import inspect
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,11 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Who starts the tests in the background (nohup, `&`) has some signals ignored, and programs under test inherit that.
+for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 _UNHURRIED = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 settings.register_profile("here", deadline=None, suppress_health_check=_UNHURRIED)
