@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agentcli.agent.ports import Attachments
+from agentcli.agent.restoring import tasks_text
 from agentcli.agent.state import LoopState
 from agentcli.context.prompt import folder_lines, told_folders
 from agentcli.core.ids import Ids
@@ -19,7 +20,6 @@ from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.shells import Shells
 from agentcli.tools.todowrite import NAME as TASK_LIST_TOOL
-from agentcli.tools.todowrite import todos_from
 
 _MODE = "permission_mode"
 """In a message's meta: the mode that this attachment tells of."""
@@ -30,7 +30,6 @@ _FOLDERS = "folders"
 _TASKS = "task_list"
 """In a message's meta: the task list was shown here."""
 _STALE_AFTER = 15
-_MOST_TASKS = 50
 
 PLAN_MODE_ON = (
     "[Plan mode is on. Nothing may be changed or run: only look, search and ask. Every call that would change "
@@ -94,13 +93,9 @@ class TaskListReminder:
     async def collect(self, state: LoopState) -> Sequence[Message]:
         if not _out_of_mind(state.messages):
             return ()
-        todos = todos_from(state.messages)
-        if all(todo["status"] == "completed" for todo in todos):
+        text = tasks_text(state.messages)
+        if not text:
             return ()
-        lines = [f"- {todo['status']}: {plain_line(todo['content'], 150)}" for todo in todos[:_MOST_TASKS]]
-        if len(todos) > _MOST_TASKS:
-            lines.append(f"- and {len(todos) - _MOST_TASKS} more")
-        text = "[Your task list, so that it is not forgotten; TodoWrite changes it:\n" + "\n".join(lines) + "]"
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_TASKS: True}),)
 
 

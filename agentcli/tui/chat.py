@@ -189,6 +189,12 @@ class ChatScreen(Screen[None]):
     def _status_failed(self, event: StatusLine.Failed) -> None:
         self.apply(self.session.presenter.note(event.problem, "warning"))
 
+    def show_waiting(self, count: int) -> None:
+        from agentcli.tui.screens.permission import PermissionDialog
+
+        if self._dialog is not None and isinstance(self._dialog[1], PermissionDialog):
+            self._dialog[1].show_waiting(count)
+
     def _make_room(self, rows: int) -> None:
         """So that the end of the transcript, which says why it is asked, stands above a sheet of so many rows."""
         below = self.size.height - self.transcript.region.bottom

@@ -85,6 +85,10 @@ class View(Protocol):
         """Show a question; its answer comes in through `Session.answer`."""
         ...
 
+    def show_waiting(self, count: int) -> None:
+        """So many questions wait behind the one that is open."""
+        ...
+
     def withdraw(self, request_id: str) -> None:
         """The question is settled or void: close its dialog if it is open."""
         ...
@@ -509,6 +513,8 @@ class Session:
             event = next(iter(self._questions.values()))
             self._asked = event.request_id
             self._view.ask(event, len(self._questions) - 1)
+        elif self._questions:
+            self._view.show_waiting(len(self._questions) - 1)
 
     def _settle_question(self, request_id: str) -> None:
         """It has its answer, or needs none any more."""

@@ -98,6 +98,9 @@ class Shown:
     def ask(self, event: Question, waiting: int) -> None:
         self.asked.append(event)
 
+    def show_waiting(self, count: int) -> None:
+        self.waiting = count
+
     def withdraw(self, request_id: str) -> None:
         self.withdrawn.append(request_id)
 

@@ -110,10 +110,6 @@ class Assist:
         return menu.candidates[self._popup.chosen]
 
     @property
-    def has_choices(self) -> bool:
-        return self._menu is not None and bool(self._menu.candidates)
-
-    @property
     def typed(self) -> str:
         """The text that a choice would replace."""
         row, column = self._editor.cursor_location
