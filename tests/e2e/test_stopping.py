@@ -13,7 +13,8 @@ from tests.support.server import LoopbackServer
 pytestmark = pytest.mark.anyio
 
 STREAM = ("-p", "go", "--output-format", "stream-json", "--include-partial-messages")
-SLEEPER = 'trap "" TERM; sleep 100 & sleep 100; sleep 100'
+SLEEPER = 'trap "" TERM; touch started; sleep 100 & sleep 100; sleep 100'
+"""It says that it has started only when it no longer heeds SIGTERM: a signal before that would just end it."""
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
@@ -48,7 +49,7 @@ async def test_a_signal_during_a_tool_leaves_no_process(program: Program) -> Non
 
 
 async def test_a_second_signal_does_not_wait_for_a_stubborn_child(program: Program) -> None:
-    async with LoopbackServer(reply(call("Bash", command=f"touch started; {SLEEPER}")), reply(say("x"))) as server:
+    async with LoopbackServer(reply(call("Bash", command=SLEEPER)), reply(say("x"))) as server:
         program.talk_to(server.url)
         running = await program.start(*STREAM, "--dangerously-skip-permissions")
         running.end_input()
@@ -63,7 +64,7 @@ async def test_a_second_signal_does_not_wait_for_a_stubborn_child(program: Progr
 
 
 async def test_termination_is_over_in_two_seconds_whatever_a_child_does(program: Program) -> None:
-    async with LoopbackServer(reply(call("Bash", command=f"touch started; {SLEEPER}")), reply(say("x"))) as server:
+    async with LoopbackServer(reply(call("Bash", command=SLEEPER)), reply(say("x"))) as server:
         program.talk_to(server.url)
         running = await program.start(*STREAM, "--dangerously-skip-permissions")
         running.end_input()
