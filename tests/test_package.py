@@ -1,0 +1,106 @@
+"""What a user gets who installs: the wheel and the sdist are built here, without a network, and looked into."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder), "-t", "wheel", "-t", "sdist"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_wheel_has_all_that_the_program_reads(built: Path) -> None:
+    names = set(zipfile.ZipFile(next(built.glob("*.whl"))).namelist())
+    package = ROOT / "agentcli"
+    wanted = {
+        f"agentcli/{path.relative_to(package)}"
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert wanted <= names
+    assert {f"agentcli/data/themes/{path.name}" for path in (ROOT / "themes").glob("*.toml")} <= names
+    assert "agentcli/py.typed" in names
+    assert not [name for name in names if name.startswith("tests/")]
+
+
+def test_the_sdist_can_be_tested_and_built_from(built: Path) -> None:
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "tests/conftest.py", "themes/dark.toml"):
+        assert name in names
+
+
+def test_the_wheel_runs_without_the_checkout(built: Path, tmp_path: Path) -> None:
+    """From the archive's own files: what is missing in it cannot be found elsewhere."""
+    zipfile.ZipFile(next(built.glob("*.whl"))).extractall(tmp_path / "site")
+    code = (
+        "import agentcli; from agentcli.tui.theme.themes import load_themes, theme_folders; "
+        "print(agentcli.__file__); print(len(load_themes(theme_folders(None))))"
+    )
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(tmp_path / "site")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    where, themes = done.stdout.splitlines()
+    assert where.startswith(str(tmp_path))
+    assert int(themes) == len(list((ROOT / "themes").glob("*.toml")))
+
+
+def _release_notes() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("release_notes", ROOT / ".github" / "release_notes.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+CHANGELOG = """# Changelog
+
+## [Unreleased]
+
+## [1.2.0] - 2026-01-02
+
+### Added
+
+- A thing.
+
+## [1.1.0] - 2026-01-01
+
+- Old.
+"""
+
+
+def test_a_release_has_its_part_of_the_changelog_as_notes() -> None:
+    assert _release_notes().notes_for("v1.2.0", "1.2.0", CHANGELOG) == "### Added\n\n- A thing."
+
+
+@pytest.mark.parametrize(
+    ("tag", "version", "changelog", "reason"),
+    [
+        ("v1.3.0", "1.2.0", CHANGELOG, "the package is 1.2.0"),
+        ("v1.3.0", "1.3.0", CHANGELOG, "no section"),
+        ("v1.2.0", "1.2.0", "## [1.2.0] - 2026-01-02\n\n## [1.1.0] - 2026-01-01\n- x\n", "says nothing"),
+        ("v1.2.0", "1.2.0", "## [1.2.0]\n- undated\n", "no section"),
+    ],
+)
+def test_a_tag_that_does_not_fit_is_refused(tag: str, version: str, changelog: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        _release_notes().notes_for(tag, version, changelog)
