@@ -21,6 +21,7 @@ from textual.worker import Worker
 from agentcli import __version__
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
+from agentcli.core.terminal import Terminal
 from agentcli.tui import memory
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.facts import branch_of, shown_path
@@ -33,7 +34,6 @@ from agentcli.tui.prompt.drafts import DraftStore, drafts_folder
 from agentcli.tui.prompt.history import History, history_path
 from agentcli.tui.screens.frame import Sheet
 from agentcli.tui.screens.panel import Panel
-from agentcli.tui.terminal.capabilities import Terminal
 from agentcli.tui.terminal.driver import BackgroundColour, TakenOver
 from agentcli.tui.terminal.freeing import Freed
 from agentcli.tui.terminal.lookkeeping import keep_look

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentcli.core.terminal import Terminal
 from agentcli.tui.terminal.capabilities import (
     LARGEST_CLIPBOARD,
-    Terminal,
     clipboard,
     copy,
     notification,

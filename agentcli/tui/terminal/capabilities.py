@@ -1,4 +1,4 @@
-"""What the terminal at hand can do, and the sequences for what a terminal does beside showing text.
+"""The sequences for what a terminal does beside showing text; what it can do is in `core/terminal.py`.
 
 Window title, progress, notifications and the clipboard. The writers return strings; who writes them is the driver's
 business. Every text that goes in is cleaned here: none of it can end a sequence or begin another.
@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
-from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 from agentcli.core.programs import find_program
+from agentcli.core.terminal import Terminal
 
-Colours = Literal["none", "16", "256", "truecolor"]
 Progress = Literal["none", "normal", "error", "indeterminate", "paused"]
 
 LARGEST_CLIPBOARD = 74_994
@@ -30,62 +29,6 @@ _PROGRESS_NUMBERS = {"none": 0, "normal": 1, "error": 2, "indeterminate": 3, "pa
 _BELL = "\x07"
 _SCREEN_PIECE = 240
 """GNU screen passes strings on only up to a length."""
-
-
-@frozen(kw_only=True)
-class Terminal:
-    """Facts from the environment alone; nothing is asked."""
-
-    name: str = "unknown"
-    """kitty, ghostty, wezterm, iterm, apple, vte, windows, vscode, foot, konsole, alacritty, linux, dumb or unknown."""
-    version: tuple[int, ...] = ()
-    ssh: bool = False
-    tmux: bool = False
-    screen: bool = False
-    """GNU screen."""
-    colours: Colours = "16"
-    dark: bool | None = None
-    """None: not known. The driver's `BackgroundColour` knows better, where the terminal answers."""
-    wayland: bool = False
-    x11: bool = False
-    wsl: bool = False
-    mac: bool = False
-    search_path: str | None = None
-
-    @classmethod
-    def from_environ(cls, environ: Mapping[str, str], platform: str = "linux") -> Terminal:
-        """`platform` as in `sys.platform`."""
-        name = _name(environ)
-        term = environ.get("TERM", "")
-        return cls(
-            name=name,
-            version=_version(name, environ),
-            ssh=bool(environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") or environ.get("SSH_CLIENT")),
-            tmux=bool(environ.get("TMUX")) or term.startswith("tmux"),
-            screen=bool(environ.get("STY")) or (term.startswith("screen") and not environ.get("TMUX")),
-            colours=_colours(environ, name),
-            dark=_dark(environ.get("COLORFGBG", "")),
-            wayland=bool(environ.get("WAYLAND_DISPLAY")),
-            x11=bool(environ.get("DISPLAY")),
-            wsl=bool(environ.get("WSL_DISTRO_NAME")),
-            mac=platform == "darwin",
-            search_path=environ.get("PATH"),
-        )
-
-    @property
-    def has_title(self) -> bool:
-        return self.name not in ("dumb", "linux")
-
-    @property
-    def has_progress(self) -> bool:
-        """Where it is not known, the same sequence pops up a message that says `4;1;50`."""
-        if self.tmux or self.screen:
-            return False
-        least = {"windows": (), "ghostty": (), "wezterm": (20250209,), "iterm": (3, 6, 6), "vte": (8000,)}
-        return self.name in least and self.version >= least[self.name]
-
-
-# ------------------------------------------------------------------------------------------------------- writers
 
 
 def push_title(terminal: Terminal) -> str:
@@ -165,7 +108,7 @@ async def copy(text: str, terminal: Terminal, write: Callable[[str], object], wo
 
 def _with_program(text: str, terminal: Terminal, working_dirs: tuple[Path, ...]) -> str:
     """The name of the program that took the text, or ""."""
-    for command, encoding in _programs(terminal):
+    for command, encoding in terminal.clipboard_programs:
         found = find_program(command[0], terminal.search_path, working_dirs)
         if found is None:
             continue
@@ -187,19 +130,6 @@ def _with_program(text: str, terminal: Terminal, working_dirs: tuple[Path, ...])
     return ""
 
 
-def _programs(terminal: Terminal) -> list[tuple[list[str], str]]:
-    found: list[tuple[list[str], str]] = []
-    if terminal.mac:
-        found.append((["pbcopy"], "utf-8"))
-    if terminal.wayland:
-        found.append((["wl-copy"], "utf-8"))
-    if terminal.x11:
-        found += [(["xclip", "-selection", "clipboard"], "utf-8"), (["xsel", "-ib"], "utf-8")]
-    if terminal.wsl:
-        found.append((["clip.exe"], "utf-16-le"))
-    return found
-
-
 def _passed_through(sequence: str, terminal: Terminal) -> str:
     if terminal.tmux:
         return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
@@ -209,65 +139,3 @@ def _passed_through(sequence: str, terminal: Terminal) -> str:
         pieces = (sequence[start : start + _SCREEN_PIECE] for start in range(0, len(sequence), _SCREEN_PIECE))
         return "".join(f"\x1bP{piece}\x1b\\" for piece in pieces)
     return sequence
-
-
-# --------------------------------------------------------------------------------------------------------- facts
-
-
-def _name(environ: Mapping[str, str]) -> str:
-    term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
-    programs = {
-        "iTerm.app": "iterm",
-        "Apple_Terminal": "apple",
-        "WezTerm": "wezterm",
-        "ghostty": "ghostty",
-        "vscode": "vscode",
-        "kitty": "kitty",
-    }
-    checks = (
-        (term in ("", "dumb"), "dumb"),
-        (term == "linux", "linux"),
-        (program in programs, programs.get(program, "")),
-        (environ.get("LC_TERMINAL") == "iTerm2", "iterm"),
-        ("KITTY_WINDOW_ID" in environ or term == "xterm-kitty", "kitty"),
-        ("GHOSTTY_RESOURCES_DIR" in environ or term == "xterm-ghostty", "ghostty"),
-        ("WEZTERM_PANE" in environ or term == "wezterm", "wezterm"),
-        ("WT_SESSION" in environ, "windows"),
-        ("KONSOLE_VERSION" in environ, "konsole"),
-        ("VTE_VERSION" in environ, "vte"),
-        (term.startswith("foot"), "foot"),
-        (term.startswith("alacritty"), "alacritty"),
-    )
-    return next((name for holds, name in checks if holds), "unknown")
-
-
-def _version(name: str, environ: Mapping[str, str]) -> tuple[int, ...]:
-    text = environ.get("VTE_VERSION", "") if name == "vte" else environ.get("TERM_PROGRAM_VERSION", "")
-    if name == "iterm":
-        text = environ.get("LC_TERMINAL_VERSION", "") or text
-    numbers: list[int] = []
-    for part in text.replace("-", ".").split("."):
-        if not (part.isascii() and part.isdigit() and len(part) < 10):
-            break
-        numbers.append(int(part))
-    return tuple(numbers)
-
-
-def _colours(environ: Mapping[str, str], name: str) -> Colours:
-    term = environ.get("TERM", "")
-    if name == "dumb":
-        return "none"
-    if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") or term.endswith(("-direct", "-truecolor")):
-        return "truecolor"
-    if name in ("kitty", "ghostty", "wezterm", "iterm", "windows", "vte", "foot", "alacritty", "konsole", "vscode"):
-        # tmux without COLORTERM may not be told that its own terminal could.
-        return "256" if environ.get("TMUX") else "truecolor"
-    return "256" if "256" in term or name == "apple" else "16"
-
-
-def _dark(colours: str) -> bool | None:
-    """COLORFGBG: `foreground;background` or `foreground;default;background`, as numbers of the palette."""
-    background = colours.rpartition(";")[2]
-    if not (background.isascii() and background.isdigit() and len(background) < 3):
-        return None
-    return int(background) < 7 or int(background) == 8

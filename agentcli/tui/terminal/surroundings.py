@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentcli.core.plaintext import plain_line
+from agentcli.core.terminal import Terminal
 from agentcli.tui.terminal import capabilities as term
 
 
 class Surroundings:
-    def __init__(self, terminal: term.Terminal, write: Callable[[str], None], folder: Path, notifications: str) -> None:
+    def __init__(self, terminal: Terminal, write: Callable[[str], None], folder: Path, notifications: str) -> None:
         self.terminal = terminal
         self._write = write
         self._folder = folder
