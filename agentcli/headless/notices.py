@@ -5,6 +5,7 @@ from __future__ import annotations
 from agentcli.core.events import (
     CompactionFailed,
     ContextCompacted,
+    ContextEdited,
     Event,
     FeatureDropped,
     LoopSuspected,
@@ -46,10 +47,16 @@ def notice(event: Event) -> tuple[int, str] | None:
             return VERBOSE, _line(f"{name} was not allowed: {reason}")
         case PrefixBroken(block=block, reason=reason, rebilled_tokens=tokens):
             return VERBOSE, _line(f"The prompt cache broke at {block}: {reason}. {tokens:,} tokens were billed anew.")
+        case ContextEdited(step=step, text=text, freed_tokens=freed):
+            return VERBOSE, _line(f"The context was edited ({step}): {text or 'old content'}. {_freed(freed)}")
         case ContextCompacted(tokens_before=before, tokens_after=after):
             return VERBOSE, f"The conversation was summarised: {before} tokens became {after}."
         case _:
             return None
+
+
+def _freed(tokens: int) -> str:
+    return f"About {tokens:,} tokens are free." if tokens >= 0 else f"About {-tokens:,} tokens are back."
 
 
 def _line(text: str) -> str:

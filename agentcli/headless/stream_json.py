@@ -18,6 +18,7 @@ from agentcli.core.events import (
     CompactionFailed,
     CompactionStarted,
     ContextCompacted,
+    ContextEdited,
     Event,
     FeatureDropped,
     LoopSuspected,
@@ -27,6 +28,7 @@ from agentcli.core.events import (
     NoticeRaised,
     PermissionDecided,
     PermissionDenied,
+    PrefixBroken,
     RawStreamed,
     ReplyStarted,
     ReplyTombstoned,
@@ -260,6 +262,19 @@ def _boundary(event: ContextCompacted) -> Json:
     return {"subtype": "compact_boundary", "compact_metadata": metadata}
 
 
+def _edited(event: ContextEdited) -> Json:
+    return {"subtype": "context_edited", "step": event.step, "freed_tokens": event.freed_tokens, "text": event.text}
+
+
+def _prefix_broken(event: PrefixBroken) -> Json:
+    return {
+        "subtype": "prefix_broken",
+        "block": event.block,
+        "reason": event.reason,
+        "rebilled_tokens": event.rebilled_tokens,
+    }
+
+
 def _denied(event: PermissionDenied) -> Json:
     return {
         "subtype": "permission_denied",
@@ -278,6 +293,8 @@ _SYSTEM_FIELDS: Mapping[type[Event], Callable[[Any], Json | None]] = {
     RequestStarted: _request_status,
     CompactionStarted: lambda event: {"subtype": "status", "status": "compacting", "trigger": event.trigger},
     ContextCompacted: _boundary,
+    ContextEdited: _edited,
+    PrefixBroken: _prefix_broken,
     CompactionFailed: lambda event: _notice(event.text, "warning", "compaction_failed"),
     RetryScheduled: _retry,
     ModelFellBack: lambda event: {

@@ -9,11 +9,13 @@ from agentcli.core.events import (
     BackgroundChanged,
     BlockFinished,
     ContextCompacted,
+    ContextEdited,
     MessageAppended,
     ModeChanged,
     ModelFellBack,
     PermissionDecided,
     PermissionDenied,
+    PrefixBroken,
     RawStreamed,
     ReplyStarted,
     ReplyTombstoned,
@@ -171,6 +173,27 @@ def test_what_happens_around_the_reply_becomes_system_frames() -> None:
     assert found[6]["event"] == {"type": "ping"}
 
 
+def test_what_becomes_of_the_context_and_its_cache_is_told_with_numbers() -> None:
+    edits = [{"kind": "replace", "target": "m1:0", "text": "gone"}]
+    edited, broken = frames(
+        ContextEdited(edits=edits, step="microcompact", freed_tokens=3_100, text="cleared 2 old results"),
+        PrefixBroken(reason="the model was changed", block="the tool Bash", rebilled_tokens=40_000),
+    )
+    assert (edited["type"], edited["subtype"], edited["step"], edited["freed_tokens"], edited["text"]) == (
+        "system",
+        "context_edited",
+        "microcompact",
+        3_100,
+        "cleared 2 old results",
+    )
+    assert (broken["type"], broken["subtype"]) == ("system", "prefix_broken")
+    assert (broken["block"], broken["reason"], broken["rebilled_tokens"]) == (
+        "the tool Bash",
+        "the model was changed",
+        40_000,
+    )
+
+
 def test_a_void_reply_is_taken_back_under_the_id_it_was_shown_with() -> None:
     mapping = Frames(SequentialIds())
     given = [
@@ -254,8 +277,6 @@ SILENT = {
     "PermissionResolved",
     "RulesLearned",
     "TodosChanged",
-    "PrefixBroken",
-    "ContextEdited",
     "ContextPinned",
     "CompactionProposed",
     "LoopContinued",
