@@ -13,17 +13,15 @@ itself what it did. Never here: anything that changes a request.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from itertools import takewhile
-from operator import is_
+from collections.abc import Sequence
 
+from agentcli.agent.cachediff import blocks_of, changed_message, changed_settings, same_messages
 from agentcli.core import events as ev
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Json, Message
+from agentcli.core.messages import Message
 from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import Usage
 from agentcli.providers.base import Request
-from agentcli.providers.body import thinking_budget
 
 SHORT_TTL = 300.0
 LONG_TTL = 3600.0
@@ -179,9 +177,9 @@ class CacheWatch:
         return [_cold(f"The server dropped the prompt cache: {missing:,} tokens were billed anew.")]
 
     def _found(self, before: Request, now: Request) -> Break | None:
-        for block, own_reason in _settings(before, now):
+        for block, own_reason in changed_settings(before, now):
             return Break(block, own_reason or self._reason())
-        changed = _changed_message(before.messages, now.messages)
+        changed = changed_message(before.messages, now.messages)
         return None if changed is None else Break(changed, self._reason())
 
     def _reason(self) -> str:
@@ -211,21 +209,21 @@ def _missing(asked: _Sent, last: _Answered, usage: Usage) -> int:
 
 
 def _known_size(asked: _Sent, before: _Sent) -> int:
-    same = _same_messages(before.request.messages, asked.request.messages)
+    same = same_messages(before.request.messages, asked.request.messages)
     known = sum(asked.sizes[:same])
     rest = asked.request.messages[same:]
     if rest and before.request.messages[same:]:
-        old = {_text(block) for message in before.request.messages[same:] for block in _blocks(message)}
-        known += sum(len(text) for message in rest for block in _blocks(message) if (text := _text(block)) in old)
+        old = {_text(block) for message in before.request.messages[same:] for block in blocks_of(message)}
+        known += sum(len(text) for message in rest for block in blocks_of(message) if (text := _text(block)) in old)
     old_head = {_text(part) for part in (*before.request.tools, *before.request.system)}
     head = (_text(part) for part in (*asked.request.tools, *asked.request.system))
     return known + (asked.head if _same_head(asked, before) else sum(len(text) for text in head if text in old_head))
 
 
 def _measured(request: Request, before: _Sent | None) -> _Sent:
-    same = _same_messages(before.request.messages, request.messages) if before is not None else 0
+    same = same_messages(before.request.messages, request.messages) if before is not None else 0
     sizes = before.sizes[:same] if before is not None else ()
-    sizes += tuple(sum(len(_text(block)) for block in _blocks(message)) for message in request.messages[same:])
+    sizes += tuple(sum(len(_text(block)) for block in blocks_of(message)) for message in request.messages[same:])
     if before is not None and before.request.tools is request.tools and before.request.system is request.system:
         return _Sent(request, sizes, before.head)
     return _Sent(request, sizes, sum(len(_text(part)) for part in (*request.tools, *request.system)))
@@ -235,117 +233,5 @@ def _same_head(asked: _Sent, before: _Sent) -> bool:
     return asked.request.tools is before.request.tools and asked.request.system is before.request.system
 
 
-def _same_messages(before: Sequence[Json], now: Sequence[Json]) -> int:
-    """How many from the start are the very same."""
-    return sum(takewhile(bool, map(is_, before, now)))
-
-
-def _blocks(message: Json) -> Sequence[Json]:
-    content = message["content"]
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
 def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
-
-
-# --------------------------------------------------------------------------------------------- what it is that changed
-
-
-def _settings(before: Request, now: Request) -> Iterator[tuple[str, str]]:
-    """What keys the cache beside the messages, and differs: its name, and the reason where the change is one itself."""
-    if before.model != now.model:
-        yield "the model", f"it was changed from {before.model} to {now.model}"
-    if before.effort != now.effort:
-        yield "the effort", f"it was changed from {before.effort or 'auto'} to {now.effort or 'auto'}"
-    if before.tools is not now.tools:
-        yield from _tools(before.tools, now.tools)
-    if before.system is not now.system and before.system != now.system:
-        same = sum(takewhile(bool, map(str.__eq__, before.system, now.system)))
-        yield ("the system prompt" if same == 0 else f"part {same + 1} of the system prompt"), ""
-    if _thinking(before) != _thinking(now):
-        same_mode = before.thinking.mode == now.thinking.mode
-        changed = (
-            "its budget was changed"
-            if same_mode
-            else f"it was changed from {before.thinking.mode} to {now.thinking.mode}"
-        )
-        yield "the thinking setting", changed
-    if before.forbid_tools != now.forbid_tools:
-        yield "the choice of tools", "they were forbidden" if now.forbid_tools else "they are allowed again"
-
-
-def _thinking(request: Request) -> tuple[str, int | None]:
-    thinking = request.thinking
-    # A budget has to be below the output limit, so that it may change with that.
-    budget = thinking_budget(thinking, request.max_tokens) if thinking.mode == "enabled" else None
-    return (thinking.mode, budget)
-
-
-def _tools(before: Sequence[Json], now: Sequence[Json]) -> Iterator[tuple[str, str]]:
-    old = {str(tool.get("name")): tool for tool in before}
-    new = {str(tool.get("name")): tool for tool in now}
-    for name in dict.fromkeys((*old, *new)):
-        block = f"the tool {plain_line(name, 128)}"
-        if name not in new:
-            yield block, "it is no longer there"
-        elif name not in old:
-            yield block, "it was added"
-        elif old[name] != new[name]:
-            yield block, ""
-    if list(old) != list(new):
-        yield "the order of the tools", ""
-
-
-def _changed_message(before: Sequence[Json], now: Sequence[Json]) -> str | None:
-    """The first block of the old messages that is not at its place in the new ones, in words."""
-    for place in range(_same_messages(before, now), len(before)):
-        old = _blocks(before[place])
-        new = _blocks(now[place]) if place < len(now) and now[place]["role"] == before[place]["role"] else ()
-        for number, block in enumerate(old):
-            if number >= len(new) or new[number] != block:
-                return _named(block, before, place)
-        if len(new) > len(old) and place < len(before) - 1:
-            return f"what was added to the message in turn {_turn(before, place)}"
-    return None
-
-
-def _named(block: Json, messages: Sequence[Json], place: int) -> str:
-    turn = f"in turn {_turn(messages, place)}"
-    match block.get("type"):
-        case "tool_result":
-            return f"the result of {_call(str(block.get('tool_use_id')), messages[:place])} {turn}"
-        case "tool_use":
-            return f"the call {_called(block)} {turn}"
-        case "thinking" | "redacted_thinking":
-            return f"the thinking {turn}"
-        case "image":
-            return f"a picture {turn}"
-        case "text":
-            said = plain_line(str(block.get("text", "")), 40)
-            is_answer = messages[place]["role"] == "assistant"
-            return f"the answer “{said}” {turn}" if is_answer else f"the message “{said}” {turn}"
-    return f"a block of the kind {plain_line(str(block.get('type')), 40)} {turn}"
-
-
-def _turn(messages: Sequence[Json], place: int) -> int:
-    """Counted by replies: the prompt that a reply answers and the results of its calls belong to its turn."""
-    replies = sum(1 for message in messages[: place + 1] if message["role"] == "assistant")
-    answers = any(block.get("type") == "tool_result" for block in _blocks(messages[place]))
-    return replies if answers or messages[place]["role"] == "assistant" else replies + 1
-
-
-def _call(id: str, messages: Sequence[Json]) -> str:
-    for message in reversed(messages):
-        for block in _blocks(message):
-            if block.get("type") == "tool_use" and block.get("id") == id:
-                return _called(block)
-    return "a call"
-
-
-def _called(block: Json) -> str:
-    input = block.get("input")
-    values = input if isinstance(input, dict) else {}
-    names = ("file_path", "notebook_path", "command", "pattern", "url", "query")
-    gist = next((str(values[name]) for name in names if name in values), "")
-    return plain_line(f"{block.get('name')} {gist}", 100).rstrip()
