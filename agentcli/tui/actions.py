@@ -16,7 +16,7 @@ from textual.screen import Screen
 
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_text
-from agentcli.tui.prompt.draft import Draft
+from agentcli.interactive.draft import Draft
 from agentcli.tui.theme.themes import ThemeError
 
 if TYPE_CHECKING:

@@ -22,6 +22,8 @@ from agentcli import __version__
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.core.terminal import Terminal
+from agentcli.interactive.draft import Draft
+from agentcli.interactive.history import History, history_path
 from agentcli.tui import memory
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.facts import branch_of, shown_path
@@ -29,9 +31,7 @@ from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Above, Add, NoticeItem, Remove, WelcomeItem
 from agentcli.tui.preferences import Preferences
 from agentcli.tui.prompt.box import PromptBox, PromptParts
-from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.prompt.drafts import DraftStore, drafts_folder
-from agentcli.tui.prompt.history import History, history_path
 from agentcli.tui.screens.frame import Sheet
 from agentcli.tui.screens.panel import Panel
 from agentcli.tui.terminal.driver import BackgroundColour, TakenOver

@@ -23,13 +23,13 @@ from agentcli import __version__
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.plaintext import plain_line
+from agentcli.interactive.draft import Draft
 from agentcli.tui.activity import ActivityLine
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.keys import screen_bindings
 from agentcli.tui.model import Activity, Facts, Operation
 from agentcli.tui.modes import MODE_WORDS
 from agentcli.tui.prompt.box import PromptBox
-from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.screens.panel import Panel
 from agentcli.tui.session import Question, Session

@@ -23,7 +23,7 @@ from agentcli.core.messages import (
     is_thinking,
 )
 from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
-from agentcli.tui import wording
+from agentcli.interactive import wording
 from agentcli.tui.model import (
     Activity,
     Add,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.tui import wording
+from agentcli.interactive import wording
 from agentcli.tui.model import AnswerItem, BoundaryItem, EndItem, Item, NoticeItem, ThinkingItem, ToolItem
 from agentcli.tui.presenter import RESULT_SHOWN, Presenter, Titles
 

@@ -25,7 +25,7 @@ from agentcli.tui.presenter import Presenter
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
-    from agentcli.tui.prompt.draft import Draft
+    from agentcli.interactive.draft import Draft
 
 PATIENCE = 3.0
 """Seconds that an aborted submission gets to end by itself. A command that ignores SIGTERM takes a little over two."""
@@ -51,6 +51,7 @@ _BESIDE = frozenset(
     (
         "help",
         "status",
+        "doctor",
         "model",
         "effort",
         "thinking",

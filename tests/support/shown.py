@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from agentcli.core import events as ev
+from agentcli.interactive.draft import Draft
 from agentcli.tui.model import (
     Above,
     Activity,
@@ -23,7 +24,6 @@ from agentcli.tui.model import (
     ThinkingItem,
     ToolItem,
 )
-from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.session import Question
 
 Kind = TypeVar("Kind", bound=Item)

@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from agentcli.core.fuzzy import fuzzy_match
+from agentcli.interactive.draft import Draft
 from agentcli.tui.prompt.box import PromptBox, PromptParts
-from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.sources import FileHit
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from agentcli.tui.prompt.draft import Draft, ImagePiece, PastedPiece, image_chip, pasted_chip
+from agentcli.interactive.draft import Draft, ImagePiece, PastedPiece, image_chip, pasted_chip
 from agentcli.tui.prompt.drafts import DraftStore, drafts_folder
 from tests.tui.prompt_host import Host, paste, play, press, write
 
@@ -28,7 +28,7 @@ def crashed(folder: Path, text: str) -> None:
     """A process that wrote a draft and was killed."""
     code = (
         "import asyncio, os, sys, pathlib\n"
-        "from agentcli.tui.prompt.draft import Draft\n"
+        "from agentcli.interactive.draft import Draft\n"
         "from agentcli.tui.prompt.drafts import DraftStore\n"
         "async def main():\n"
         "    store = DraftStore(pathlib.Path(sys.argv[1]))\n"

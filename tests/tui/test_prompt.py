@@ -8,8 +8,8 @@ from pathlib import Path
 from textual import events
 from textual.pilot import Pilot
 
-from agentcli.tui.prompt.draft import Draft
-from agentcli.tui.prompt.history import History
+from agentcli.interactive.draft import Draft
+from agentcli.interactive.history import History
 from agentcli.tui.prompt.keys import PROMPT_KEYS, key_table
 from tests.tui.prompt_host import Files, Host, paste, play, press, write
 

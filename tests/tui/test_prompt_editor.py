@@ -13,7 +13,7 @@ from textual.document._document import Selection
 from textual.pilot import Pilot
 
 from agentcli.core.messages import ImageBlock, TextBlock
-from agentcli.tui.prompt.draft import Draft, ImagePiece, PastedPiece
+from agentcli.interactive.draft import Draft, ImagePiece, PastedPiece
 from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
 from agentcli.tui.prompt.paste import picture_paths, read_clipboard
 from tests.tui.prompt_host import Host, paste, play, press, write

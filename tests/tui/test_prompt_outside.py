@@ -10,9 +10,9 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from agentcli.tui.prompt.draft import Draft, PastedPiece
+from agentcli.interactive.draft import Draft, PastedPiece
+from agentcli.interactive.history import History
 from agentcli.tui.prompt.graphemes import boundary_near
-from agentcli.tui.prompt.history import History
 from agentcli.tui.prompt.keys import key_table
 from tests.tui.prompt_host import Files, Host, paste, play, press, write
 

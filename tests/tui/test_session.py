@@ -9,9 +9,9 @@ from typing import Any, Self
 
 from agentcli.agent.questions import Audience
 from agentcli.core.permission import Answer, PermissionMode
+from agentcli.interactive.draft import Draft
 from agentcli.tools.base import Output
 from agentcli.tui.model import AnswerItem, EndItem, PromptItem, ToolItem
-from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.session import Session
 from tests.support.fakes import Bench, FakeTool, bench
 from tests.support.scripts import call, fails, pause, reply, say, think

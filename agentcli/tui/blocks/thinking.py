@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentcli.tui import wording
+from agentcli.interactive import wording
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.live import LiveText
 from agentcli.tui.blocks.rows import MOST_ROWS, head, joined, margin

@@ -10,7 +10,7 @@ from rich.style import Style
 
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_text
-from agentcli.tui import wording
+from agentcli.interactive import wording
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.live import LiveText
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, gutter, head, joined, shortened

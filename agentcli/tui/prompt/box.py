@@ -20,12 +20,12 @@ from textual.widget import Widget
 
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
+from agentcli.interactive.draft import Draft
+from agentcli.interactive.history import History, HistoryWalk
 from agentcli.tui.prompt.assist import Assist
 from agentcli.tui.prompt.completion import Candidate
-from agentcli.tui.prompt.draft import Draft
 from agentcli.tui.prompt.drafts import DraftStore
 from agentcli.tui.prompt.editor import PromptEditor
-from agentcli.tui.prompt.history import History, HistoryWalk
 from agentcli.tui.prompt.keys import key_table
 from agentcli.tui.prompt.outside import Outside
 from agentcli.tui.prompt.popup import Popup, Row

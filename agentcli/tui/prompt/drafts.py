@@ -17,9 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentcli.config.atomic import replace_file
+from agentcli.interactive.draft import Draft
+from agentcli.interactive.history import project_name
 from agentcli.session.places import make_private_dir
-from agentcli.tui.prompt.draft import Draft
-from agentcli.tui.prompt.history import project_name
 
 _QUIET_SECONDS = 0.5
 _KEPT_SECONDS = 30 * 24 * 3600

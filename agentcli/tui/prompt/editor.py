@@ -23,7 +23,7 @@ from textual.strip import Strip
 from textual.widgets import TextArea
 
 from agentcli.core.messages import clean_text
-from agentcli.tui.prompt.draft import CHIP, Draft, ImagePiece, PastedPiece, Piece, image_chip, pasted_chip
+from agentcli.interactive.draft import CHIP, Draft, ImagePiece, PastedPiece, Piece, image_chip, pasted_chip
 from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
 from agentcli.tui.prompt.keys import PromptKey
 from agentcli.tui.prompt.paint import Span, painted

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from textual.widget import Widget
 
-from agentcli.tui.prompt.draft import Draft, ImagePiece, fitted_piece, loaded
+from agentcli.interactive.draft import Draft, ImagePiece, fitted_piece, loaded
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.paste import picture_paths, read_clipboard, without_controls
 
@@ -64,7 +64,8 @@ class Outside:
         self._box.run_worker(self._edit(use), group="editor", exit_on_error=False)
 
     async def _edit(self, use: Callable[[Draft], None]) -> None:
-        from agentcli.tui.prompt.external import NotWritten, edit_outside
+        from agentcli.interactive.editor import NotWritten
+        from agentcli.tui.prompt.external import edit_outside
 
         before = self._editor.draft
         outcome = await edit_outside(self._box.app, before.text, self._environ, self._cwd)

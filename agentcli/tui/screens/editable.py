@@ -110,7 +110,8 @@ class EditablePanel(Panel[Answer | None]):
 
     @work(group="editor")
     async def _outside(self) -> None:
-        from agentcli.tui.prompt.external import Written, edit_outside
+        from agentcli.interactive.editor import Written
+        from agentcli.tui.prompt.external import edit_outside
 
         editor = self.query_one(TextArea)
         text = editor.text if self.editing else self.text

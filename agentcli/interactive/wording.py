@@ -1,13 +1,17 @@
-"""What the app says about events, in words. One place, so that it reads as one voice."""
+"""What the front ends for people say about events, in words. One place, so that it reads as one voice."""
 
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Message, Origin
 from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.tui.model import Level, ToolStatus
+
+Level = Literal["info", "warning", "error"]
+Outcome = Literal["done", "denied", "interrupted", "failed"]
+"""Of a call that has ended."""
 
 INTERRUPTED = "Interrupted. What came so far is kept; say what to do instead."
 SUMMARY = "Summary of what came before"
@@ -104,7 +108,7 @@ def hunks_taken(result: str) -> str:
     return f"you took {found.group(1)} of {found.group(2)} hunks" if found else ""
 
 
-def tool_status(event: ev.ToolFinished) -> ToolStatus:
+def tool_status(event: ev.ToolFinished) -> Outcome:
     if not event.result.is_error:
         return "done"
     if event.summary.startswith("denied"):

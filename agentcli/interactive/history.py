@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from agentcli.interactive.draft import Draft
 from agentcli.session.places import make_private_dir, project_key
-from agentcli.tui.prompt.draft import Draft
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
