@@ -23,6 +23,7 @@ from agentcli.core.usage import Totals
 from agentcli.permissions.policy import Policy
 from agentcli.providers.catalog import Catalog
 from agentcli.tools.shells import BackgroundTask
+from agentcli.tools.titles import title_of
 from agentcli.tools.todowrite import todos_from
 from agentcli.workspace.base import FileChange, UndoReport
 
@@ -156,7 +157,7 @@ class Holdings:
     def title_of(self, name: str, input: Json) -> str:
         """One line for people about a call, as `ToolStarted` has it."""
         tool = self._parts.registry.get(name)
-        return tool.title(input) if tool is not None else name
+        return title_of(tool, input, self.working_dirs[0]) if tool is not None else name
 
     def rename(self, title: str) -> None:
         """The name under which the session is listed and found."""

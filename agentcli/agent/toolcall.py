@@ -36,6 +36,7 @@ from agentcli.tools.base import Output, Progress, SmallModel, Tool, ToolContext
 from agentcli.tools.builtin import in_thread
 from agentcli.tools.registry import Registry
 from agentcli.tools.schema import checked
+from agentcli.tools.titles import title_of
 
 Emit = Callable[[Event], Awaitable[None]]
 INVALID_JSON_SHOWN = 200
@@ -118,7 +119,10 @@ class ToolRunner:
             on_start()
             await emit(
                 ToolStarted(
-                    tool_use_id=call.id, name=call.name, input=approved.input, title=approved.tool.title(approved.input)
+                    tool_use_id=call.id,
+                    name=call.name,
+                    input=approved.input,
+                    title=title_of(approved.tool, approved.input, context.working_dirs[0]),
                 )
             )
             began = self.clock.monotonic()
@@ -245,7 +249,7 @@ class ToolRunner:
                     tool_use_id=call.id,
                     name=tool.name,
                     input=input,
-                    title=tool.title(input),
+                    title=title_of(tool, input, context.working_dirs[0]),
                     reason=decision.reason,
                     suggestions=self.permissions.suggest(tool.name, input, needs, context),
                     details=list(decision.details),

@@ -1,0 +1,20 @@
+"""The one line that people read about a call: paths in the session's folder are named from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentcli.core.messages import Json
+from agentcli.tools.base import Tool
+
+_PATHS = ("file_path", "notebook_path", "path")
+
+
+def title_of(tool: Tool, input: Json, root: Path) -> str:
+    """`root`: where the session started. Not where it is now: what was said about a call stays true after a `cd`."""
+    title, folder = tool.title(input), f"{root}/"
+    for name in _PATHS:
+        path = input.get(name)
+        if isinstance(path, str) and path.startswith(folder) and ".." not in path:
+            title = title.replace(path, path[len(folder) :] or ".", 1)
+    return title

@@ -1,0 +1,38 @@
+"""What people read about a call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentcli.tools.bash import Bash
+from agentcli.tools.grep import Grep
+from agentcli.tools.read import Read
+from agentcli.tools.titles import title_of
+
+ROOT = Path("/home/me/project")
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/home/me/project/src/a.py", "src/a.py"),
+        ("/home/me/project-old/a.py", "/home/me/project-old/a.py"),
+        ("/home/me/project/../other/a.py", "/home/me/project/../other/a.py"),
+        ("src/a.py", "src/a.py"),
+        ("/etc/passwd", "/etc/passwd"),
+    ],
+)
+def test_a_path_in_the_sessions_folder_is_named_from_there(path: str, shown: str) -> None:
+    assert title_of(Read(), {"file_path": path}, ROOT) == f"Read {shown}"
+
+
+def test_a_command_is_shown_as_it_will_run() -> None:
+    command = "rm /home/me/project/a.py"
+    assert title_of(Bash(), {"command": command}, ROOT) == f"Bash {command}"
+
+
+def test_input_that_makes_no_sense_has_a_title_too() -> None:
+    assert title_of(Read(), {"file_path": 3}, ROOT) == "Read 3"
+    assert title_of(Grep(), {"pattern": "x", "path": "/home/me/project/src"}, ROOT).endswith("in src")
