@@ -1,0 +1,198 @@
+"""Keys that `agentcli login` keeps, each for the one address it was given for.
+
+In the system's keyring where there is one, else in `credentials.json` in the state folder (not in the configuration
+folder, which people put under version control). The file says which addresses have a key, so that nothing is asked of
+the keyring without need. It is only believed if nobody else can read it or can have written it; otherwise whoever asks
+is told how to mend it. A key is in no `repr` and in no message.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from agentcli.config.vault import Vault, system_vault
+from agentcli.core.errors import CredentialError
+from agentcli.core.frozen import frozen
+
+FILE_NAME = "credentials.json"
+KEYRING = "the system's keyring"
+_LARGEST = 256 * 1024
+
+
+@frozen
+class KeptKey:
+    key: str = field(repr=False)
+    where: str
+    """For people: the keyring, or the file's path."""
+
+
+@frozen
+class Placed:
+    where: str
+    problem: str = ""
+    """Why it is not in the keyring although there is one."""
+
+
+class KeyStore:
+    """Every method raises `CredentialError` with what to do."""
+
+    def __init__(self, state_dir: Path | None, vault: Callable[[], Vault | None] = system_vault) -> None:
+        self.path = state_dir / FILE_NAME if state_dir is not None else None
+        self._vault = vault
+
+    def find(self, address: str) -> KeptKey | None:
+        """The key that was given for exactly this address."""
+        entry = self._entries().get(address)
+        if entry is None:
+            return None
+        if entry.get("in") != "keyring":
+            key = entry.get("key")
+            return KeptKey(key, str(self.path)) if isinstance(key, str) and key else None
+        vault = self._vault()
+        key = vault.read(address) if vault is not None else None
+        if key is None:
+            raise CredentialError(
+                f"The key for {address} was put into {KEYRING}, and is not there now. Run `agentcli login` again."
+            )
+        return KeptKey(key, KEYRING)
+
+    def addresses(self) -> tuple[str, ...]:
+        """That have a key."""
+        return tuple(sorted(self._entries()))
+
+    def keep(self, address: str, key: str) -> Placed:
+        problem = ""
+        with self._changing() as entries:
+            vault = self._vault()
+            if vault is not None:
+                try:
+                    vault.keep(address, key)
+                    entries[address] = {"in": "keyring"}
+                    return Placed(KEYRING)
+                except CredentialError as error:
+                    problem = str(error)
+            entries[address] = {"key": key}
+        return Placed(str(self.path), problem)
+
+    def forget(self, address: str) -> bool:
+        """Whether there was one."""
+        if address not in self._entries():
+            return False
+        with self._changing() as entries:
+            entry = entries.pop(address, None)
+            if entry is not None and entry.get("in") == "keyring" and (vault := self._vault()) is not None:
+                vault.forget(address)
+        return entry is not None
+
+    # --------------------------------------------------------------------------------------------------- the file
+
+    def _entries(self) -> dict[str, dict[str, Any]]:
+        if self.path is None:
+            return {}
+        raw = _read_safely(self.path)
+        if raw is None:
+            return {}
+        try:
+            keys = json.loads(raw)["keys"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            keys = None
+        if not isinstance(keys, dict):
+            raise CredentialError(
+                f"{self.path} does not hold what `agentcli login` writes. Remove it and run `agentcli login` again."
+            )
+        return {address: entry for address, entry in keys.items() if isinstance(entry, dict)}
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, dict[str, Any]]]:
+        """What the file holds, to be changed; it is written when the block ends without an exception."""
+        if self.path is None:
+            raise CredentialError("There is no folder to keep a key in. Set HOME, or use ANTHROPIC_API_KEY.")
+        try:
+            _check_folder(self.path.parent)
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            lock = os.open(self.path.with_suffix(".lock"), flags, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                entries = self._entries()
+                yield entries
+                _replace(self.path, json.dumps({"version": 1, "keys": entries}, indent=1).encode() + b"\n")
+            finally:
+                os.close(lock)
+        except OSError as error:
+            raise CredentialError(f"The key cannot be kept in {self.path}: {error.strerror}.") from error
+
+
+def _check_folder(folder: Path) -> None:
+    """Make it, for nobody else; one that is there must not let others put files into it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.stat()
+    if status.st_uid != os.geteuid():
+        raise CredentialError(f"{folder} belongs to somebody else. Make it yours: chown -R $(id -u) {folder}")
+    if status.st_mode & 0o022:
+        raise CredentialError(f"Others can write to {folder}. Close it to them: chmod 700 {folder}")
+
+
+def _read_safely(path: Path) -> bytes | None:
+    """None if there is no such file."""
+    try:
+        # Not blocking, because a FIFO would wait for a writer; not through a link, because it may lead anywhere.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise CredentialError(f"{path} is a link, so it is not used. Remove it: rm {path}") from None
+        raise CredentialError(f"{path} cannot be read: {error.strerror}.") from None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+            raise CredentialError(f"{path} is no file of ours. Remove it and run `agentcli login` again.")
+        if status.st_uid != os.geteuid():
+            raise CredentialError(
+                f"{path} belongs to somebody else, so it is not used. Remove it and run `agentcli login` again."
+            )
+        if status.st_mode & 0o077:
+            raise CredentialError(
+                f"Others can read {path}, so it is not used. Close it to them: chmod 600 {path} "
+                "(and if others use this machine, get a new key)."
+            )
+        return _whole(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _whole(descriptor: int) -> bytes:
+    pieces = []
+    while piece := os.read(descriptor, _LARGEST):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """As a whole, and readable by nobody else from its first moment on. Never through a link."""
+    beside = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            # The umask may have taken bits away, and an inherited ACL may have added some.
+            os.fchmod(descriptor, 0o600)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        beside.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise
