@@ -1,8 +1,8 @@
 """What the model is told beside prompts and results (SPEC 2.6): each thing at most once per change.
 
-What has been told is read from the conversation itself, so that it survives a resume and is told again after a
-compaction has taken it out of sight; but for background commands, which end with the session. Never here: anything
-without a cap.
+What has been told is read from the messages that requests show, so that it survives a resume, is told again after a
+compaction has taken it out of sight, and is known again when that is undone; but for background commands, which end
+with the session. Never here: anything without a cap.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line
-from agentcli.tools.shells import Shells
+from agentcli.tools.shells import Shell, Shells
 from agentcli.tools.todowrite import NAME as TASK_LIST_TOOL
 
 _MODE = "permission_mode"
@@ -39,6 +39,10 @@ PLAN_MODE_ON = (
 PLAN_MODE_OFF = "[Plan mode is off. Changes are possible again, within the usual permissions.]"
 
 
+Shown = Callable[[Sequence[Message]], Sequence[Message]]
+"""What of a log requests show (`View.messages`)."""
+
+
 class Composite:
     """Several attachments as one, in the order given."""
 
@@ -53,16 +57,20 @@ class Whereabouts:
     """Tells the model where it works now, when a session is gone on with in another folder or with further ones: what
     the system prompt says about that is from the beginning and stays as it is, for the cache."""
 
-    def __init__(self, system_context: str | None, cwd: Path, working_dirs: Sequence[Path], ids: Ids) -> None:
+    def __init__(
+        self, system_context: str | None, cwd: Path, working_dirs: Sequence[Path], ids: Ids, shown: Shown
+    ) -> None:
         """`system_context` None: the caller wants no words of ours about folders at all."""
         self._told = None if system_context is None else told_folders(system_context)
         self._now = folder_lines(cwd, working_dirs)
         self._ids = ids
+        self._shown = shown
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         if not self._told:
             return ()
-        last = next((m.meta[_FOLDERS] for m in reversed(state.messages) if _FOLDERS in m.meta), self._told)
+        in_sight = reversed(self._shown(state.messages))
+        last = next((message.meta[_FOLDERS] for message in in_sight if _FOLDERS in message.meta), self._told)
         if list(last) == self._now:
             return ()
         text = "[You work in other folders now than when this session began.]\n" + "\n".join(self._now)
@@ -72,13 +80,14 @@ class Whereabouts:
 class PlanModeNotice:
     """Tells the model that plan mode has begun or ended. It is enforced elsewhere: these are only words."""
 
-    def __init__(self, mode: Callable[[], PermissionMode], ids: Ids) -> None:
+    def __init__(self, mode: Callable[[], PermissionMode], ids: Ids, shown: Shown) -> None:
         self._mode = mode
         self._ids = ids
+        self._shown = shown
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         planning = self._mode() is PermissionMode.PLAN
-        if planning == _told_of_plan(state.messages):
+        if planning == _told_of_plan(self._shown(state.messages)):
             return ()
         text = PLAN_MODE_ON if planning else PLAN_MODE_OFF
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_MODE: self._mode().value}),)
@@ -87,14 +96,14 @@ class PlanModeNotice:
 class TaskListReminder:
     """Shows the model its open tasks again when it has not touched the list for long, or cannot see it any more."""
 
-    def __init__(self, ids: Ids) -> None:
+    def __init__(self, ids: Ids, shown: Shown) -> None:
         self._ids = ids
+        self._shown = shown
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
-        if not _out_of_mind(state.messages):
-            return ()
+        # Most conversations have no open tasks; what is in sight is looked at only if there are some.
         text = tasks_text(state.messages)
-        if not text:
+        if not text or not _out_of_mind(self._shown(state.messages)):
             return ()
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_TASKS: True}),)
 
@@ -105,8 +114,11 @@ class BackgroundReports:
     def __init__(self, shells: Shells, ids: Ids) -> None:
         self._shells = shells
         self._ids = ids
+        self._last: tuple[str, list[Shell]] = ("", [])
+        """The message that was given last, and the commands that it tells of."""
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
+        self._take_back_unsent(state)
         ended = [shell for shell in self._shells.known() if shell.status != "running" and not shell.told]
         lines = []
         for shell in ended:
@@ -116,29 +128,33 @@ class BackgroundReports:
             lines.append(f"{shell.id} ({plain_line(shell.command.text, 100)}): {shell.ended}; {rest}")
         if not lines:
             return ()
+        message_id = self._ids.new()
+        self._last = (message_id, ended)
         text = "[Background commands that have ended:\n" + "\n".join(lines) + "]"
-        return (user_message(text, self._ids.new(), Origin.ATTACHMENT),)
+        return (user_message(text, message_id, Origin.ATTACHMENT),)
+
+    def _take_back_unsent(self, state: LoopState) -> None:
+        """After an abort the last message may never have got into the log: then the model does not know of it."""
+        (message_id, shells), self._last = self._last, ("", [])
+        if any(message.id == message_id for message in reversed(state.messages)):
+            return
+        for shell in shells:
+            shell.told = False
 
 
-def _out_of_mind(messages: Sequence[Message]) -> bool:
-    """Whether the list was last written or shown many replies ago, or before the last compaction."""
+def _out_of_mind(shown: Sequence[Message]) -> bool:
+    """Whether the list was last written or shown many replies ago, or nowhere in sight."""
     replies = 0
-    for message in reversed(messages):
+    for message in reversed(shown):
         if _TASKS in message.meta:
             return replies >= _STALE_AFTER
-        if message.origin is Origin.BOUNDARY:
-            return True
         if message.role == "assistant":
             if any(call.name == TASK_LIST_TOOL for call in message.tool_uses):
                 return replies >= _STALE_AFTER
             replies += 1
-    return False
+    return True
 
 
-def _told_of_plan(messages: Sequence[Message]) -> bool:
-    for message in reversed(messages):
-        if _MODE in message.meta:
-            return bool(message.meta[_MODE] == PermissionMode.PLAN.value)
-        if message.origin is Origin.BOUNDARY:
-            return False
-    return False
+def _told_of_plan(shown: Sequence[Message]) -> bool:
+    told = (message.meta[_MODE] for message in reversed(shown) if _MODE in message.meta)
+    return next(told, "") == PermissionMode.PLAN.value

@@ -32,14 +32,14 @@ class Telling:
         self, permissions: LivePermissions, shells: Shells, system: tuple[str, ...], others: Attachments
     ) -> Composite:
         """In the order of SPEC 2.6."""
-        ground, ids = self._ground, self._ground.options.ids
+        ground, ids, shown = self._ground, self._ground.options.ids, self._session.view.messages
         parts: tuple[Attachments | None, ...] = (
-            Whereabouts(system[-1] if system else None, ground.cwd, ground.working_dirs, ids),
+            Whereabouts(system[-1] if system else None, ground.cwd, ground.working_dirs, ids, shown),
             BackgroundReports(shells, ids),
             self.changed,
             self._instructing,
-            PlanModeNotice(lambda: permissions.mode, ids),
-            TaskListReminder(ids),
+            PlanModeNotice(lambda: permissions.mode, ids, shown),
+            TaskListReminder(ids, shown),
             others,
         )
         return Composite(*(part for part in parts if part is not None))

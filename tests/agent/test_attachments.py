@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.attachments import Composite, PlanModeNotice, TaskListReminder
+from agentcli.agent.attachments import Composite, PlanModeNotice, TaskListReminder, Whereabouts
 from agentcli.agent.state import LoopState
+from agentcli.context.edits import Edit
+from agentcli.context.prompt import system_context
+from agentcli.context.view import View
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
 from agentcli.core.permission import PermissionMode
@@ -55,12 +58,12 @@ BOUNDARY = Message("user", (TextBlock("compacted"),), "b", Origin.BOUNDARY)
 async def test_the_task_list_is_shown_again_when_it_is_out_of_mind(
     messages: tuple[Message, ...], reminds: bool
 ) -> None:
-    found = await TaskListReminder(SequentialIds()).collect(state(*messages))
+    found = await TaskListReminder(SequentialIds(), View().messages).collect(state(*messages))
     assert bool(found) is reminds
 
 
 async def test_one_reminder_is_enough_until_the_list_is_stale_again() -> None:
-    reminder = TaskListReminder(SequentialIds())
+    reminder = TaskListReminder(SequentialIds(), View().messages)
     messages: tuple[Message, ...] = (prompt(), *tasks("completed", "in_progress"), *turn() * 15)
     (shown,) = await reminder.collect(state(*messages))
     assert shown.text.splitlines()[1:] == ["- completed: task 0", "- in_progress: task 1]"]
@@ -69,15 +72,63 @@ async def test_one_reminder_is_enough_until_the_list_is_stale_again() -> None:
 
 
 async def test_a_long_list_is_cut() -> None:
-    (shown,) = await TaskListReminder(SequentialIds()).collect(state(*tasks(*["pending"] * 90), BOUNDARY))
+    reminder = TaskListReminder(SequentialIds(), View().messages)
+    (shown,) = await reminder.collect(state(*tasks(*["pending"] * 90), BOUNDARY))
     assert shown.text.endswith("- and 40 more]")
 
 
 async def test_plan_mode_is_told_again_after_a_compaction() -> None:
-    notice = PlanModeNotice(lambda: PermissionMode.PLAN, SequentialIds())
+    notice = PlanModeNotice(lambda: PermissionMode.PLAN, SequentialIds(), View().messages)
     (told,) = await notice.collect(state(prompt()))
     assert await notice.collect(state(prompt(), told, *turn())) == ()
     assert len(await notice.collect(state(prompt(), told, BOUNDARY, prompt("summary")))) == 1
+
+
+async def test_the_folder_is_told_again_after_a_compaction_and_known_again_when_that_is_undone() -> None:
+    view = View()
+    began, now = Path("/began/here"), Path("/work")
+    told = system_context(began, (began,), "Linux", "2026-01-01")
+    whereabouts = Whereabouts(told, now, (now,), SequentialIds(), view.messages)
+    (first,) = await whereabouts.collect(state(prompt()))
+    assert "Working directory: /work" in first.text
+    log = (prompt(), first, *turn())
+    assert await whereabouts.collect(state(*log)) == ()
+    log = (*log, BOUNDARY, user_message("so far", "s", Origin.SUMMARY))
+    assert len(await whereabouts.collect(state(*log))) == 1
+    view.edit([undo()])
+    assert await whereabouts.collect(state(*log)) == ()
+
+
+async def test_a_folder_that_was_told_is_told_again_when_its_message_is_collapsed() -> None:
+    view = View()
+    began = Path("/began/here")
+    told = system_context(began, (began,), "Linux", "2026-01-01")
+    whereabouts = Whereabouts(told, Path("/work"), (Path("/work"),), SequentialIds(), view.messages)
+    (first,) = await whereabouts.collect(state(prompt()))
+    view.edit([Edit(kind="collapse", target="p", through=first.id, text="we began")])
+    assert len(await whereabouts.collect(state(prompt(), first, *turn()))) == 1
+
+
+async def test_plan_mode_is_known_again_when_a_compaction_is_undone() -> None:
+    view = View()
+    notice = PlanModeNotice(lambda: PermissionMode.PLAN, SequentialIds(), view.messages)
+    (told,) = await notice.collect(state(prompt()))
+    log = (prompt(), told, BOUNDARY, user_message("so far", "s", Origin.SUMMARY))
+    view.edit([undo()])
+    assert await notice.collect(state(*log)) == ()
+
+
+async def test_the_task_list_is_in_sight_again_when_a_compaction_is_undone() -> None:
+    view = View()
+    reminder = TaskListReminder(SequentialIds(), view.messages)
+    log = (prompt(), *tasks("in_progress"), BOUNDARY, user_message("so far", "s", Origin.SUMMARY))
+    assert len(await reminder.collect(state(*log))) == 1
+    view.edit([undo()])
+    assert await reminder.collect(state(*log)) == ()
+
+
+def undo() -> Edit:
+    return Edit(kind="undo_compaction", target="b", through="s", step="compact")
 
 
 async def test_parts_speak_in_their_order() -> None:

@@ -10,16 +10,18 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.engine import Engine
+from agentcli.agent.ports import Seams
+from agentcli.agent.state import LoopState
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
-from agentcli.core.messages import Json, Origin
+from agentcli.core.messages import Json, Message, Origin
 from agentcli.core.permission import PermissionMode
 from tests.support.scripts import call, call_with_id, provider_for, reply
 
 pytestmark = pytest.mark.anyio
 
 
-def engine_in(folder: Path, *replies: Json | str) -> Engine:
+def engine_in(folder: Path, *replies: Json | str, seams: Seams | None = None) -> Engine:
     return build_engine(
         Options(
             cwd=folder,
@@ -27,6 +29,7 @@ def engine_in(folder: Path, *replies: Json | str) -> Engine:
             provider=provider_for(*replies),
             permission_mode=PermissionMode.BYPASS,
             persist=False,
+            seams=seams or Seams(),
         )
     )
 
@@ -73,6 +76,35 @@ async def test_what_ends_between_two_prompts_is_told_with_the_next(tmp_path: Pat
         second = await submit(engine)
         assert "exit code 4; no further output" in attached(second)[0]
         assert changes(second) == [("bash_1", "failed")]
+
+
+async def test_what_was_collected_and_never_sent_because_of_an_abort_is_told_with_the_next(tmp_path: Path) -> None:
+    class AbortsOnce:
+        """Collected after the report of background commands, as a slow look at the disk is."""
+
+        wanted = False
+
+        async def collect(self, state: LoopState) -> list[Message]:
+            if self.wanted:
+                self.wanted = False
+                engine.abort()
+                await asyncio.Event().wait()
+            return []
+
+    others = AbortsOnce()
+    command = "while ! [ -e go ]; do sleep 0.01; done; exit 4"
+    start = reply(call("Bash", command=command, run_in_background=True))
+    engine = engine_in(tmp_path, start, "Started.", "I see.", "Yes.", seams=Seams(attachments=others))
+    async with engine:
+        await submit(engine)
+        (tmp_path / "go").touch()
+        async with asyncio.timeout(10):
+            while engine.background_tasks[0].status == "running":
+                await asyncio.sleep(0.005)
+        others.wanted = True
+        assert attached(await submit(engine)) == []
+        assert "exit code 4" in attached(await submit(engine))[0]
+        assert attached(await submit(engine)) == []
 
 
 async def test_between_submissions_a_front_end_can_wait_for_changes(tmp_path: Path) -> None:
