@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
 
 import typer
 
 from agentcli.assemble import Options
-from agentcli.cli.doctor_checks import examine
+from agentcli.cli.flags import SANDBOX_MODES
+from agentcli.core.errors import UsageError
+from agentcli.doctor.examine import examine
+from agentcli.doctor.finding import Finding, finding_lines, summary
+from agentcli.doctor.patient import Patient, Screen
 
 
 def diagnose(*, as_json: bool, online: bool, sandbox: str | None) -> None:
     """Ends with code 1 if anything fails; warnings do not count."""
-    failed = False
-    records = []
-    for finding in examine(Options(sandbox=sandbox), os.environ, online=online):
-        failed = failed or finding.status == "fail"
-        if as_json:
-            records.append(asdict(finding))
-            continue
-        typer.echo(f"{finding.status:<5} {finding.name:<14} {finding.text}")
-        if finding.advice:
-            typer.echo(f"{'':20} {finding.advice}")
+    if sandbox is not None and sandbox not in SANDBOX_MODES:
+        raise UsageError(f"--sandbox must be one of {', '.join(SANDBOX_MODES)}, not {sandbox!r}.")
+    screen = Screen.here(may_ask=not as_json)
+    coloured = screen.is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") not in ("", "dumb")
+    found: list[Finding] = []
+    for finding in examine(Patient(Options(sandbox=sandbox), os.environ, screen), online=online):
+        found.append(finding)
+        if not as_json:
+            # Each as it is known: a slow check does not hold back the others.
+            for line in finding_lines(finding, screen.columns, coloured):
+                typer.echo(line)
+    failed = any(finding.status == "fail" for finding in found)
     if as_json:
-        typer.echo(json.dumps({"ok": not failed, "checks": records}, indent=2))
+        typer.echo(json.dumps({"ok": not failed, "checks": [finding.record() for finding in found]}, indent=2))
+    else:
+        typer.echo(f"\n{summary(found)}")
     if failed:
         raise typer.Exit(1)

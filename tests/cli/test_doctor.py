@@ -2,11 +2,24 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Self
 
 import pytest
 
+from agentcli.assemble import Options
 from agentcli.cli.main import main
+from agentcli.doctor import model, settings, terminal
+from agentcli.doctor.asking import QUESTION, ask_for_keyboard_protocol, understood
+from agentcli.doctor.examine import CHECKS, examine
+from agentcli.doctor.finding import Finding, finding_lines, summary
+from agentcli.doctor.patient import Patient, Screen
 from agentcli.permissions.sandbox.probe import probe
 
 KEY = "sk-doctor-never-shows-this"
@@ -81,8 +94,12 @@ def test_a_missing_key_fails_and_broken_settings_warn(
 def test_the_lines_begin_with_how_it_is(capfd: pytest.CaptureFixture[str], place: Path) -> None:
     assert main(["doctor", "--sandbox", "off"], os.environ) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert all(line.split()[0] in ("ok", "warn", "fail") for line in lines if not line.startswith(" "))
+    assert lines[-1] == "1 warning; the arrows say what to do."
+    heads = [line for line in lines[:-2] if not line.startswith(" ")]
+    assert len(heads) > 8
+    assert all(line.split()[0] in ("ok", "warn", "fail") for line in heads)
     assert "\x1b" not in "".join(lines)
+    assert max(len(line) for line in lines) <= 80
 
 
 def test_doctor_runs_no_program_of_the_folder_it_looks_at(
@@ -97,3 +114,236 @@ def test_doctor_runs_no_program_of_the_folder_it_looks_at(
     _code, found, _shown = checks(capfd, "--sandbox", "off")
     assert not any(str(planted) in found[name]["text"] for name in ("git", "ripgrep", "bash"))
     assert not (place / "sprung").exists()
+
+
+# -------------------------------------------------------------------------------------------------------- the lines
+
+
+def test_the_lines_fit_the_terminal_and_stand_in_columns() -> None:
+    finding = Finding("warn", "sandbox", "word " * 30, "Do this and that. " * 5)
+    for width in (40, 60, 80, 200):
+        lines = list(finding_lines(finding, width))
+        assert max(map(len, lines)) <= width
+        assert "".join(lines).count("→") == 1
+    wide = list(finding_lines(finding, 80))
+    assert wide[0].startswith("warn  sandbox       word")
+    assert all(line.startswith(" " * 20) for line in wide[1:])
+    narrow = list(finding_lines(finding, 40))
+    assert narrow[0] == "warn  sandbox"
+    assert narrow[1].startswith("      word")
+
+
+def test_colour_is_for_the_status_alone_and_text_never_brings_its_own() -> None:
+    finding = Finding("fail", "key", "evil \x1b[31mred\x07", "\x1b]0;title\x07do")
+    [plain] = [line for line in finding_lines(finding, None) if "key" in line]
+    assert "\x1b" not in plain
+    lines = list(finding_lines(finding, 80, coloured=True))
+    assert lines[0].startswith("\x1b[1;31mfail \x1b[0m key")
+    assert "".join(lines).count("\x1b") == 2
+
+
+def test_the_summary_counts_what_is_not_well() -> None:
+    ok, warn, failed = Finding("ok", "a", ""), Finding("warn", "b", ""), Finding("fail", "c", "")
+    assert summary([ok]) == "All is well."
+    assert summary([ok, warn, warn]).startswith("2 warnings;")
+    assert summary([failed, warn]).startswith("1 failure and 1 warning;")
+
+
+# --------------------------------------------------------------------------------------------------------- the checks
+
+
+def patient(place: Path, columns: int = 100, may_ask: bool = False, encoding: str = "utf-8", **more: str) -> Patient:
+    environ = {"HOME": str(place / "home"), "PATH": os.environ["PATH"], "TERM": "xterm-256color", **more}
+    options = Options(cwd=place / "work", environ=environ, sandbox="off")
+    return Patient(options, environ, Screen(True, columns, 30, encoding, may_ask))
+
+
+def test_a_check_that_breaks_is_a_finding(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_patient: Patient) -> Iterator[Finding]:
+        raise OSError("the disk is on fire")
+        yield
+
+    monkeypatch.setattr("agentcli.doctor.examine.CHECKS", (("versions", broken), *CHECKS[-1:]))
+    found = list(examine(patient(place), online=False))
+    assert (found[0].status, found[0].name, found[0].text) == ("fail", "versions", "the disk is on fire")
+    assert len(found) > 1 or not Path("/proc/sys/fs/inotify/max_user_watches").exists()
+
+
+def test_the_terminal_line_says_what_it_can_show(place: Path) -> None:
+    [line] = terminal.terminal(patient(place, COLORTERM="truecolor", TMUX="x", SSH_TTY="/dev/pts/1"))
+    assert line.text == "a terminal, TERM=xterm-256color, 100x30, all colours, UTF-8, ssh, tmux"
+    [line] = terminal.terminal(patient(place, encoding="ANSI_X3.4-1968"))
+    assert (line.status, "LANG=C.UTF-8" in line.advice) == ("warn", True)
+    [line] = terminal.terminal(patient(place, TERM="dumb"))
+    assert (line.status, "no colours" in line.text) == ("warn", True)
+    [line] = terminal.terminal(patient(place, columns=30))
+    assert (line.status, "40x10" in line.advice) == ("warn", True)
+    [line] = terminal.terminal(patient(place, NO_COLOR="1"))
+    assert "NO_COLOR" in line.text
+
+
+def test_the_clipboard_line_names_the_way_that_a_copy_takes(place: Path) -> None:
+    programs = place / "bin"
+    programs.mkdir()
+    (programs / "xclip").write_text("#!/bin/sh\n")
+    (programs / "xclip").chmod(0o755)
+    [line] = terminal.clipboard(patient(place, DISPLAY=":0", PATH=str(programs)))
+    assert line.text == "by xclip"
+    [line] = terminal.clipboard(patient(place, DISPLAY=":0", PATH=str(programs), SSH_TTY="x"))
+    assert line.text == "through the terminal (OSC 52)"
+    [line] = terminal.clipboard(patient(place, TERM="linux"))
+    assert line.status == "warn"
+
+
+@pytest.mark.parametrize(
+    ("answer", "meaning"),
+    [(b"\x1b[?0u\x1b[?62;4c", "kitty"), (b"\x1b[?62c", "none"), (b"", "silence"), (b"typed", "silence")],
+)
+def test_what_a_terminal_answers_about_its_keys_is_understood(answer: bytes, meaning: str) -> None:
+    assert understood(answer) == meaning
+
+
+def test_nobody_is_asked_where_there_is_no_terminal() -> None:
+    read, write = os.pipe()
+    try:
+        assert ask_for_keyboard_protocol(read, write) == "silence"
+        assert not select.select([read], [], [], 0)[0]
+    finally:
+        os.close(read)
+        os.close(write)
+
+
+def test_a_real_terminal_is_asked_and_left_as_it_was(place: Path) -> None:
+    code = (
+        "import termios; from agentcli.doctor.asking import ask_for_keyboard_protocol as ask;"
+        "before = termios.tcgetattr(0); print(ask(seconds=20), termios.tcgetattr(0) == before)"
+    )
+    child, descriptor = pty.fork()
+    if child == 0:
+        os.execv(sys.executable, [sys.executable, "-c", code])
+    try:
+        shown = b""
+        while QUESTION not in shown:
+            shown += os.read(descriptor, 1024)
+        os.write(descriptor, b"\x1b[?1u\x1b[?62;c")
+        while b"kitty True" not in shown:
+            shown += os.read(descriptor, 1024)
+    finally:
+        os.waitpid(child, 0)
+        os.close(descriptor)
+
+
+def test_a_project_file_for_mcp_is_said_to_be_unread(place: Path) -> None:
+    assert list(settings.servers(patient(place))) == []
+    (place / "work" / ".mcp.json").write_text("{}")
+    [line] = settings.servers(patient(place))
+    assert line.status == "warn"
+    assert "not read" in line.text
+
+
+def test_a_folder_whose_settings_are_not_trusted_is_told(place: Path) -> None:
+    assert list(settings.trust(patient(place))) == []
+    (place / "work" / ".agentcli").mkdir()
+    (place / "work" / ".agentcli" / "settings.json").write_text('{"model": "haiku"}')
+    [line] = settings.trust(patient(place))
+    assert "not trusted" in line.text
+    assert "agentcli trust" in line.advice
+
+
+def test_stored_sessions_are_counted_and_cut_off_ones_named(place: Path) -> None:
+    [line] = settings.sessions(patient(place))
+    assert line.text == "none stored yet"
+    folder = place / "home" / ".local" / "state" / "agentcli" / "sessions" / "key"
+    folder.mkdir(parents=True)
+    folder.parent.chmod(0o755)
+    whole, cut = (folder / f"{digit * 8}-0000-4000-8000-000000000000.jsonl" for digit in "ab")
+    whole.write_text('{"type":"session"}\n')
+    cut.write_text('{"type":"session"}\n{"type":"us')
+    found = list(settings.sessions(patient(place)))
+    assert (found[0].status, "chmod 700" in found[0].advice) == ("warn", True)
+    assert found[1].text.startswith("2 stored, 0 of this folder")
+    assert "bbbbbbbb" in found[1].text
+    assert "aaaaaaaa" not in found[1].text
+    folder.parent.chmod(0o700)
+    assert len(list(settings.sessions(patient(place)))) == 1
+
+
+# --------------------------------------------------------------------------------------------------------- the endpoint
+
+
+class Endpoint:
+    """Answers every GET with one status and body, and keeps the requests."""
+
+    def __init__(self, status: int, body: str, **headers: str) -> None:
+        self.seen: list[tuple[str, str]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.seen.append((self.path, self.headers.get("authorization", "")))
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body.encode())
+
+            def log_message(self, *_arguments: object) -> None:
+                pass
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def asked(place: Path, endpoint: Endpoint, **more: str) -> Finding:
+    environ = {"ANTHROPIC_BASE_URL": endpoint.url, "ANTHROPIC_API_KEY": KEY, **more}
+    [line] = model.endpoint(patient(place, **environ))
+    assert KEY not in repr(line)
+    return line
+
+
+def test_online_the_server_is_asked_for_its_models(place: Path) -> None:
+    with Endpoint(200, '{"data": [{"id": "one"}, {"id": "two"}]}') as server:
+        line = asked(place, server, ANTHROPIC_MODEL="two")
+        assert line.status == "ok"
+        assert line.text.endswith("has 2 models, two among them")
+        assert server.seen == [("/v1/models?limit=1000", f"Bearer {KEY}")]
+        line = asked(place, server, ANTHROPIC_MODEL="three")
+        assert (line.status, "one, two" in line.advice) == ("warn", True)
+
+
+def test_a_refused_key_fails_and_a_server_without_a_list_does_not(place: Path) -> None:
+    with Endpoint(401, "{}") as server:
+        line = asked(place, server)
+        assert (line.status, "refuses the key" in line.text) == ("fail", True)
+        assert "ANTHROPIC_API_KEY" in line.text
+    for status, body in ((404, ""), (200, "<html>")):
+        with Endpoint(status, body) as server:
+            line = asked(place, server)
+            assert (line.status, "does not list" in line.text) == ("ok", True)
+    line = asked(place, server)
+    assert (line.status, "cannot be reached" in line.text) == ("fail", True)
+
+
+def test_the_key_does_not_follow_a_redirect(place: Path) -> None:
+    with Endpoint(200, '{"data": []}') as other, Endpoint(302, "", Location=f"{other.url}/v1/models") as server:
+        line = asked(place, server)
+        assert line.status == "warn"
+        assert other.seen == []
+
+
+def test_the_scripted_model_needs_no_key_and_no_server(place: Path) -> None:
+    scripted = patient(place, AGENTCLI_SCRIPT="x.json")
+    for check in (model.key, model.endpoint):
+        [line] = check(scripted)
+        assert line.status == "ok"
+        assert "scripted" in line.text

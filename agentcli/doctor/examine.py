@@ -1,0 +1,40 @@
+"""All checks, in the order in which a person reads them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+
+from agentcli.core.errors import AgentError
+from agentcli.core.plaintext import plain_line
+from agentcli.doctor import machine, model, sandbox, settings, terminal
+from agentcli.doctor.finding import Finding
+from agentcli.doctor.patient import Patient
+
+Check = Callable[[Patient], Iterator[Finding]]
+
+CHECKS: tuple[tuple[str, Check], ...] = (
+    ("versions", machine.versions),
+    ("programs", machine.programs),
+    ("terminal", terminal.terminal),
+    ("keyboard", terminal.keyboard),
+    ("clipboard", terminal.clipboard),
+    ("settings", settings.configuration),
+    ("trust", settings.trust),
+    ("mcp", settings.servers),
+    ("key", model.key),
+    ("folders", settings.folders),
+    ("sessions", settings.sessions),
+    ("sandbox", sandbox.sandbox),
+    ("file watcher", machine.watches),
+)
+ONLINE: tuple[tuple[str, Check], ...] = (("endpoint", model.endpoint),)
+
+
+def examine(patient: Patient, *, online: bool) -> Iterator[Finding]:
+    """Never raises: a check that breaks is itself a finding."""
+    for name, check in (*CHECKS, *(ONLINE if online else ())):
+        try:
+            yield from check(patient)
+        except (AgentError, OSError, ValueError, subprocess.SubprocessError) as error:
+            yield Finding("fail", name, plain_line(str(error) or type(error).__name__, 400))

@@ -1,0 +1,95 @@
+"""Versions, the programs that agentcli starts, and how many folders the system watches for it."""
+
+from __future__ import annotations
+
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentcli import __version__
+from agentcli.core.plaintext import plain_line
+from agentcli.core.programs import find_program
+from agentcli.doctor.finding import Finding
+from agentcli.doctor.patient import Patient
+from agentcli.tools.ripgrep import find_ripgrep
+
+_FEW_WATCHES = 8_192
+_SECONDS = 5.0
+_SHOWN = ("anthropic", "httpx2", "textual", "rich", "prompt_toolkit", "typer", "tree-sitter")
+"""Libraries that a report about a problem should name."""
+
+
+def versions(_patient: Patient) -> Iterator[Finding]:
+    yield Finding("ok", "agentcli", f"{__version__}, in {Path(__file__).parent.parent}")
+    yield Finding(
+        "ok", "python", f"{platform.python_version()} ({sys.executable}), {platform.system()} {platform.release()}"
+    )
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    try:
+        wanted = [_name(line) for line in requires("agentcli") or () if "extra ==" not in line]
+    except PackageNotFoundError:
+        wanted = list(_SHOWN)
+    found: dict[str, str] = {}
+    for name in dict.fromkeys((*_SHOWN, *wanted)):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    missing = [name for name in wanted if name not in found]
+    text = ", ".join(f"{name} {found[name]}" for name in _SHOWN if name in found)
+    if missing:
+        advice = "Install agentcli again: pip install --force-reinstall agentcli."
+        yield Finding("fail", "libraries", f"missing: {', '.join(missing)}", advice)
+    else:
+        yield Finding("ok", "libraries", text)
+
+
+def programs(patient: Patient) -> Iterator[Finding]:
+    path, folders = patient.environ.get("PATH"), patient.ground.working_dirs
+    needed = (
+        (
+            "git",
+            find_program("git", path, folders),
+            "Install git: without it there is no undo, no branch is shown.",
+        ),
+        (
+            "ripgrep",
+            find_ripgrep(patient.environ, folders),
+            "Install ripgrep, or reinstall agentcli, which brings it along.",
+        ),
+        ("bash", find_program("bash", path, folders), "Install bash: commands are run by it; sh is used instead."),
+    )
+    for name, found, advice in needed:
+        if found is None:
+            yield Finding("fail" if name == "ripgrep" else "warn", name, "not found", advice)
+        else:
+            yield Finding("ok", name, f"{_version(found)} ({found})")
+
+
+def watches(_patient: Patient) -> Iterator[Finding]:
+    limit = Path("/proc/sys/fs/inotify/max_user_watches")
+    if not limit.exists():
+        return
+    count = int(limit.read_text())
+    if count < _FEW_WATCHES:
+        advice = "Raise it: sysctl fs.inotify.max_user_watches=524288. Until then changes are found by looking."
+        yield Finding("warn", "file watcher", f"only {count:,} folders can be watched", advice)
+    else:
+        yield Finding("ok", "file watcher", f"inotify, up to {count:,} folders")
+
+
+def _name(requirement: str) -> str:
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    return found.group() if found else requirement
+
+
+def _version(program: str) -> str:
+    done = subprocess.run(  # noqa: S603 - found on the person's own PATH
+        [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False, cwd="/"
+    )
+    lines = done.stdout.decode(errors="replace").splitlines()
+    return plain_line(lines[0], 100) if lines else "version unknown"

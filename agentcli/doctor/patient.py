@@ -1,0 +1,50 @@
+"""What the checks look at: the options a session here would start with, the environment, and the terminal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from functools import cached_property
+
+from agentcli.assemble import Options
+from agentcli.assemble.ground import Ground
+from agentcli.config.paths import Paths
+from agentcli.core.frozen import frozen
+
+
+@frozen
+class Screen:
+    """Where the findings are shown."""
+
+    is_terminal: bool
+    columns: int
+    rows: int
+    encoding: str
+    may_ask: bool = False
+    """Whether the terminal may be asked: nobody else reads what it answers."""
+
+    @classmethod
+    def here(cls, may_ask: bool) -> Screen:
+        # The app puts its own stream in the place of `sys.stdout`.
+        stream = sys.__stdout__ or sys.stdout
+        try:
+            is_terminal = os.isatty(1)
+        except OSError:
+            is_terminal = False
+        size = shutil.get_terminal_size()
+        return cls(is_terminal, size.columns, size.lines, stream.encoding or "", may_ask and is_terminal)
+
+
+class Patient:
+    def __init__(self, options: Options, environ: Mapping[str, str], screen: Screen) -> None:
+        self.options = options
+        self.environ = environ
+        self.screen = screen
+        self.paths = Paths.from_environ(environ)
+
+    @cached_property
+    def ground(self) -> Ground:
+        """Raises `UsageError` when the settings of the command line are wrong, or the folder is gone."""
+        return Ground(self.options)

@@ -1,0 +1,101 @@
+"""What the terminal can show, what it tells about keys, and how a copied text reaches the clipboard."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from agentcli.core.programs import find_program
+from agentcli.core.terminal import Terminal
+from agentcli.doctor.asking import ask_for_keyboard_protocol
+from agentcli.doctor.finding import Finding
+from agentcli.doctor.patient import Patient
+
+LEAST_COLUMNS, LEAST_ROWS = 40, 10
+_WITH_PROTOCOL = ("kitty", "ghostty", "foot", "wezterm", "iterm", "alacritty")
+"""Terminals that have the kitty keyboard protocol, in their settings at least."""
+_NEW_LINE = "Ctrl+J, or a backslash and Enter, make a new line everywhere."
+
+
+def terminal(patient: Patient) -> Iterator[Finding]:
+    environ, screen = patient.environ, patient.screen
+    facts = _facts(patient)
+    kind = environ.get("TERM", "")
+    encoding = screen.encoding.lower().replace("-", "").replace("_", "")
+    parts = [
+        ("a terminal" if facts.name == "unknown" else facts.name) if screen.is_terminal else "no terminal",
+        f"TERM={kind or 'unset'}",
+        f"{screen.columns}x{screen.rows}",
+        "no colours (NO_COLOR)" if environ.get("NO_COLOR") else _COLOURS[facts.colours],
+        "UTF-8" if encoding == "utf8" else screen.encoding or "no encoding",
+        *(name for name, there in (("ssh", facts.ssh), ("tmux", facts.tmux), ("GNU screen", facts.screen)) if there),
+    ]
+    text = ", ".join(parts)
+    if encoding != "utf8":
+        yield Finding("warn", "terminal", text, "Set a UTF-8 locale, for example LANG=C.UTF-8.")
+    elif screen.is_terminal and kind in ("", "dumb"):
+        yield Finding("warn", "terminal", text, "Set TERM to what your terminal is, for example xterm-256color.")
+    elif screen.is_terminal and (screen.columns < LEAST_COLUMNS or screen.rows < LEAST_ROWS):
+        advice = f"Make the window larger: the app needs {LEAST_COLUMNS}x{LEAST_ROWS}."
+        yield Finding("warn", "terminal", text, advice)
+    elif screen.is_terminal and facts.tmux and facts.colours != "truecolor":
+        advice = "For all colours in tmux: set -as terminal-features ',*:RGB' in ~/.tmux.conf, and COLORTERM=truecolor."
+        yield Finding("ok", "terminal", text, advice)
+    else:
+        yield Finding("ok", "terminal", text)
+
+
+def keyboard(patient: Patient) -> Iterator[Finding]:
+    """Whether Shift+Enter can be told from Enter. Without a terminal there is nothing to say."""
+    if not patient.screen.is_terminal or patient.environ.get("TERM", "") in ("", "dumb"):
+        return
+    facts = _facts(patient)
+    if patient.screen.may_ask:
+        answer = ask_for_keyboard_protocol()
+        if answer == "kitty":
+            yield Finding("ok", "keyboard", "the terminal tells all keys apart (kitty protocol), Shift+Enter too")
+        elif answer == "none":
+            yield Finding("ok", "keyboard", "Shift+Enter may look like Enter in this terminal", _advice(facts))
+        else:
+            yield Finding("ok", "keyboard", "the terminal does not answer questions", _NEW_LINE)
+        return
+    known = facts.name in _WITH_PROTOCOL and not facts.tmux and not facts.screen
+    text = f"{facts.name} can tell all keys apart" if known else "Shift+Enter may look like Enter"
+    yield Finding("ok", "keyboard", text, "" if known else _advice(facts))
+
+
+def clipboard(patient: Patient) -> Iterator[Finding]:
+    if not patient.screen.is_terminal:
+        return
+    facts = _facts(patient)
+    folders = patient.ground.working_dirs
+    commands = () if facts.ssh else [command for command, _encoding in facts.clipboard_programs]
+    program = next((command[0] for command in commands if find_program(command[0], facts.search_path, folders)), "")
+    if program:
+        yield Finding("ok", "clipboard", f"by {program}{', and through tmux' if facts.tmux else ''}")
+        return
+    if facts.name in ("dumb", "linux"):
+        yield Finding("warn", "clipboard", "none: this terminal has no way to it")
+        return
+    advice = ""
+    if facts.tmux:
+        advice = "tmux passes it on with: set -g set-clipboard on"
+    elif facts.name in ("vte", "apple", "unknown") and not facts.ssh:
+        programs = "wl-copy" if facts.wayland else "xclip or xsel" if facts.x11 else ""
+        advice = f"If nothing arrives: install {programs}." if programs else ""
+    yield Finding("ok", "clipboard", "through the terminal (OSC 52)", advice)
+
+
+_COLOURS = {"none": "no colours", "16": "16 colours", "256": "256 colours", "truecolor": "all colours"}
+
+
+def _facts(patient: Patient) -> Terminal:
+    return Terminal.from_environ(patient.environ, sys.platform)
+
+
+def _advice(facts: Terminal) -> str:
+    if facts.tmux:
+        return f"{_NEW_LINE} In tmux: set -s extended-keys on, and set -as terminal-features ',*:extkeys'."
+    if facts.name == "wezterm":
+        return f"{_NEW_LINE} In wezterm: enable_kitty_keyboard = true."
+    return _NEW_LINE
