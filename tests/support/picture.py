@@ -13,6 +13,8 @@ import pyte
 
 CELL_WIDTH, CELL_HEIGHT, MARGIN, BAR = 8.4, 18, 14, 30
 FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+NO_BREAK = "\N{NO-BREAK SPACE}"
+"""Several spaces in a row are one to whoever draws SVG."""
 FOREGROUND, BACKGROUND = "d8d8d8", "1e1e1e"
 NAMED = {
     "black": "2a2a2a",
@@ -56,13 +58,17 @@ def to_svg(screen: pyte.Screen, title: str) -> str:
     width = screen.columns * CELL_WIDTH + 2 * MARGIN
     height = screen.lines * CELL_HEIGHT + BAR + MARGIN
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
-        f'viewBox="0 0 {width:.0f} {height}" role="img" aria-label="{escape(title)}">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
+            f'viewBox="0 0 {width:.0f} {height}" role="img" aria-label="{escape(title)}">'
+        ),
         f'<rect width="100%" height="100%" rx="8" fill="#{BACKGROUND}"/>',
         *(f'<circle cx="{18 + 18 * at}" cy="15" r="5" fill="#4a4a4a"/>' for at in range(3)),
-        f'<text x="{width / 2:.0f}" y="19" text-anchor="middle" font-family="sans-serif" font-size="12" '
-        f'fill="#909090">{escape(title)}</text>',
-        f'<g font-family="{FONTS}" font-size="14" xml:space="preserve">',
+        (
+            f'<text x="{width / 2:.0f}" y="19" text-anchor="middle" font-family="sans-serif" font-size="12" '
+            f'fill="#909090">{escape(title)}</text>'
+        ),
+        f'<g font-family="{FONTS}" font-size="14">',
     ]
     for row in range(screen.lines):
         runs = list(_runs([screen.buffer[row][column] for column in range(screen.columns)]))
@@ -114,5 +120,5 @@ def _text(run: Run, top: float) -> str:
     more += f' text-decoration="{" ".join(lines)}"' if lines else ""
     return (
         f'<text x="{MARGIN + column * CELL_WIDTH:.1f}" y="{top + 13.5}" textLength="{cells * CELL_WIDTH:.1f}" '
-        f'lengthAdjust="spacingAndGlyphs" fill="#{style.foreground}"{more}>{escape(text)}</text>'
+        f'lengthAdjust="spacingAndGlyphs" fill="#{style.foreground}"{more}>{escape(text).replace(" ", NO_BREAK)}</text>'
     )

@@ -222,6 +222,11 @@ class TerminalProgram:
         return "\n".join(self.screen)
 
     @property
+    def emulator(self) -> Emulator:
+        """With colours; for pictures."""
+        return self._emulator
+
+    @property
     def is_restored(self) -> bool:
         """Modes as before, and the line discipline as before."""
         return self._emulator.is_as_before and termios.tcgetattr(self._slave) == self.attributes_before
