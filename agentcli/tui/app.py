@@ -51,7 +51,7 @@ from agentcli.tui.theme.themes import (
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
-    from agentcli.tui.prompt.sources import FileHit, IndexedFiles
+    from agentcli.interactive.sources import FileHit, IndexedFiles
     from agentcli.tui.start import Start
 
 LATEST_TAKE_OVER = 2.5
@@ -185,7 +185,7 @@ class AgentApp(App[int], inherit_bindings=False):
         return answer in ("trust", "restricted")
 
     async def _start_engine(self, options: Options) -> None:
-        from agentcli.tui.prompt.sources import IndexedFiles
+        from agentcli.interactive.sources import IndexedFiles
         from agentcli.tui.resuming import past_of
 
         try:

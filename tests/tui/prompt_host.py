@@ -13,9 +13,9 @@ from textual.widgets import Static
 
 from agentcli.core.fuzzy import fuzzy_match
 from agentcli.interactive.draft import Draft
+from agentcli.interactive.sources import FileHit
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.editor import PromptEditor
-from agentcli.tui.prompt.sources import FileHit
 
 
 class Files:

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from agentcli.interactive.completion import Target, argument_menu, command_menu, file_menu, mention_of, target_at
 from agentcli.interactive.editor import NotWritten, editor_command
+from agentcli.interactive.sources import FileHit, IndexedFiles, registered_commands
 from agentcli.tools.fileindex import FileIndex, PathIndex
-from agentcli.tui.prompt.completion import Target, argument_menu, command_menu, file_menu, mention_of, target_at
 from agentcli.tui.prompt.popup import shown
-from agentcli.tui.prompt.sources import FileHit, IndexedFiles, registered_commands
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agentcli.core.aio import cancel_and_wait
-from agentcli.tui.prompt.completion import (
+from agentcli.interactive.completion import (
     Candidate,
     Menu,
     Target,
@@ -20,8 +20,8 @@ from agentcli.tui.prompt.completion import (
     file_menu,
     target_at,
 )
+from agentcli.interactive.sources import Choices, CommandSource, FileSource
 from agentcli.tui.prompt.popup import Popup, Row
-from agentcli.tui.prompt.sources import Choices, CommandSource, FileSource
 
 if TYPE_CHECKING:
     from agentcli.tui.prompt.editor import PromptEditor

@@ -20,17 +20,17 @@ from textual.widget import Widget
 
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
+from agentcli.interactive.completion import Candidate
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.history import History, HistoryWalk
+from agentcli.interactive.sources import Choices, CommandSource, FileSource, NoFiles, no_choices, registered_commands
 from agentcli.tui.prompt.assist import Assist
-from agentcli.tui.prompt.completion import Candidate
 from agentcli.tui.prompt.drafts import DraftStore
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.keys import key_table
 from agentcli.tui.prompt.outside import Outside
 from agentcli.tui.prompt.popup import Popup, Row
 from agentcli.tui.prompt.rows import PromptMark, PromptRule, QueuedRows
-from agentcli.tui.prompt.sources import Choices, CommandSource, FileSource, NoFiles, no_choices, registered_commands
 
 IDLE_HINT = "Ask anything · / commands · @ files · ! shell · ? keys"
 _BUSY_HINT = "Enter queues, Ctrl+Enter steers"

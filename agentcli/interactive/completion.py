@@ -11,7 +11,7 @@ from typing import Literal
 
 from agentcli.core.frozen import frozen
 from agentcli.core.fuzzy import fuzzy_match
-from agentcli.tui.prompt.sources import Choices, CommandLike, CommandSource, FileHit
+from agentcli.interactive.sources import Choices, CommandLike, CommandSource, FileHit
 
 _MENTION = re.compile(r"""(?:^|[\s(\[{<,;"'`=])@(?:"([^"\n]*)|([^\s"]*))$""")
 _COMMAND = re.compile(r"/([^\s/]*)$")
