@@ -36,6 +36,9 @@ CANCELLED = "Compaction was cancelled; the conversation is as it was."
 NOTHING_YET = "There is nothing to shorten yet; the conversation is as it was."
 NO_SUMMARY = "The model gave no summary; the conversation is as it was."
 INFLATING = "The summary would be longer than what it replaces; the conversation is as it was."
+LITTLE_TO_GAIN = (
+    "Hardly anything would be gained by it; the conversation is as it was. /context shows what takes the room."
+)
 PINNED_TOO_MUCH = (
     "With what is pinned, nothing would be gained; the conversation is as it was. Unpin something in /context."
 )
@@ -162,7 +165,7 @@ class Compaction:
         if summary >= draft.old_tokens:
             self._problem = INFLATING
         elif sum(map(message_tokens, draft.messages)) >= draft.old_tokens + draft.pending_tokens:
-            self._problem = PINNED_TOO_MUCH
+            self._problem = PINNED_TOO_MUCH if draft.has_pins else LITTLE_TO_GAIN
         elif signal.aborted:
             self._problem = INTERRUPTED
         self._draft = draft

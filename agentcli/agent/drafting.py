@@ -1,7 +1,8 @@
 """What a compaction would leave in the log: which pieces, within which budgets (SPEC 4). Changes nothing.
 
-The summary has what it needs. Of what it frees at most half goes to what is kept beside it, and of the window at most
-two fifths: the last exchange, then the user's own words, then what is restored.
+The summary has what it needs, and so has what is pinned. Of what they free at most half goes to what is kept beside
+them, and of the window at most two fifths: the last exchange, then the user's own words, then what is restored. The
+user's last words are there whatever is left.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Draft:
     old_tokens: int
     """Of what the summary stands for, and of what is said again as it was."""
     pending_tokens: int
+    has_pins: bool
     kept: tuple[str, ...]
     dropped: tuple[str, ...]
     """Both for people, a line each."""
@@ -58,21 +60,27 @@ async def drafted(
     """`manual`: the person speaks next. Raises `Aborted`."""
     old, pending = words.split_pending(in_log(parts.view, log))
     old_tokens = sum(map(message_tokens, old))
-    budget = _budget(parts.window, old_tokens, summary)
+    pins = words.pinned_now(old, parts.pinned)
+    size = _beside(pins)
+    budget = _budget(parts.window, old_tokens, old_tokens - sum(map(size, old)), summary)
     may_end_with_reply = manual or bool(pending)
-    exchange = words.last_exchange(old, min(words.EXCHANGE_TOKENS, budget // 2), open_end=may_end_with_reply)
+    most = min(words.EXCHANGE_TOKENS, budget // 2)
+    exchange = words.last_exchange(old, most, open_end=may_end_with_reply, size=size)
     as_it_was = {message.id for message in exchange}
     summarised = [message for message in old if message.id not in as_it_was]
-    budget -= sum(map(message_tokens, exchange))
+    budget -= sum(map(size, exchange))
+    pinned, pinned_meta = words.pinned_content(summarised, parts.pinned)
 
     kept_anyway = frozenset(words.original_id(message) for message in (*exchange, *pending))
-    said = words.user_messages(log, said_by(parts.view, log), kept_anyway)
-    prompts = words.word_for_word(said, min(words.PROMPT_TOKENS, budget))
-    budget -= block_tokens(TextBlock(prompts)) if prompts else 0
+    said, last = words.user_messages(log, said_by(parts.view, log), kept_anyway)
+    least = int(min(words.PROMPT_TOKENS, words.SHARE_OF_WINDOW * parts.window))
+    prompts = words.word_for_word(said, max(0, min(words.PROMPT_TOKENS, budget)), last, least)
+    said_tokens = block_tokens(TextBlock(prompts)) if prompts else 0
+    budget -= said_tokens
 
-    pictures = () if _prompts((*exchange, *pending)) else _pictures(summarised, budget)
+    shown = bool(_prompts((*exchange, *pending)))
+    pictures = () if shown else _pictures(summarised, max(budget, least - said_tokens))
     budget -= sum(map(block_tokens, pictures))
-    pinned, pinned_meta = words.pinned_content(summarised, parts.pinned)
     paths = [path for path in recent_paths(old) if path not in paths_read(exchange)]
     back = await restored(log, paths, parts.around, max(0, budget), signal)
     pieces = words.Pieces(
@@ -90,6 +98,7 @@ async def drafted(
         words.compacted(pieces, parts.ids.new),
         old_tokens,
         sum(map(message_tokens, pending)),
+        bool(pins),
         (*_kept_lines(pieces), *back.lines),
         _dropped_lines(summarised),
     )
@@ -122,9 +131,21 @@ def said_by(view: View, log: Sequence[Message]) -> Callable[[Message], str]:
     return said
 
 
-def _budget(window: int, old_tokens: int, summary: str) -> int:
-    freed = max(0, old_tokens - block_tokens(TextBlock(words.summary_text(summary))))
-    return int(min(words.SHARE_OF_WINDOW * window, words.SHARE_OF_FREED * freed))
+def _budget(window: int, old_tokens: int, pinned_tokens: int, summary: str) -> int:
+    freed = old_tokens - pinned_tokens - block_tokens(TextBlock(words.summary_text(summary)))
+    return max(0, int(min(words.SHARE_OF_WINDOW * window - pinned_tokens, words.SHARE_OF_FREED * freed)))
+
+
+def _beside(pins: AbstractSet[str]) -> Callable[[Message], int]:
+    """How large a message is without what of it is kept in any case."""
+    if not pins:
+        return message_tokens
+
+    def size(message: Message) -> int:
+        named = ((block_id(message, place), block) for place, block in enumerate(message.content))
+        return message_tokens(message) - sum(block_tokens(block) for name, block in named if name in pins)
+
+    return size
 
 
 def _prompts(messages: Sequence[Message]) -> list[Message]:
@@ -132,8 +153,8 @@ def _prompts(messages: Sequence[Message]) -> list[Message]:
 
 
 def _pictures(summarised: Sequence[Message], budget: int) -> tuple[ImageBlock, ...]:
-    """Those of the last prompt, if there is room for them."""
-    last = _prompts(summarised)[-1:]
+    """Those of the last prompt, if there is room for them; an earlier compaction has put them to its summary."""
+    last = _prompts(summarised)[-1:] or [message for message in summarised if message.origin is Origin.SUMMARY][-1:]
     found = tuple(block for message in last for block in message.content if isinstance(block, ImageBlock))
     return found if sum(map(block_tokens, found)) <= budget else ()
 

@@ -136,17 +136,23 @@ def _number_in_original(message: Message, place: int) -> int:
     return int(copied[number]) if isinstance(copied, list) and number < len(copied) else number
 
 
-def last_exchange(messages: Sequence[Message], budget: int, *, open_end: bool = False) -> tuple[Message, ...]:
+def last_exchange(
+    messages: Sequence[Message],
+    budget: int,
+    *,
+    open_end: bool = False,
+    size: Callable[[Message], int] = message_tokens,
+) -> tuple[Message, ...]:
     """The end of the conversation as it was: from the last prompt on if that fits, else as many of the last replies
     with their results as fit. `open_end`: it may end with a reply, because the person speaks next; a request could
-    not."""
+    not. `size`: what a message takes of the budget."""
     start = None
     tokens = 0
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if message.origin is Origin.SUMMARY or is_restored(message):
             break
-        tokens += message_tokens(message)
+        tokens += size(message)
         if tokens > budget:
             break
         if _begins(messages, index):
@@ -161,28 +167,34 @@ def last_exchange(messages: Sequence[Message], budget: int, *, open_end: bool = 
 
 def user_messages(
     log: Iterable[Message], shown: Callable[[Message], str], without: frozenset[str] = frozenset()
-) -> list[str]:
+) -> tuple[list[str], int]:
     """Every message that the user has written, the oldest first, also those that earlier compactions have taken out of
-    sight. `shown` gives the text that may be shown of one, empty for none; `without` names those that are kept anyway.
-    """
-    found = (m for m in log if m.origin in _PROMPTS and not m.is_copy and m.id not in without)
-    return [text for message in found if (text := shown(message)).strip()]
+    sight; and how many at the end are their last words: what they want now, and what they said since. `shown` gives the
+    text that may be shown of one, empty for none; `without` names those that are kept anyway."""
+    written = [m for m in log if m.origin in _PROMPTS and not m.is_copy and shown(m).strip()]
+    task = next((place for place in range(len(written) - 1, -1, -1) if written[place].origin is Origin.PROMPT), 0)
+    last = sum(message.id not in without for message in written[task:])
+    return [shown(message) for message in written if message.id not in without], last
 
 
-def word_for_word(texts: Sequence[str], budget: int) -> str:
+def word_for_word(texts: Sequence[str], budget: int, last: int = 0, least: int = 0) -> str:
     """The user's messages as one text of at most so many tokens, but for a few words around them: the newest have the
-    first choice, of one that is too long the beginning and the end are kept, the oldest go with a note."""
+    first choice, of one that is too long the beginning and the end are kept, the oldest go with a note. `last`: so many
+    at the end are there whatever the budget is, with `least` tokens for all of them if that is more."""
     sizes = [_tokens(text) for text in texts]
     each = budget if sum(sizes) <= budget or len(texts) == 1 else max(budget // 2, 1)
     left = budget
     kept: list[str] = []
     for text in reversed(texts):
         limit = min(each, left)
+        if len(kept) < last:
+            limit = max(limit, least // (last - len(kept)), _LEAST_CUT)
         if _tokens(text) > limit and limit < _LEAST_CUT:
             break
         shown = cut_middle(text, limit)
         kept.append(f"<user_message>\n{shown.strip()}\n</user_message>")
-        left -= min(_tokens(text), limit)
+        used = min(_tokens(text), limit)
+        left, least = max(0, left - used), max(0, least - used)
     if not kept:
         return ""
     missing = len(texts) - len(kept)

@@ -119,8 +119,8 @@ def test_a_text_that_is_cut_keeps_its_beginning_and_its_end(text: str, tokens: i
 def test_prompts_of_before_earlier_compactions_are_found_once_and_dropped_ones_never() -> None:
     log = after([prompt("p1", "one"), prompt("p2", "two")], said_again(prompt("p2", "two"), "p3"))
     log.append(prompt("p4", "four", Origin.QUEUED))
-    assert user_messages(log, lambda message: message.text) == ["one", "two", "four"]
-    assert user_messages(log, lambda m: "" if m.id == "p1" else m.text, frozenset({"p4"})) == ["two"]
+    assert user_messages(log, lambda message: message.text) == (["one", "two", "four"], 2)
+    assert user_messages(log, lambda m: "" if m.id == "p1" else m.text, frozenset({"p4"})) == (["two"], 1)
 
 
 # -------------------------------------------------------------------------------------------------- the last exchange

@@ -1,0 +1,190 @@
+"""What a compaction must never lose: the user's last words and what is pinned, however often it is done in a row."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentcli.agent.compaction import INFLATING, LITTLE_TO_GAIN, NOTHING_YET, PINNED_TOO_MUCH
+from agentcli.agent.profile import Profile
+from agentcli.context.compact import word_for_word
+from agentcli.context.estimate import block_tokens, message_tokens
+from agentcli.core import events as ev
+from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock
+from agentcli.tools.base import Output
+from tests.context.logs import talks
+from tests.support.compacting import LONG, told, tool
+from tests.support.curating import BIG, item, looking
+from tests.support.fakes import MODEL, FakeTool, bench, collect, only, result_of
+from tests.support.scripts import call, reply
+from tests.support.virtual import run_virtual
+
+LAST = "Rename every function of the parser, and leave the lexer alone: its tests are not ours. " * 4
+PICTURE = ImageBlock({"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="})
+
+
+# ------------------------------------------------------------------------------------------------- again and again
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 4, 6])
+def test_compacting_several_times_in_a_row_keeps_the_last_words(times: int) -> None:
+    async def main() -> None:
+        # Each hand-over is a little shorter than the one before: there is always something to gain.
+        summaries = ["A summary of it all, with detail. " * (20 - 2 * n) for n in range(times)]
+        b = bench(LONG, LONG, *summaries, "On.")
+        async with b.engine:
+            await b.run("Tell a story.")
+            await b.run(LAST)
+            for _time in range(times):
+                await collect(b.engine.compact())
+            await b.run("go")
+        assert LAST.strip() in told(b)
+        assert b.refused == []
+
+    run_virtual(main)
+
+
+def test_compacting_again_without_anything_to_gain_changes_nothing_and_does_not_blame_pins() -> None:
+    async def main() -> None:
+        summary = "A summary of it all, with detail. " * 10
+        b = bench(LONG, LONG, *[summary] * 3, "On.")
+        async with b.engine:
+            await b.run("Tell a story.")
+            await b.run(LAST)
+            assert not result_of(await collect(b.engine.compact())).is_error
+            await collect(b.engine.compact())
+            before = b.engine.messages
+            events = await collect(b.engine.compact())
+            assert b.engine.messages == before
+            assert [event.text for event in only(events, ev.CompactionFailed)] == [LITTLE_TO_GAIN]
+
+    run_virtual(main)
+
+
+def test_the_picture_of_the_last_prompt_is_still_there_after_the_second_compaction() -> None:
+    async def main() -> None:
+        b = bench(LONG, LONG, "A summary. " * 40, "A summary. " * 30, "On.")
+        async with b.engine:
+            await b.run("Tell a story.")
+            await collect(b.engine.submit((TextBlock(LAST), PICTURE)))
+            for _time in range(2):
+                assert not result_of(await collect(b.engine.compact())).is_error
+            await b.run("go")
+        assert told(b).count(PICTURE.source["data"]) == 1
+
+    run_virtual(main)
+
+
+def test_the_last_words_have_their_room_and_what_is_older_has_the_rest() -> None:
+    texts = ["old words " * 30, "older task " * 30, "the task " * 30, "and this too " * 30]
+    assert word_for_word(texts, 0) == ""
+    kept = word_for_word(texts, 0, last=2, least=1_000)
+    assert [text.strip() in kept for text in texts] == [False, False, True, True]
+    assert "2 earlier ones are left out" in kept
+    longer = [text * 10 for text in texts]
+    shared = word_for_word(longer, 0, last=2, least=500)
+    assert shared.count("characters were left out here") == 2
+    assert block_tokens(TextBlock(shared)) < 600
+    assert word_for_word(texts, 10_000, last=2, least=150) == word_for_word(texts, 10_000)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_whatever_is_compacted_however_often_the_last_words_are_in_the_next_request(data: st.DataObject) -> None:
+    log: list[Message] = data.draw(talks())
+    lengths = data.draw(st.lists(st.sampled_from([1, 5, 30, 200]), min_size=1, max_size=4))
+    window = data.draw(st.sampled_from([9_000, 200_000]))
+
+    async def main() -> None:
+        profile = Profile(model=MODEL, small_model="x", context_window=window)
+        summaries: list[Any] = [reply("Some of it. " * length) for length in lengths]
+        b = bench(*summaries, reply("On.", repeat=True), log=tuple(log), profile=profile)
+        async with b.engine:
+            for _length in lengths:
+                for failed in only(await collect(b.engine.compact()), ev.CompactionFailed):
+                    assert failed.text in (INFLATING, LITTLE_TO_GAIN, NOTHING_YET)
+                wire = json.dumps(b.engine._parts.view.wire(b.engine.messages))
+                assert "the very last words" in wire
+            assert list(b.engine.messages[: len(log)]) == log
+        assert b.refused == []
+
+    run_virtual(main)
+
+
+# --------------------------------------------------------------------------------------------------------- with pins
+
+
+def test_what_is_pinned_counts_against_what_else_is_kept() -> None:
+    async def main() -> None:
+        calls = [reply(call("Look", what="far")), "One.", reply(call("Look", what="near")), "Two."]
+        lines = {"far": BIG, "near": BIG[: len(BIG) // 4]}
+        both = FakeTool(output=lambda given: Output(f"{given['what']}: {lines[given['what']]}"))
+        b = bench(*calls, "A summary.", "On.", tools=[both])
+        async with b.engine:
+            await b.run("first")
+            await b.run("second")
+            far = next(one.id for one in b.engine.context_items() if one.category == "results")
+            assert b.engine.pin(far) is None
+            before = b.engine.messages
+            events = await collect(b.engine.compact())
+            assert not result_of(events).is_error
+            # The pinned result is most of it and stays, so that the other, being most of the rest, cannot stay too.
+            new = [event.message for event in only(events, ev.MessageAppended)]
+            assert Origin.TOOL_RESULTS not in [message.origin for message in new]
+            assert sum(map(message_tokens, new)) < 0.85 * sum(map(message_tokens, before))
+            await b.run("go")
+        assert "far: A line" in told(b)
+        assert "second" in told(b)
+
+    run_virtual(main)
+
+
+def test_pins_that_leave_half_of_it_do_not_stand_in_the_way() -> None:
+    async def main() -> None:
+        turns = [reply(call("Look", what=str(number))) for number in range(4)]
+        b = bench(*turns, "There.", "A summary.", "On.", tools=[looking()])
+        async with b.engine:
+            await b.run("look")
+            results = [one.id for one in b.engine.context_items() if one.category == "results"]
+            for one in results[:3]:
+                b.engine.pin(one)
+            before = b.engine.messages
+            events = await collect(b.engine.compact())
+            assert not result_of(events).is_error, result_of(events).errors
+            new = [event.message for event in only(events, ev.MessageAppended)]
+            assert sum(map(message_tokens, new)) < 0.9 * sum(map(message_tokens, before))
+
+    run_virtual(main)
+
+
+def test_what_is_pinned_in_the_last_exchange_does_not_keep_it_from_being_said_as_it_was() -> None:
+    async def main() -> None:
+        b = bench(LONG, reply(call("Look", what="map")), "Here.", "A summary.", "On.", tools=[tool()])
+        async with b.engine:
+            await b.run("tell")
+            await b.run("where?")
+            b.engine.pin(item(b, "results"))
+            events = await collect(b.engine.compact())
+            new = [event.message for event in only(events, ev.MessageAppended)]
+            assert Origin.TOOL_RESULTS in [message.origin for message in new]
+            await b.run("go")
+        assert told(b).count("map was seen. map was seen. map was seen.") == 1 or "the result of Look" not in told(b)
+
+    run_virtual(main)
+
+
+def test_everything_pinned_is_named_as_the_reason() -> None:
+    async def main() -> None:
+        b = bench(LONG, "A summary that takes some room too. " * 20)
+        async with b.engine:
+            await b.run("tell")
+            for one in b.engine.context_items():
+                b.engine.pin(one.id)
+            events = await collect(b.engine.compact())
+            assert [event.text for event in only(events, ev.CompactionFailed)] == [PINNED_TOO_MUCH]
+
+    run_virtual(main)
