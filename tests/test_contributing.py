@@ -1,0 +1,89 @@
+"""What CONTRIBUTING says is so: its examples run, and the files it names are there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    return TEXT.partition(f"### {title}\n")[2].partition("\n### ")[0].partition("\n## ")[0]
+
+
+def blocks(title: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", section(title), re.DOTALL)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy to follow the recipes in."""
+    shutil.copytree(ROOT / "agentcli", tmp_path / "agentcli", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("tests/support", "tests/tools", "tests/data", "themes"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("tests/conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def python(checkout: Path, *arguments: str, **environ: str) -> str:
+    variables = {"PATH": os.environ["PATH"], "HOME": str(checkout / "home"), "PYTHONPATH": str(checkout), **environ}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=checkout, env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_following_the_recipe_for_a_tool_gives_one_that_works(checkout: Path) -> None:
+    tool, test = blocks("A tool", "python")
+    (checkout / "agentcli/tools/countlines.py").write_text(tool)
+    (checkout / "agentcli/tools/countlines.md").write_text("Counts the lines of a file.")
+    (checkout / "tests/tools/test_countlines.py").write_text(test)
+    registry = checkout / "agentcli/tools/registry.py"
+    text = registry.read_text().replace('*("Read", ', '*("CountLines", "Read", ')
+    text = text.replace("*(Read(), ", "*(CountLines(), Read(), ")
+    text = text.replace(
+        "    from agentcli.tools.edit import Edit\n",
+        "    from agentcli.tools.countlines import CountLines\n    from agentcli.tools.edit import Edit\n",
+    )
+    registry.write_text(text)
+    python(checkout, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/tools/test_countlines.py")
+    names = "import agentcli.tools.registry as r; print([t.name for t in r.builtin_tools()][0], r.BUILTIN_NAMES[0])"
+    assert python(checkout, "-c", names).split() == ["CountLines", "CountLines"]
+
+
+def test_following_the_recipe_for_a_command_gives_one_that_works(checkout: Path) -> None:
+    command, row = blocks("A slash command", "python")
+    (checkout / "agentcli/commands/words.py").write_text(command)
+    registry = checkout / "agentcli/commands/registry.py"
+    registry.write_text(registry.read_text().replace('    Command("help"', f'    {row.strip()},\n    Command("help"'))
+    script = str(checkout / "tests/data/hello.json")
+    assert python(checkout, "-m", "agentcli", "-p", "/words", AGENTCLI_SCRIPT=script) == "0 words so far.\n"
+    assert "/words" in python(checkout, "-m", "agentcli", "-p", "/help", AGENTCLI_SCRIPT=script)
+
+
+def test_following_the_recipe_for_a_theme_gives_one_that_can_be_read(tmp_path: Path) -> None:
+    from agentcli.tui.theme.themes import load_theme, theme_folders
+
+    (tmp_path / "themes").mkdir()
+    (tmp_path / "themes/moss.toml").write_text(blocks("A theme", "toml")[0])
+    theme = load_theme("moss", theme_folders(tmp_path))
+    assert theme.colours["accent"].rgb == (0x8F, 0xCE, 0x72)
+
+
+def test_the_files_it_names_exist() -> None:
+    made_up = {"tools/countlines.py", "commands/words.py", "themes/moss.toml", "tests/test_contributing.py"}
+    named = set(re.findall(r"`((?:agentcli|tests|themes|[a-z]+)/[a-z_/]+\.(?:py|md|toml))`", TEXT)) - made_up
+    named = {name for name in named if not name.startswith("agentcli/tools/c") and "words" not in name}
+    assert len(named) > 40
+    missing = [name for name in sorted(named) if not ((ROOT / name).exists() or (ROOT / "agentcli" / name).exists())]
+    assert missing == []
