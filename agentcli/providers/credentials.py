@@ -2,6 +2,9 @@
 
 A key is never in a `repr`, a log line or a message: those name its source. A key helper is a command from the
 user's own settings (S3: a repository's settings never reach this module); it runs when the first request needs it.
+
+The first of these that is there: ANTHROPIC_AUTH_TOKEN, ANTHROPIC_API_KEY, the `apiKeyHelper` setting, the key that
+`agentcli login` kept for exactly the address that requests go to.
 """
 
 from __future__ import annotations
@@ -10,16 +13,23 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
+from agentcli.config.credentials import KeptKey
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.core.frozen import frozen
 
 PUBLIC_BASE_URL = "https://api.anthropic.com"
 _RUN_IT_YOURSELF = "Run the command of the `apiKeyHelper` setting yourself to see why."
 _SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+LOGIN = "agentcli login"
+"""The source of a kept key, in words."""
+NO_KEY = (
+    "There is no API key. Run `agentcli login`, set ANTHROPIC_API_KEY, or set ANTHROPIC_BASE_URL to a server of your "
+    "own that speaks the Messages API. `agentcli demo` shows agentcli without any."
+)
 
 
 class KeyHelper:
@@ -82,14 +92,22 @@ class Credentials:
     api_key: str = field(default="", repr=False)
     auth_token: str = field(default="", repr=False)
     source: str = "none"
-    """Where the key or token came from, for people: `ANTHROPIC_API_KEY`, `apiKeyHelper`, or `none`."""
+    """Where the key or token came from, for people: `ANTHROPIC_API_KEY`, `apiKeyHelper`, `agentcli login` or `none`."""
     base_url_source: str = "default"
+    kept_in: str = ""
+    """Where a kept key is kept."""
     helper: KeyHelper | None = field(default=None, repr=False)
 
     @property
     def host(self) -> str:
         parts = urlsplit(self.base_url)
         return parts.netloc.rpartition("@")[2] or self.base_url
+
+    @property
+    def hint(self) -> str:
+        """The end of the key, by which its owner knows which it is; empty for one that is short or not known yet."""
+        secret = self.auth_token or self.api_key
+        return f"…{secret[-4:]}" if len(secret) >= 24 else ""
 
     async def headers(self) -> dict[str, str]:
         """Raises `CredentialError` if a key helper fails."""
@@ -115,9 +133,12 @@ class Credentials:
 
 
 def resolve_credentials(
-    environ: Mapping[str, str], api_key_helper: str | None = None, base_url: str | None = None
+    environ: Mapping[str, str],
+    api_key_helper: str | None = None,
+    base_url: str | None = None,
+    kept: Callable[[str], KeptKey | None] | None = None,
 ) -> Credentials:
-    """From the environment and the user's settings (`apiKeyHelper`, `baseUrl`); the environment wins.
+    """From the environment, the user's settings (`apiKeyHelper`, `baseUrl`) and what was kept; the environment wins.
 
     A server other than the public one may need no key. Raises `CredentialError` or `UsageError`. Runs nothing.
     """
@@ -126,7 +147,7 @@ def resolve_credentials(
     url_source = "ANTHROPIC_BASE_URL" if from_environ else "settings" if base_url else "default"
     key, token = (environ.get(name, "").strip() for name in _SECRETS)
     for name, value in zip(_SECRETS, (key, token), strict=True):
-        if not value.isascii() or any(character.isspace() for character in value):
+        if value and not is_key(value):
             raise CredentialError(f"{name} has characters that no key has. Set it again, without quotes and line ends.")
     if token:
         return Credentials(url, auth_token=token, source="ANTHROPIC_AUTH_TOKEN", base_url_source=url_source)
@@ -135,12 +156,35 @@ def resolve_credentials(
     if api_key_helper:
         helper = KeyHelper(api_key_helper, environ)
         return Credentials(url, source="apiKeyHelper", base_url_source=url_source, helper=helper)
-    if url == PUBLIC_BASE_URL:
-        raise CredentialError(
-            "There is no API key. Set ANTHROPIC_API_KEY, "
-            "or ANTHROPIC_BASE_URL to a server of your own that speaks the Messages API."
-        )
-    return Credentials(url, base_url_source=url_source)
+    found = with_kept_key(url, url_source, kept)
+    if found.source == "none" and url == PUBLIC_BASE_URL:
+        raise CredentialError(NO_KEY)
+    return found
+
+
+def with_kept_key(url: str, url_source: str, kept: Callable[[str], KeptKey | None] | None = None) -> Credentials:
+    """Nothing but the key that was kept for this address; without one, none. Raises `CredentialError`."""
+    found = kept(bound_to(url)) if kept is not None else None
+    if found is None:
+        return Credentials(url, base_url_source=url_source)
+    if not is_key(found.key):
+        raise CredentialError(f"What is kept in {found.where} for {url} is no key. Run `agentcli login` again.")
+    return Credentials(url, api_key=found.key, source=LOGIN, base_url_source=url_source, kept_in=found.where)
+
+
+def is_key(text: str) -> bool:
+    """Whether it can be sent as a key: a header takes no blanks, no control characters and nothing but ASCII."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
+
+
+def bound_to(base_url: str) -> str:
+    """An address as keys are kept for it: spelled in one way, so that the same server is the same text."""
+    parts = urlsplit(normal_base_url(base_url))
+    host = (parts.hostname or "").lower()
+    host = f"[{host}]" if ":" in host else host
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    port = f":{parts.port}" if parts.port not in (None, usual) else ""
+    return urlunsplit((parts.scheme, host + port, parts.path, "", ""))
 
 
 def normal_base_url(url: str) -> str:

@@ -204,8 +204,18 @@ def _quoted(said: str) -> str:
 
 
 def _key_message(where: Where, what: str) -> str:
-    source = f" from {where.key_source}" if where.key_source else ""
-    return f"{where.host} {what}{source}. Check that key, or set another with ANTHROPIC_API_KEY."
+    source = f" from {where.key_source}" if where.key_source not in ("", "none") else ""
+    return f"{where.host} {what}{source}. {_KEY_ADVICE.get(where.key_source, _GIVE_A_KEY)}"
+
+
+_GIVE_A_KEY = "Give it a key: run `agentcli login` (in the app /login), or set ANTHROPIC_API_KEY."
+_KEY_ADVICE = {
+    "ANTHROPIC_API_KEY": "Set the variable to another key; or unset it, and run `agentcli login`.",
+    "ANTHROPIC_AUTH_TOKEN": "Set the variable to another token; or unset it, and run `agentcli login`.",
+    "apiKeyHelper": "Run the command of that setting yourself; or take it out, and run `agentcli login`.",
+    "agentcli login": "Give another: run `agentcli login` again (in the app /login).",
+}
+"""By where the key came from, because what is stronger has to go before another can take its place."""
 
 
 # ------------------------------------------------------------------------------------- failures without an answer

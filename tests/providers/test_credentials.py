@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from agentcli.config.credentials import KeptKey
 from agentcli.core.abort import AbortController
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.providers.base import Failed, FailureKind, Finished, Request
-from agentcli.providers.credentials import KeyHelper, resolve_credentials
+from agentcli.providers.credentials import KeyHelper, bound_to, resolve_credentials
 from agentcli.providers.wire import WireTransport
 from tests.support.scripts import fails, provider_on
 from tests.support.server import LoopbackServer
@@ -42,7 +44,7 @@ async def test_a_base_url_works_with_and_without_v1_and_needs_no_key(url: str) -
 
 
 async def test_without_a_key_the_public_endpoint_is_refused_with_what_to_do() -> None:
-    with pytest.raises(CredentialError, match="Set ANTHROPIC_API_KEY"):
+    with pytest.raises(CredentialError, match=r"Run `agentcli login`, set ANTHROPIC_API_KEY.*`agentcli demo`"):
         resolve_credentials({})
 
 
@@ -104,3 +106,90 @@ async def test_a_failing_key_helper_is_a_failure_and_no_exception() -> None:
     assert isinstance(events[-1], Failed)
     assert "apiKeyHelper" in events[-1].failure.message
     await provider.aclose()
+
+
+# ------------------------------------------------------------------------------------------------------- kept keys
+
+
+def kept_for(address: str, key: str = "sk-kept") -> Callable[[str], KeptKey | None]:
+    return lambda asked: KeptKey(key, "a file") if asked == address else None
+
+
+async def test_what_is_set_wins_over_what_was_kept() -> None:
+    kept = kept_for("https://api.anthropic.com")
+    order = [
+        ({"ANTHROPIC_AUTH_TOKEN": "t", "ANTHROPIC_API_KEY": "k"}, "helper", "ANTHROPIC_AUTH_TOKEN"),
+        ({"ANTHROPIC_API_KEY": "k"}, "helper", "ANTHROPIC_API_KEY"),
+        ({"ANTHROPIC_API_KEY": " "}, "helper", "apiKeyHelper"),
+        ({}, None, "agentcli login"),
+    ]
+    for environ, helper, source in order:
+        assert resolve_credentials(environ, helper, None, kept).source == source
+    found = resolve_credentials({}, kept=kept)
+    assert found.kept_in == "a file"
+    assert await found.headers() == {"authorization": "Bearer sk-kept"}
+    assert "sk-kept" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "http://api.anthropic.com",
+        "https://api.anthropic.com:8443",
+        "https://api.anthropic.com.example.org",
+        "https://example.org/api.anthropic.com",
+        "https://api.anthropic.com@example.org",
+        "https://api.anthropic.com/gateway",
+    ],
+)
+async def test_a_kept_key_is_never_sent_to_another_address(other: str) -> None:
+    for environ, base_url in (({"ANTHROPIC_BASE_URL": other}, None), ({}, other)):
+        found = resolve_credentials(environ, None, base_url, kept_for("https://api.anthropic.com"))
+        assert found.source == "none"
+        assert await found.headers() == {}
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("https://API.Anthropic.com/", "https://api.anthropic.com"),
+        ("https://api.anthropic.com:443/v1/", "https://api.anthropic.com"),
+        ("http://localhost:80", "http://localhost"),
+        ("http://[::1]:8080/v1", "http://[::1]:8080"),
+        ("https://user:password@host/Team/", "https://host/Team"),
+    ],
+)
+def test_an_address_is_the_same_however_it_is_spelled(url: str, address: str) -> None:
+    assert bound_to(url) == address
+
+
+def test_a_kept_text_that_is_no_key_is_not_sent() -> None:
+    with pytest.raises(CredentialError, match="Run `agentcli login` again") as caught:
+        resolve_credentials({}, kept=kept_for("https://api.anthropic.com", "one\r\ntwo: three"))
+    assert "three" not in str(caught.value)
+
+
+def test_only_the_end_of_a_long_key_is_ever_shown() -> None:
+    assert resolve_credentials({"ANTHROPIC_API_KEY": "sk-ant-0123456789-the-end9876"}).hint == "…9876"
+    assert resolve_credentials({"ANTHROPIC_API_KEY": "short"}).hint == ""
+
+
+@pytest.mark.parametrize(
+    ("environ", "advice"),
+    [
+        ({"ANTHROPIC_API_KEY": "k"}, "from ANTHROPIC_API_KEY. Set the variable"),
+        ({"ANTHROPIC_AUTH_TOKEN": "k"}, "from ANTHROPIC_AUTH_TOKEN. Set the variable"),
+        ({}, "from agentcli login. Give another: run `agentcli login` again"),
+    ],
+)
+async def test_a_refused_key_says_where_it_is_from_and_how_to_give_another(
+    environ: dict[str, str], advice: str
+) -> None:
+    async with LoopbackServer(fails(401)) as server:
+        found = resolve_credentials(environ, None, server.url, kept_for(server.url))
+        provider = provider_on(WireTransport(found))
+        events = [item async for item in provider.stream(REQUEST, AbortController().signal)]
+        assert isinstance(events[-1], Failed)
+        assert advice in events[-1].failure.message
+        assert "agentcli login" in events[-1].failure.message
+        await provider.aclose()

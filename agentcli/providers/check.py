@@ -1,0 +1,74 @@
+"""Whether a server takes a key: one request that costs nothing. Never raises; the key is in no message."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import Literal
+
+from agentcli.core.errors import CredentialError
+from agentcli.core.frozen import frozen
+from agentcli.providers.catalog import SMALL_MODEL
+from agentcli.providers.credentials import Credentials
+from agentcli.providers.failures import Where, from_exception
+
+SECONDS = 15.0
+_ABSENT = (404, 405, 501)
+_REFUSED = (401, 403)
+
+Verdict = Literal["accepted", "refused", "unclear", "unreachable"]
+
+
+@frozen
+class Checked:
+    """`unclear`: the server answers, and has no way to find out. `unreachable`: nobody can say now."""
+
+    verdict: Verdict
+    text: str = ""
+    """What happened, for people; empty when it was accepted."""
+
+
+async def check_key(credentials: Credentials, seconds: float = SECONDS) -> Checked:
+    """Ask for the list of models; where there is none, have the tokens of a word counted."""
+    host = credentials.host
+    try:
+        async with asyncio.timeout(seconds):
+            return await _check(credentials, host)
+    except TimeoutError:
+        return Checked("unreachable", f"{host} gave no answer within {seconds:.0f} seconds.")
+    except CredentialError as error:
+        return Checked("refused", str(error))
+
+
+async def _check(credentials: Credentials, host: str) -> Checked:
+    # In a thread: it takes a tenth of a second, in which nothing else could be painted.
+    await asyncio.to_thread(importlib.import_module, "httpx2")
+    import httpx2
+
+    from agentcli.providers.wire import API_VERSION, make_client
+
+    headers = {"anthropic-version": API_VERSION, "user-agent": "agentcli", **await credentials.headers()}
+    client = await asyncio.to_thread(make_client, credentials.base_url)
+    try:
+        async with client:
+            base = credentials.base_url
+            answer = await client.get(f"{base}/v1/models?limit=1", headers=headers)
+            if answer.status_code in _ABSENT:
+                body = {"model": SMALL_MODEL, "messages": [{"role": "user", "content": "hi"}]}
+                answer = await client.post(f"{base}/v1/messages/count_tokens", json=body, headers=headers)
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        return Checked("unreachable", from_exception(error, Where(host)).message)
+    return _judge(answer.status_code, host)
+
+
+def _judge(status: int, host: str) -> Checked:
+    if status in _REFUSED:
+        return Checked("refused", f"{host} does not accept this key ({status}).")
+    if status in _ABSENT:
+        return Checked("unclear", f"{host} has no way to check a key.")
+    if 300 <= status < 400:
+        # Not followed: the key is for this host and for no other that it names.
+        return Checked("unreachable", f"{host} sends requests on to another address ({status}). Check the address.")
+    if status == 429 or status >= 500:
+        return Checked("unreachable", f"{host} cannot check it now ({status}).")
+    return Checked("accepted")

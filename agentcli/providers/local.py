@@ -1,0 +1,140 @@
+"""Model servers on this very machine: which of the usual ones run, and what models they have.
+
+Only 127.0.0.1 is asked, on the ports these programs use by themselves, and only when somebody calls this. One small
+request each, in parallel, without a proxy and without a library. What answers is a stranger, so little of it is read,
+and nothing is believed but names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import plain_line
+
+HOST = "127.0.0.1"
+SECONDS = 0.15
+"""That each server has to answer in. One that runs takes a few thousandths."""
+_MOST_BYTES = 512 * 1024
+_MOST_MODELS = 200
+_LONGEST_NAME = 200
+_SPEAKS_SECONDS = 5.0
+_NO_SUCH_ROUTE = (404, 405, 501)
+
+
+@frozen
+class Program:
+    """A server program, and the port that it listens on unless it is told otherwise."""
+
+    name: str
+    port: int
+
+
+PROGRAMS: tuple[Program, ...] = (
+    Program("Ollama", 11434),
+    Program("LM Studio", 1234),
+    Program("llama.cpp", 8080),
+    Program("vLLM", 8000),
+)
+
+
+@frozen
+class LocalServer:
+    name: str
+    base_url: str
+    models: tuple[str, ...]
+    """As the server calls them; printable, without control characters."""
+
+    @property
+    def host(self) -> str:
+        return self.base_url.removeprefix("http://")
+
+
+async def find_local_servers(
+    programs: Sequence[Program] = PROGRAMS, seconds: float = SECONDS
+) -> tuple[LocalServer, ...]:
+    """Those that answer with a list of models, in the order of `programs`. Never raises."""
+    found = await asyncio.gather(*(_ask(program, seconds) for program in programs))
+    return tuple(server for server in found if server is not None)
+
+
+async def speaks_messages(server: LocalServer, seconds: float = _SPEAKS_SECONDS) -> bool | None:
+    """Whether it has the Messages API, without making it compute anything: an empty request is refused, but not as
+    unknown. None: it does not answer any more."""
+    port = int(server.base_url.rpartition(":")[2])
+    head = f"POST /v1/messages HTTP/1.0\r\nHost: {server.host}\r\nContent-Type: application/json\r\nContent-Length: 2"
+    answer = await _answer(port, f"{head}\r\nConnection: close\r\n\r\n{{}}", seconds)
+    return None if answer is None else answer[0] not in _NO_SUCH_ROUTE
+
+
+async def _ask(program: Program, seconds: float) -> LocalServer | None:
+    # HTTP/1.0, so that the body simply ends with the connection.
+    head = f"GET /v1/models HTTP/1.0\r\nHost: {HOST}:{program.port}\r\nAccept: application/json\r\nConnection: close"
+    answer = await _answer(program.port, f"{head}\r\n\r\n", seconds)
+    if answer is None or answer[0] != 200:
+        return None
+    models = _names(answer[1])
+    return LocalServer(program.name, f"http://{HOST}:{program.port}", models) if models else None
+
+
+async def _answer(port: int, request: str, seconds: float) -> tuple[int, bytes] | None:
+    """Status and body; None when nothing answers in time, or not in HTTP."""
+    try:
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            try:
+                writer.write(request.encode("ascii"))
+                await writer.drain()
+                raw = await _up_to(reader, _MOST_BYTES)
+            finally:
+                # Not closed in good order: whoever is slow to answer is not waited for.
+                writer.transport.abort()
+    except (OSError, TimeoutError, ValueError):
+        return None
+    head, _gap, body = raw.partition(b"\r\n\r\n")
+    words = head.split(b"\r\n", 1)[0].split()
+    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
+        return None
+    return int(words[1]), _unchunked(body) if b"transfer-encoding: chunked" in head.lower() else body
+
+
+async def _up_to(reader: asyncio.StreamReader, limit: int) -> bytes:
+    pieces, size = [], 0
+    while size < limit and (piece := await reader.read(limit - size)):
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces)
+
+
+def _unchunked(body: bytes) -> bytes:
+    """Some answer in pieces although they were asked in HTTP/1.0."""
+    pieces = []
+    with suppress(ValueError):
+        while body:
+            length, _end, body = body.partition(b"\r\n")
+            count = int(length.partition(b";")[0], 16)
+            if count <= 0:
+                break
+            pieces.append(body[:count])
+            body = body[count + 2 :]
+    return b"".join(pieces)
+
+
+def _names(body: bytes) -> tuple[str, ...]:
+    """Of the models in a list such as `{"data": [{"id": "…"}]}`."""
+    try:
+        answer: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return ()
+    rows = answer.get("data") if isinstance(answer, dict) else None
+    names = [row.get("id") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    usable = (name for name in names if isinstance(name, str) and _is_name(name))
+    return tuple(dict.fromkeys(usable))[:_MOST_MODELS]
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and len(name) <= _LONGEST_NAME and name == plain_line(name) and name.isprintable()

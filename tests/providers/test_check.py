@@ -1,0 +1,64 @@
+"""Whether a key is good, found out over real HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentcli.providers.check import check_key
+from agentcli.providers.credentials import Credentials
+from tests.support.listener import Listener
+from tests.support.server import LoopbackServer
+
+pytestmark = pytest.mark.anyio
+KEY = "sk-ant-checked-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict"),
+    [
+        (200, "accepted"),
+        (400, "accepted"),
+        (401, "refused"),
+        (403, "refused"),
+        (302, "unreachable"),
+        (429, "unreachable"),
+        (500, "unreachable"),
+        (529, "unreachable"),
+    ],
+)
+async def test_each_answer_means_one_thing_and_costs_one_request(status: int, verdict: str) -> None:
+    async with Listener(models=(status, b"{}")) as server:
+        checked = await check_key(Credentials(server.url, api_key=KEY))
+    assert checked.verdict == verdict
+    assert KEY not in checked.text
+    assert bool(checked.text) == (verdict != "accepted")
+    ((method, path, headers),) = server.requests
+    assert (method, path) == ("GET", "/v1/models?limit=1")
+    assert headers["x-api-key"] == KEY
+    assert "anthropic-version" in headers
+
+
+async def test_where_models_are_not_listed_tokens_are_counted() -> None:
+    async with LoopbackServer() as server:
+        assert (await check_key(Credentials(server.url, api_key=KEY))).verdict == "accepted"
+        assert [request.path for request in server.requests] == ["/v1/models?limit=1", "/v1/messages/count_tokens"]
+    async with Listener(messages__count_tokens=(401, b"{}")) as server:
+        assert (await check_key(Credentials(server.url, api_key=KEY))).verdict == "refused"
+    async with Listener() as server:
+        assert (await check_key(Credentials(server.url, api_key=KEY))).verdict == "unclear"
+
+
+async def test_a_server_that_is_not_there_or_never_answers_leaves_it_open() -> None:
+    async with Listener(models=None) as server:
+        checked = await check_key(Credentials(server.url, api_key=KEY), seconds=0.3)
+        assert checked.verdict == "unreachable"
+        url = server.url
+    checked = await check_key(Credentials(url, api_key=KEY))
+    assert checked.verdict == "unreachable"
+    assert "refuses connections" in checked.text
