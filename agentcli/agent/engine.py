@@ -67,6 +67,10 @@ class Engine(Curated):
     def set_model(self, model: str) -> None:
         self._profile = replace(self._profile, model=self._parts.catalog.resolve(model))
 
+    def set_small_model(self, model: str) -> None:
+        """For side jobs."""
+        self._profile = replace(self._profile, small_model=self._parts.catalog.resolve(model))
+
     def set_effort(self, effort: Effort | None) -> None:
         self._profile = replace(self._profile, effort=effort)
 
