@@ -13,6 +13,10 @@ from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode
 from agentcli.providers.catalog import DEFAULT_MODEL, SMALL_MODEL, ModelInfo, nearest_effort
 
 if TYPE_CHECKING:
+    from agentcli.assemble.options import Options
+    from agentcli.config.credentials import KeyStore
+    from agentcli.providers.connection import Connection
+    from agentcli.providers.credentials import Credentials
     from agentcli.providers.sdk import Platform
     from agentcli.providers.transport import Transport
 
@@ -38,7 +42,7 @@ class ModelParts:
         self._say_what_the_model_ignores(info, mode, budget)
         return Profile(
             model=info.id,
-            small_model=self._ground.catalog.resolve(settings.text("smallModel") or SMALL_MODEL),
+            small_model=self._ground.catalog.resolve(settings.text("smallModel") or small_model_beside(info)),
             fallback_models=tuple(self._ground.catalog.resolve(name) for name in settings.texts("fallbackModels")),
             effort=effort,
             thinking=Thinking(mode, budget or None),
@@ -91,12 +95,30 @@ class ModelParts:
 
     def provider(self) -> tuple[Provider, str]:
         """The provider and where its key came from."""
+        provider, key_source, problem = self._provider()
+        connection = self._ground.options.connection
+        if connection is None:
+            return provider, key_source
+        connection.use(provider, key_source, problem)
+        return connection, key_source
+
+    def _provider(self) -> tuple[Provider, str, str]:
+        """Also why there is none that could answer, if so."""
         if self._ground.options.provider is not None:
-            return self._ground.options.provider, "caller"
+            return self._ground.options.provider, "caller", ""
         from agentcli.providers.provider import MessagesProvider
         from agentcli.providers.retry import Patience, RetryPolicy
 
-        transport, key_source = self._transport()
+        problem = ""
+        try:
+            transport, key_source = self._transport()
+        except CredentialError as error:
+            if self._ground.options.key_needed:
+                raise
+            from agentcli.providers.transport import NoTransport
+
+            problem = str(error)
+            transport, key_source = NoTransport(problem), "none"
         settings = self._ground.settings
         policy, patience = RetryPolicy(), Patience()
         if (retries := settings.integer("maxRetries")) is not None:
@@ -105,30 +127,54 @@ class ModelParts:
             patience = replace(patience, idle_timeout=idle, quiet_after=min(patience.quiet_after, idle / 2))
         if (deadline := settings.number("requestDeadline")) is not None:
             patience = replace(patience, content_deadline=deadline)
-        return MessagesProvider(transport, self._ground.catalog, policy, patience, self._ground.options.ids), key_source
+        provider = MessagesProvider(transport, self._ground.catalog, policy, patience, self._ground.options.ids)
+        return provider, key_source, problem
+
+    @property
+    def needs_no_key(self) -> str:
+        """Why no key of ours is needed, in words; empty when one is."""
+        settings = self._ground.settings
+        if self._is_scripted:
+            return "the scripted model answers"
+        platform = settings.text("platform") or "anthropic"
+        return f"{platform} has credentials of its own" if platform != "anthropic" else ""
+
+    def credentials(self) -> Credentials:
+        """Where requests go and with which key. Raises `CredentialError`, `UsageError`; asks nobody."""
+        from agentcli.providers.credentials import normal_base_url, resolve_credentials, with_kept_key
+
+        settings, chosen = self._ground.settings, self._ground.options.base_url
+        kept = key_store(self._ground).find
+        if chosen is not None:
+            return with_kept_key(normal_base_url(chosen), "chosen for this session", kept)
+        return resolve_credentials(self._ground.environ, settings.text("apiKeyHelper"), settings.text("baseUrl"), kept)
+
+    def base_url(self) -> tuple[str, str]:
+        """Where requests would go, with a key or without one, and what says so."""
+        from agentcli.providers.credentials import resolve_credentials
+
+        # With any key at all, only the address is worked out.
+        environ = {**self._ground.environ, "ANTHROPIC_AUTH_TOKEN": "any"}
+        found = resolve_credentials(environ, None, self._ground.settings.text("baseUrl"))
+        return found.base_url, found.base_url_source
+
+    @property
+    def _is_scripted(self) -> bool:
+        kind = self._ground.settings.text("provider") or "auto"
+        return kind == "scripted" or (kind == "auto" and bool(self._ground.environ.get(SCRIPT_VARIABLE)))
 
     def _transport(self) -> tuple[Transport, str]:
         settings = self._ground.settings
         kind = settings.text("provider") or "auto"
         platform = cast("Platform", settings.text("platform") or "anthropic")
-        if kind == "scripted" or (kind == "auto" and self._ground.environ.get(SCRIPT_VARIABLE)):
+        if self._is_scripted:
             return self._scripted(), "none"
-        from agentcli.providers.credentials import Credentials, resolve_credentials
-
         if platform != "anthropic":
+            from agentcli.providers.credentials import Credentials
             from agentcli.providers.sdk import SdkTransport
 
             return SdkTransport(Credentials(""), platform), platform
-        try:
-            credentials = resolve_credentials(
-                self._ground.environ, settings.text("apiKeyHelper"), settings.text("baseUrl")
-            )
-        except CredentialError as error:
-            if self._ground.options.key_needed:
-                raise
-            from agentcli.providers.transport import NoTransport
-
-            return NoTransport(str(error)), "none"
+        credentials = self.credentials()
         if kind == "sdk" or (kind == "auto" and self._ground.options.interactive):
             from agentcli.providers.sdk import SdkTransport
 
@@ -145,3 +191,21 @@ class ModelParts:
         if not name:
             raise UsageError(f"The scripted provider needs a script. Set {SCRIPT_VARIABLE} to its file.")
         return ScriptedTransport(Script.load(self._ground.cwd / name))
+
+
+def key_store(ground: Ground) -> KeyStore:
+    """The keys that `agentcli login` keeps."""
+    from agentcli.config.credentials import KeyStore
+
+    return KeyStore(ground.paths.state_dir)
+
+
+def small_model_beside(info: ModelInfo) -> str:
+    """A model that is not in the list runs on a server of one's own, which has none of ours for side jobs."""
+    return SMALL_MODEL if info.known else info.id
+
+
+def reconnect(options: Options, connection: Connection) -> None:
+    """Find credentials and the way to the model anew, as an engine with these options would. Raises `AgentError`, and
+    nothing has changed then."""
+    ModelParts(Ground(replace(options, connection=connection))).provider()

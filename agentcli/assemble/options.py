@@ -13,6 +13,7 @@ from agentcli.core.ids import Clock, Ids, RandomIds, SystemClock
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
 from agentcli.providers.base import Provider
+from agentcli.providers.connection import Connection
 from agentcli.tools.base import Tool
 
 
@@ -68,6 +69,11 @@ class Options:
     key_needed: bool = True
     """False: a missing key is told by the first request and not at once, for work that may need no model."""
     raw_events: bool = False
+    base_url: str | None = None
+    """A server that was chosen for this session. It wins over settings and environment, and no key goes there but one
+    that was kept for it."""
+    connection: Connection | None = None
+    """Gets the way to the model, for a front end that may want to change it later; a new one for each engine."""
     provider: Provider | None = None
     """A provider of the caller's own; None: by settings."""
     seams: Seams = field(default_factory=Seams)
