@@ -156,3 +156,10 @@ def tokens(count: int) -> str:
     if count < 100_000:
         return f"{count / 1_000:.1f}k".replace(".0k", "k")
     return f"{count / 1_000:.0f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M".replace(".0M", "M")
+
+
+def dollars(amount: float) -> str:
+    """As many decimals as mean something: a request may cost less than a cent."""
+    if amount >= 1 or amount == 0:
+        return f"${amount:,.2f}"
+    return f"${amount:.3f}" if amount >= 0.01 else f"${amount:.4f}" if amount >= 0.0001 else "under $0.0001"

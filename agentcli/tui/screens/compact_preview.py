@@ -11,12 +11,13 @@ from pathlib import Path
 from agentcli.core.events import CompactionProposed
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line
+from agentcli.interactive.wording import dollars
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.screens.choices import Choice
 from agentcli.tui.screens.editable import EditablePanel
 from agentcli.tui.screens.panel import PAINTED
-from agentcli.tui.screens.runs import dollars, tokens
+from agentcli.tui.screens.runs import tokens
 from agentcli.tui.screens.subject import field_lines, markdown_lines
 from agentcli.tui.theme.palette import Palette
 

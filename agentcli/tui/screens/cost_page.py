@@ -8,8 +8,9 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from agentcli.core.usage import ModelTotals, Totals, Usage
+from agentcli.interactive.wording import dollars
 from agentcli.tui.screens.page import Page
-from agentcli.tui.screens.runs import Runs, at_right, dollars, padded, percent, roughly, safe, tokens
+from agentcli.tui.screens.runs import Runs, at_right, padded, percent, roughly, safe, tokens
 from agentcli.tui.theme.palette import Palette
 
 _BOLD = Style(bold=True)

@@ -16,6 +16,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.plaintext import plain_text
+from agentcli.interactive.wording import dollars
 from agentcli.tui.blocks.glyphs import EVEN, TAB, clean, glyphs
 from agentcli.tui.blocks.wrap import Run, wrap
 
@@ -153,13 +154,6 @@ def tokens(number: int) -> str:
             share = number / size
             return (f"{share:.0f}" if share >= 99.95 else f"{share:.1f}".removesuffix(".0")) + sign
     return str(number)
-
-
-def dollars(amount: float) -> str:
-    """As many decimals as mean something: a request may cost less than a cent."""
-    if amount >= 1 or amount == 0:
-        return f"${amount:,.2f}"
-    return f"${amount:.3f}" if amount >= 0.01 else f"${amount:.4f}" if amount >= 0.0001 else "under $0.0001"
 
 
 def roughly(amount: float) -> str:
