@@ -70,6 +70,11 @@ class Compaction:
         """The person has looked at the summary and wants none."""
         self.messages: tuple[Message, ...] = ()
 
+    @property
+    def problem(self) -> str | None:
+        """Why nothing has changed, for people."""
+        return self._problem
+
     async def run(self, log: Sequence[Message], signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
         parts = self._parts
         before = parts.view.estimate(log, parts.overhead)

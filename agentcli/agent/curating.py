@@ -25,6 +25,7 @@ from agentcli.agent.pinning import (
 )
 from agentcli.agent.ports import ContextLimits
 from agentcli.agent.profile import context_for
+from agentcli.agent.state import CompactTracking
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import block_id, edit_to_dict
 from agentcli.context.steps import Situation
@@ -52,6 +53,9 @@ class Curated(Holdings):
         self._intact: tuple[str, int] = ("", 0)
         """The last reply there was when the person changed something before it, and how many tokens of the request are
         still as the cache has them: until the next reply, changes behind that place cost nothing more."""
+        self._compacting = CompactTracking()
+        self._changes = 0
+        """How often the person has made the context another one: compacting it may work then where it did not."""
 
     # -------------------------------------------------------------------------------------------------- looking at it
 
@@ -108,6 +112,7 @@ class Curated(Holdings):
             return "It is not pinned." if found is not None else NOT_THERE
         self._parts.pins.remove(pin_name(*found))
         self._parts.pins.remove(item)
+        self._changes += 1
         self._record_pins()
         return None
 
@@ -151,6 +156,7 @@ class Curated(Holdings):
         view, last_reply = self._parts.view, self._last_reply()
         first = min(self._intact[1], change.first) if self._intact[0] == last_reply else change.first
         self._intact = (last_reply, first)
+        self._changes += 1
         view.edit(change.edits, self._log[-1].id)
         edits = [edit_to_dict(edit) for edit in change.edits]
         event = ev.ContextEdited(edits=edits, step="person", freed_tokens=change.freed, text=text)

@@ -66,6 +66,7 @@ class Engine(Curated):
 
     def set_model(self, model: str) -> None:
         self._profile = replace(self._profile, model=self._parts.catalog.resolve(model))
+        self._changes += 1
 
     def set_small_model(self, model: str) -> None:
         """For side jobs."""
@@ -210,7 +211,7 @@ class Engine(Curated):
                 attached = await controller.signal.run(collecting)
             for message in attached:
                 yield ev.MessageAppended(message=message)
-            tracking = CompactTracking(failures_in_a_row=self._compact_failures)
+            tracking = replace(self._compacting, turn_of_last=None)
             state = LoopState(tuple(self._log), self._tool_context, tracking)
             work = run_loop(self._loop_parts(controller), state, controller.signal)
         async with aclosing(work) as events:
@@ -299,10 +300,8 @@ class Engine(Curated):
                 self._tool_context = replace(self._tool_context, cwd=type(self._tool_context.cwd)(event.cwd))
             case ev.TodosChanged():
                 self._todos = event.todos
-            case ev.CompactionFailed(trigger="auto") if not controller.signal.aborted:
-                self._compact_failures += 1
-            case ev.ContextCompacted():
-                self._compact_failures = 0
+            case ev.ContextCompacted(trigger="manual" | "reactive"):
+                self._changes += 1
             case ev.LoopContinued():
                 self._parts.store.sync()
         return event
@@ -322,7 +321,11 @@ class Engine(Curated):
 
     def _loop_parts(self, controller: AbortController) -> LoopParts:
         live = Live(self._requests, self._profile, self._questions, self._queue, self._kept, self._detach)
-        return loop_parts(replace(self._parts, tool_context=self._tool_context), live, controller)
+        parts = loop_parts(replace(self._parts, tool_context=self._tool_context), live, controller)
+        return replace(parts, changes=lambda: self._changes, tracked=self._track)
+
+    def _track(self, tracking: CompactTracking) -> None:
+        self._compacting = tracking
 
     def _detach(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -51,7 +51,6 @@ class Holdings:
         self._notices = list(conversation.notices)
         self._denials: list[dict[str, Any]] = []
         self._notes: list[str] = []
-        self._compact_failures = 0
         self._todos: list[Json] = todos_from(conversation.log)
         self._budget = Budget(conversation.bounds.max_budget_usd)
         self._spending = Spending(price_of(conversation.catalog), lambda: conversation.view.messages(conversation.log))

@@ -9,7 +9,7 @@ from agentcli.agent.cachewatch import CacheWatch
 from agentcli.agent.compaction import CompactParts
 from agentcli.agent.ports import ContextLimits, Seams, Staging
 from agentcli.agent.prompts import PromptQueue
-from agentcli.agent.state import Limits
+from agentcli.agent.state import CompactTracking, Limits
 from agentcli.agent.summaries import Summaries
 from agentcli.agent.turn import TurnParts
 from agentcli.context.compact import pinned_now
@@ -39,6 +39,10 @@ class LoopParts:
     """The steps that make room in old content; one per conversation."""
     price: Price | None = None
     """Of the model in force."""
+    changes: Callable[[], int] = lambda: 0
+    """How often the person has changed what is in the context, or what has to read it, so far."""
+    tracked: Callable[[CompactTracking], None] = lambda _tracking: None
+    """Takes what the next submission has to know of compactions, as soon as it is known."""
 
     def summarise(self, added: Sequence[Message], signal: AbortSignal) -> None:
         """Begin a background summary of a finished batch of tools, if such are wanted; returns at once."""

@@ -22,7 +22,7 @@ class Preparation:
 
     def __init__(self, parts: LoopParts, state: LoopState) -> None:
         self._parts = parts
-        self.state = state
+        self.state = replace(state, compact=_current(state.compact, parts.changes()))
         self.blocked: str | None = None
         self.estimate = self._estimated()
 
@@ -42,7 +42,11 @@ class Preparation:
                     yield ev.MessageAppended(message=message)
             self.estimate = self._estimated()
             if not signal.aborted:
-                self.state = replace(self.state, compact=self._tracked(worked=bool(compaction.messages)))
+                tracking = self._tracked(worked=bool(compaction.messages))
+                self.state = replace(self.state, compact=tracking)
+                self._parts.tracked(tracking)
+                if tracking.failures_in_a_row == self._parts.context.max_auto_failures:
+                    yield ev.NoticeRaised(text=self._given_up(compaction.problem), level="warning", code="compact")
         if self._is_full() and not signal.aborted:
             self.blocked = words.blocking_limit(self.estimate, self._parts.context.usable)
 
@@ -77,11 +81,24 @@ class Preparation:
 
     def _tracked(self, *, worked: bool) -> CompactTracking:
         """A compaction that leaves the context over the threshold has not helped; it counts as a failure."""
+        known = self.state.compact
         if worked and not self._wants_compaction():
-            return CompactTracking(turn_of_last=self.state.turn_count)
-        return replace(self.state.compact, failures_in_a_row=self.state.compact.failures_in_a_row + 1)
+            return CompactTracking(turn_of_last=self.state.turn_count, changes=known.changes)
+        return replace(known, failures_in_a_row=known.failures_in_a_row + 1)
+
+    def _given_up(self, problem: str | None) -> str:
+        context = self._parts.context
+        still = f"it left {self.estimate:,} tokens, and there is room for {context.usable:,}"
+        return words.gave_up_compacting(context.max_auto_failures, problem or still)
 
     def _is_full(self) -> bool:
         reactive = self._parts.limits.reactive_compact and not self.state.reactive_compact_attempted
         way_out = self._parts.context.auto_compact or reactive or self._parts.seams.collapser.staged()
         return not way_out and self.estimate >= self._parts.context.usable
+
+
+def _current(tracking: CompactTracking, changes: int) -> CompactTracking:
+    """What failed before the person changed something does not count."""
+    if tracking.changes == changes:
+        return tracking
+    return CompactTracking(turn_of_last=tracking.turn_of_last, changes=changes)

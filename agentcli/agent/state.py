@@ -43,10 +43,12 @@ class Terminal(StrEnum):
 
 @frozen
 class CompactTracking:
-    """Auto-compaction's memory: when it last worked, and how often it failed since."""
+    """Auto-compaction's memory: when it last worked, and how often it failed since. Lasts for the conversation."""
 
     turn_of_last: int | None = None
     failures_in_a_row: int = 0
+    changes: int = 0
+    """How often the person had changed the context when it last failed: what they change may let it work."""
 
 
 @frozen

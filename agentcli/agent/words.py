@@ -56,6 +56,14 @@ def stop_hook(errors: Sequence[str]) -> str:
     return "A stop hook wants more work before you end:\n" + "\n".join(errors)
 
 
+def gave_up_compacting(times: int, problem: str) -> str:
+    return (
+        f"Compacting by itself has not helped {times} times in a row (the last time: {problem.rstrip('.')}), so it is "
+        "not tried again until something changes. /context shows what takes the room, for you to unpin or drop; "
+        "/compact tries again, with a focus of yours; /model chooses a model with a larger window."
+    )
+
+
 def blocking_limit(estimate: int, usable: int) -> str:
     return (
         f"The conversation is about {estimate:,} tokens long and the model takes {usable:,}. Nothing was sent. "
