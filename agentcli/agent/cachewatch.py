@@ -13,6 +13,7 @@ itself what it did. Never here: anything that changes a request.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 from agentcli.agent.cachediff import blocks_of, changed_message, changed_settings, same_messages
@@ -20,8 +21,8 @@ from agentcli.core import events as ev
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
 from agentcli.core.plaintext import plain_line
-from agentcli.core.usage import Usage
-from agentcli.providers.base import Request
+from agentcli.core.usage import CacheLosses, Usage
+from agentcli.providers.base import Effort, Request, Thinking
 
 SHORT_TTL = 300.0
 LONG_TTL = 3600.0
@@ -30,12 +31,22 @@ UNKNOWN = "unknown: please report"
 _LEAST_MISSING = 1_024
 """Tokens; what is missing less is within what estimates and the server's own rounding explain."""
 _REASON_LIMIT = 300
+_SNAPSHOT = re.compile(r"[@-]\d{8}$")
 _REPAIRS = {
     "strip_thinking": "thinking that the API refused is left out",
     "drop_images": "pictures that the API refused are left out",
     "flatten_tools": "calls that the API refused are sent as text",
     "leave_out_prompt": "a prompt that was declined is left out",
 }
+
+
+@frozen
+class Setup:
+    """What keys the cache and a person can change."""
+
+    model: str
+    effort: Effort | None = None
+    thinking: Thinking = Thinking()
 
 
 @frozen
@@ -70,6 +81,17 @@ class _Answered:
     ttl: float
 
 
+@frozen
+class _Resumed:
+    """What the last response of an earlier process has left."""
+
+    cached: int
+    at: float
+    """When it came, in the time of this process: before its beginning."""
+    ttl: float
+    setup: Setup
+
+
 class CacheWatch:
     """One for each conversation. For each request `look`, then `answered` for each usage that its responses report;
     `note` takes every event that is about to be shown, for the reasons in it."""
@@ -80,26 +102,60 @@ class CacheWatch:
         self._asked_at = 0.0
         self._break: Break | None = None
         self._reasons: list[str] = []
-        self._compacted = False
-        self._resumed = 0
+        self._compactions = 0
+        """Since the last response, and not undone."""
+        self._resumed: _Resumed | None = None
+        self.losses = CacheLosses()
+        """What was in the cache and had to be billed anew, in this process."""
 
     # ---------------------------------------------------------------------------------------------- for others to know
 
     @property
     def cached_tokens(self) -> int:
         """At the beginning of the next request, if nothing in it has changed; true as long as it is not `cold`."""
-        return self._last.cached if self._last is not None else self._resumed
+        left = self._left
+        return left.cached if left is not None else 0
 
     def cold(self, now: float) -> bool:
         """Whether what was cached has run out, so that rewriting old content costs nothing."""
-        return self._last is not None and now - self._last.at >= self._last.ttl
+        left = self._left
+        return left is not None and now - left.at >= left.ttl
 
-    def resume(self, messages: Sequence[Message]) -> None:
-        """The conversation goes on in a new process: what its last response left in the cache may still be there."""
-        for message in reversed(messages):
-            if message.usage is not None and message.usage.prompt_tokens:
-                self._resumed = message.usage.cache_read_input_tokens + message.usage.cache_creation_input_tokens
-                return
+    def seconds_left(self, now: float) -> float | None:
+        """Until what is cached runs out; None: nothing is."""
+        left = self._left
+        return None if left is None or self.cold(now) else left.at + left.ttl - now
+
+    @property
+    def long_lived(self) -> bool:
+        """What is cached is kept for an hour, and writing it costs more."""
+        left = self._left
+        return left is not None and left.ttl >= LONG_TTL
+
+    def expected(self, setup: Setup, now: float, head: int) -> int:
+        """Tokens that a request with this setup would read from the cache, if nothing old is shown otherwise in it.
+        `head`: what comes before the messages; it is all that a compaction, or another way of thinking, leaves."""
+        left = self._left
+        if left is None or self.cold(now):
+            return 0
+        made_with = left.setup if isinstance(left, _Resumed) else _setup_of(left.sent.request)
+        if _named(setup.model) != _named(made_with.model) or setup.effort != made_with.effort:
+            return 0
+        whole = not self._compactions and _thinks_alike(setup.thinking, made_with.thinking)
+        return left.cached if whole else min(head, left.cached)
+
+    @property
+    def _left(self) -> _Answered | _Resumed | None:
+        return self._last if self._last is not None else self._resumed
+
+    def resume(self, messages: Sequence[Message], setup: Setup, at: float) -> None:
+        """The conversation goes on in a new process: what its last response, at the time `at` and with this setup, left
+        in the cache may still be there."""
+        used = [message.usage for message in messages if message.usage is not None and message.usage.prompt_tokens]
+        if used:
+            cached = used[-1].cache_read_input_tokens + used[-1].cache_creation_input_tokens
+            written = next((one for one in reversed(used) if one.cache_creation_input_tokens), used[-1])
+            self._resumed = _Resumed(cached, at, LONG_TTL if written.cache_write_1h_tokens else SHORT_TTL, setup)
 
     # ------------------------------------------------------------------------------------------------------ the reasons
 
@@ -113,13 +169,15 @@ class CacheWatch:
             return
         match event:
             case ev.ContextEdited():
+                undone = sum(edit.get("kind") == "undo_compaction" for edit in event.edits)
+                self._compactions = max(0, self._compactions - undone)
                 self.explain(event.text or f"{event.step} changed old content")
             case ev.RequestRepaired():
                 self.explain(_REPAIRS.get(event.repair, event.repair))
             case ev.FeatureDropped():
                 self.explain(event.text)
             case ev.ContextCompacted():
-                self._compacted = True
+                self._compactions += 1
             case ev.PrefixBroken(block="") if not event.rebilled_tokens:
                 self.explain(event.reason)
 
@@ -131,7 +189,7 @@ class CacheWatch:
         self._asked = _measured(request, self._asked or before)
         self._asked_at = now
         self._break = None
-        if before is not None and not self._compacted:
+        if before is not None and not self._compactions:
             self._break = self._found(before.request, request)
         return self._break
 
@@ -139,27 +197,25 @@ class CacheWatch:
         """What there is to say about the cache after a response; a reply that broke off counts, its prompt was read.
 
         `model`: the one that answered, which is not the one asked for after a fallback."""
-        asked, last = self._asked, self._last
+        asked = self._asked
         if asked is None or not usage.prompt_tokens:
             return []
-        events = self._told(asked, last, model, usage)
+        events = self._told(asked, model, usage)
         cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens
-        ttl = LONG_TTL if usage.cache_write_1h_tokens else last.ttl if last is not None else SHORT_TTL
+        ttl = LONG_TTL if usage.cache_write_1h_tokens or self.long_lived else SHORT_TTL
         self._last = _Answered(asked, model, now, cached, ttl)
         self._break = None
         self._reasons.clear()
-        self._compacted = False
-        self._resumed = 0
+        self._compactions = 0
+        self._resumed = None
         return events
 
-    def _told(self, asked: _Sent, last: _Answered | None, model: str, usage: Usage) -> list[ev.Event]:
-        if last is None:
-            missing = min(self._resumed, usage.prompt_tokens) - usage.cache_read_input_tokens
-            if missing < max(_LEAST_MISSING, self._resumed // 10):
-                return []
-            return [_cold(f"The prompt cache of this session had gone cold: {missing:,} tokens were billed anew.")]
-        if self._compacted:
+    def _told(self, asked: _Sent, model: str, usage: Usage) -> list[ev.Event]:
+        last = self._last
+        if self._compactions:
             return []
+        if last is None:
+            return self._told_of_the_first(model, usage)
         missing = _missing(asked, last, usage)
         found = self._break
         if found is None and missing < max(_LEAST_MISSING, last.cached // 10):
@@ -169,12 +225,27 @@ class CacheWatch:
         if found is None and self._reasons:
             # Nothing in the conversation changed, but what the endpoint was asked with did.
             found = Break("the settings of the request", self._reason())
+        self._lose(model, missing, broken=found is not None)
         if found is not None:
             return [ev.PrefixBroken(reason=found.reason, block=found.block, rebilled_tokens=missing)]
         idle = self._asked_at - last.at
         if idle >= last.ttl:
             return [_cold(f"The prompt cache had gone cold (idle {_span(idle)}): {missing:,} tokens were billed anew.")]
         return [_cold(f"The server dropped the prompt cache: {missing:,} tokens were billed anew.")]
+
+    def _told_of_the_first(self, model: str, usage: Usage) -> list[ev.Event]:
+        """Of this process: what is compared with is only how much the one before it left."""
+        resumed = self._resumed
+        if resumed is None:
+            return []
+        missing = min(resumed.cached, usage.prompt_tokens) - usage.cache_read_input_tokens
+        if missing < max(_LEAST_MISSING, resumed.cached // 10):
+            return []
+        self._lose(model, missing, broken=False)
+        return [_cold(f"The prompt cache of this session had gone cold: {missing:,} tokens were billed anew.")]
+
+    def _lose(self, model: str, missing: int, *, broken: bool) -> None:
+        self.losses = self.losses.adding(model, missing, long_lived=self.long_lived, broken=broken)
 
     def _found(self, before: Request, now: Request) -> Break | None:
         for block, own_reason in changed_settings(before, now):
@@ -184,6 +255,19 @@ class CacheWatch:
 
     def _reason(self) -> str:
         return plain_line("; ".join(self._reasons), _REASON_LIMIT) or UNKNOWN
+
+
+def _setup_of(request: Request) -> Setup:
+    return Setup(request.model, request.effort, request.thinking)
+
+
+def _named(model: str) -> str:
+    """Without the date of a snapshot: responses may say it where requests do not."""
+    return _SNAPSHOT.sub("", model)
+
+
+def _thinks_alike(one: Thinking, other: Thinking) -> bool:
+    return one.mode == other.mode and (one.mode != "enabled" or one.budget_tokens == other.budget_tokens)
 
 
 def _cold(text: str) -> ev.NoticeRaised:

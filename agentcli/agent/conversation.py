@@ -63,6 +63,8 @@ class Conversation:
     view: View = field(default_factory=View)
     log: tuple[Message, ...] = ()
     """Of a resumed session."""
+    last_reply_at: str = ""
+    """When the last reply in it came, as a timestamp; "" if that is not known."""
     api_key_source: str = ""
     notices: tuple[ev.NoticeRaised, ...] = ()
     """Shown once, with the first submission: settings problems, what resuming found."""

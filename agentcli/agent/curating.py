@@ -10,9 +10,19 @@ import json
 from dataclasses import replace
 from itertools import accumulate
 
+from agentcli.agent.cachewatch import Setup
 from agentcli.agent.conversation import Conversation
 from agentcli.agent.holdings import Holdings
-from agentcli.agent.outlook import ContextItem, Outlook, context_items, dropped_items, look_ahead
+from agentcli.agent.outlook import (
+    Cached,
+    ChangePrice,
+    ContextItem,
+    Outlook,
+    context_items,
+    dropped_items,
+    look_ahead,
+    price_of_change,
+)
 from agentcli.agent.pinning import (
     NOT_THERE,
     Change,
@@ -24,7 +34,7 @@ from agentcli.agent.pinning import (
     price_of_restore,
 )
 from agentcli.agent.ports import ContextLimits
-from agentcli.agent.profile import context_for
+from agentcli.agent.profile import Profile, context_for
 from agentcli.agent.state import CompactTracking
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import block_id, edit_to_dict
@@ -63,14 +73,33 @@ class Curated(Holdings):
         """How full the context is and what the next request will cost."""
         limits, view = self._context_limits(), self._parts.view
         tokens = view.estimate(self._log, limits.overhead)
-        return look_ahead(view.messages(self._log), tokens, limits, self.catalog.get(self.model).price)
+        return look_ahead(tokens, limits, self.catalog.get(self.model).price, self._cached(self._profile))
+
+    def price_of_change(self, profile: Profile) -> ChangePrice:
+        """What going on with this profile instead of the one in force would bill anew."""
+        price = self.catalog.get(profile.model).price
+        return price_of_change(self._cached(self._profile), self._cached(profile), price)
+
+    def warm_seconds(self) -> float | None:
+        """Until the prompt cache has run out and the outlook is another one; None: nothing is cached."""
+        return self._parts.watch.seconds_left(self._parts.clock.monotonic())
+
+    def _cached(self, profile: Profile) -> Cached:
+        """Of the next request, if it is sent with this profile."""
+        watch, now = self._parts.watch, self._parts.clock.monotonic()
+        setup = Setup(profile.model, profile.effort, profile.thinking)
+        tokens = watch.expected(setup, now, self._requests.overhead_tokens())
+        if self._intact[0] == self._last_reply():
+            tokens = min(tokens, self._intact[1])
+        return Cached(tokens, watch.cold(now), watch.long_lived)
 
     def context_items(self) -> list[ContextItem]:
         """What the next request would carry, item by item."""
         view, tools = self._parts.view, self._parts.registry.schemas()
         total = view.estimate(self._log, self._requests.overhead_tokens())
         shown = view.messages(self._log)
-        items = context_items(shown, total, self._profile.system, tools, pinned_now(shown, self._parts.pins))
+        cached = self._cached(self._profile).tokens
+        items = context_items(shown, total, self._profile.system, tools, pinned_now(shown, self._parts.pins), cached)
         return self._not_cached_behind_changes(items)
 
     def dropped_items(self) -> list[ContextItem]:
@@ -165,15 +194,12 @@ class Curated(Holdings):
         self._spending.take(event)
 
     def _situation(self) -> Situation:
-        parts, outlook, limits = self._parts, self.outlook(), self._context_limits()
-        cached = outlook.cached_tokens
-        if self._intact[0] == self._last_reply():
-            cached = min(cached, self._intact[1])
+        outlook, limits = self.outlook(), self._context_limits()
         return Situation(
             estimate=outlook.tokens,
             usable=limits.usable,
-            cached=cached,
-            cache_cold=parts.watch.cold(parts.clock.monotonic()),
+            cached=outlook.cached_tokens,
+            cache_cold=outlook.cold,
             price=self.catalog.get(self.model).price,
             pinned=self.pins,
         )

@@ -9,17 +9,19 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentcli.agent.cachewatch import Setup
 from agentcli.agent.conversation import Conversation
 from agentcli.agent.profile import ConversationRequests, Profile, price_of
 from agentcli.agent.prompts import PromptQueue
-from agentcli.agent.questions import Audience, Questions
+from agentcli.agent.questions import Asking, Audience, Questions
 from agentcli.agent.spending import Budget, Spending
 from agentcli.agent.undoing import undo_note
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController
+from agentcli.core.ids import seconds_between
 from agentcli.core.messages import Json, Message
 from agentcli.core.permission import PermissionMode
-from agentcli.core.usage import Totals
+from agentcli.core.usage import CacheLosses, Totals
 from agentcli.permissions.policy import Policy
 from agentcli.providers.catalog import Catalog
 from agentcli.tools.shells import BackgroundTask
@@ -42,7 +44,10 @@ class Holdings:
         self._totals = Totals()
         self._queue = PromptQueue()
         self._questions = Questions(conversation.audience)
-        self._requests = ConversationRequests(lambda: self._profile, conversation.registry.schemas())
+        estimator = conversation.view.estimator
+        self._requests = ConversationRequests(
+            lambda: self._profile, conversation.registry.schemas(), lambda: estimator.density
+        )
         self._controller: AbortController | None = None
         self._model_works = False
         """A submission is under way that is not only a command of the person's."""
@@ -54,7 +59,15 @@ class Holdings:
         self._todos: list[Json] = todos_from(conversation.log)
         self._budget = Budget(conversation.bounds.max_budget_usd)
         self._spending = Spending(price_of(conversation.catalog), lambda: conversation.view.messages(conversation.log))
-        conversation.watch.resume(conversation.log)
+        self._resume_watch(conversation)
+
+    def _resume_watch(self, own: Conversation) -> None:
+        """What the last reply of an earlier process left in the prompt cache may be warm still."""
+        replies = [message for message in own.log if message.usage is not None]
+        if replies:
+            idle = seconds_between(own.last_reply_at, own.clock.timestamp())
+            made_with = Setup(replies[-1].model or own.profile.model, own.profile.effort, own.profile.thinking)
+            own.watch.resume(replies, made_with, own.clock.monotonic() - (idle or 0.0))
 
     # ------------------------------------------------------------------------------------------------ what it knows
 
@@ -83,6 +96,16 @@ class Holdings:
     def spending(self) -> Spending:
         """Where the totals went: per submission, per agent, per purpose, per tool."""
         return self._spending
+
+    @property
+    def cache_losses(self) -> CacheLosses:
+        """How often the prompt cache was of no use, and what that was billed, in this process."""
+        return self._parts.watch.losses
+
+    @property
+    def cache_losses_usd(self) -> float | None:
+        """What that cost more than reading from the cache would have; None when a price is not known."""
+        return self.cache_losses.cost_usd(price_of(self.catalog))
 
     @property
     def budget(self) -> float | None:
@@ -147,6 +170,23 @@ class Holdings:
     @property
     def permission_mode(self) -> PermissionMode:
         return self._parts.permissions.mode
+
+    def asking(self, title: str, reason: str, display: Json, input: Json | None = None) -> Asking | None:
+        """A question of a command's own, to be put with its events; None: nobody is there to answer it."""
+        if not self.interactive:
+            return None
+        question = ev.PermissionRequested(
+            request_id=self._parts.ids.new(),
+            tool_use_id="",
+            name="agentcli",
+            input=input or {},
+            title=title,
+            reason=reason,
+            display=display,
+        )
+        # A command beside a submission of the model's is not stopped with it.
+        own = self._controller if not self._model_works else None
+        return Asking(question, self._questions, own.signal if own is not None else None)
 
     def take_notices(self) -> list[ev.NoticeRaised]:
         """What there is to say before the first submission, which else says it."""

@@ -11,16 +11,17 @@ from dataclasses import replace
 from typing import Literal
 
 from agentcli.agent.ports import ContextLimits
+from agentcli.agent.profile import schema_tokens
 from agentcli.context.edits import Edits, block_id
-from agentcli.context.estimate import block_tokens
+from agentcli.context.estimate import block_tokens, text_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, is_thinking
 from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import Price, Usage
 
+LEAST_ASKED_USD = 0.01
+"""A change that costs less than this is made without a question."""
 Category = Literal["system", "tools", "prompts", "answers", "thinking", "calls", "results", "attachments", "summary"]
-
-_CHARACTERS_PER_TOKEN = 3.5
 
 
 @frozen
@@ -44,34 +45,73 @@ class Outlook:
     compact_at: int
     """0: the conversation is not compacted by itself."""
     cached_tokens: int
+    """Of them, expected to be read from the prompt cache: none once it is cold, or was made with another model."""
+    cold: bool
+    """There was a cache, and it has run out."""
     next_cost_usd: float | None
     """Of sending it, without the reply; None when the price is not known."""
-    rebill_usd: float | None
-    """Of sending it when nothing can be read from the cache: what a change of model or effort costs."""
 
 
-def look_ahead(messages: Sequence[Message], tokens: int, limits: ContextLimits, price: Price | None) -> Outlook:
-    """`messages` as the next request would have them, `tokens` what they come to."""
-    cached = min(tokens, _cached(messages))
-    fresh = Usage(cache_write_5m_tokens=tokens)
-    warm = Usage(cache_read_input_tokens=cached, cache_write_5m_tokens=tokens - cached)
+@frozen
+class Cached:
+    """What the cache watch knows about the next request."""
+
+    tokens: int = 0
+    cold: bool = False
+    long_lived: bool = False
+    """It is kept for an hour, and writing it costs more."""
+
+    def written(self, tokens: int) -> Usage:
+        return Usage(cache_write_1h_tokens=tokens) if self.long_lived else Usage(cache_write_5m_tokens=tokens)
+
+
+def look_ahead(tokens: int, limits: ContextLimits, price: Price | None, cached: Cached) -> Outlook:
+    """`tokens`: what the next request comes to."""
+    read = min(tokens, cached.tokens)
+    usage = Usage(cache_read_input_tokens=read) + cached.written(tokens - read)
     return Outlook(
         tokens=tokens,
         window=limits.window,
         compact_at=int(limits.usable * limits.auto_threshold) if limits.auto_compact else 0,
-        cached_tokens=cached,
-        next_cost_usd=None if price is None else price.cost(warm),
-        rebill_usd=None if price is None else price.cost(fresh),
+        cached_tokens=read,
+        cold=cached.cold,
+        next_cost_usd=None if price is None else price.cost(usage),
     )
 
 
-def _cached(messages: Sequence[Message]) -> int:
-    """What the last response said is in the cache now; its own reply is not."""
-    for message in reversed(messages):
-        if message.usage is not None and message.usage.prompt_tokens:
-            usage = message.usage
-            return usage.cache_read_input_tokens + usage.cache_creation_input_tokens
-    return 0
+@frozen
+class ChangePrice:
+    """What a change of model, effort or thinking does to the cache: paid once, with the next request."""
+
+    tokens: int
+    """That are in the cache, and would be billed anew."""
+    usd: float | None
+    """For them; None when the price is not known."""
+    cold: bool = False
+    """Nothing is billed anew because the cache has run out."""
+
+    @property
+    def matters(self) -> bool:
+        """Whether a person wants to be asked: from a cent on, and where nobody knows."""
+        return self.tokens > 0 and (self.usd is None or self.usd >= LEAST_ASKED_USD)
+
+    @property
+    def text(self) -> str:
+        """Of a sentence, for people: `re-bills 48,210 tokens, about $0.18, once`; "" where there is nothing to say."""
+        if not self.tokens:
+            return "the cache is cold: nothing is re-billed" if self.cold else ""
+        if self.usd is None:
+            return f"re-bills {self.tokens:,} tokens once; the price is not known"
+        about = f"about ${self.usd:.2f}" if self.usd >= LEAST_ASKED_USD else "less than a cent"
+        return f"re-bills {self.tokens:,} tokens, {about}, once"
+
+
+def price_of_change(before: Cached, after: Cached, price: Price | None) -> ChangePrice:
+    """`before` and `after`: what would be read from the cache without the change, and with it; `price`: of the model
+    that is asked then."""
+    lost = max(0, before.tokens - after.tokens)
+    usd = None if price is None else price.cost(before.written(lost))
+    return ChangePrice(lost, usd if lost else 0.0, before.cold)
 
 
 def context_items(
@@ -80,13 +120,17 @@ def context_items(
     system: Iterable[str],
     tools: Iterable[Json],
     pinned: AbstractSet[str] = frozenset(),
+    cached: int | None = None,
 ) -> list[ContextItem]:
     """Everything the next request would carry, in its order. `total`: the tokens that it comes to; `pinned`: the ids of
-    the blocks that are."""
-    items = [ContextItem("system", "system", "System prompt", _size("".join(system)), cached=True)]
+    the blocks that are; `cached`: tokens that are expected to be read from the cache, None if nothing says."""
+    size = int(sum(map(text_tokens, system)))
+    items = [ContextItem("system", "system", "System prompt", size, cached=True)]
     items += [
-        ContextItem(f"tool:{tool['name']}", "tools", str(tool["name"]), _size(str(tool)), cached=True) for tool in tools
+        ContextItem(f"tool:{tool['name']}", "tools", str(tool["name"]), int(schema_tokens(tool)), cached=True)
+        for tool in tools
     ]
+    head = sum(item.tokens for item in items)
     items += _blocks(messages)
     estimated = sum(item.tokens for item in items) or 1
     known = any(message.usage is not None for message in messages)
@@ -94,11 +138,18 @@ def context_items(
         replace(
             item,
             tokens=max(1, round(item.tokens * total / estimated)),
-            cached=item.cached if known else None,
+            cached=_is_cached(item, cached, head * total / estimated) if known else None,
             pinned=item.id in pinned,
         )
         for item in items
     ]
+
+
+def _is_cached(item: ContextItem, cached: int | None, head: float) -> bool | None:
+    if cached is None or not item.cached:
+        return item.cached
+    # Either all that was sent, or what comes before the messages, or nothing.
+    return cached > 0 and (item.category in ("system", "tools") or cached > head * 1.2)
 
 
 def dropped_items(messages: Sequence[Message], edits: Edits, density: float) -> list[ContextItem]:
@@ -149,7 +200,3 @@ def _gist(input: Json) -> str:
         if name in input:
             return str(input[name])
     return ""
-
-
-def _size(text: str) -> int:
-    return int(len(text) / _CHARACTERS_PER_TOKEN)

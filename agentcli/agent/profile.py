@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from agentcli.agent.executor import Executor, StreamingExecutor
 from agentcli.agent.ports import ContextLimits
 from agentcli.agent.state import Limits
+from agentcli.context.estimate import text_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.usage import Usage
 from agentcli.providers.base import Effort, Request, Thinking
 from agentcli.providers.catalog import Catalog
-
-CHARACTERS_PER_TOKEN = 3.5
 
 
 @frozen
@@ -57,10 +57,15 @@ class Tuning:
 class ConversationRequests:
     """Implements `Requests` for the profile in force at the moment of each request."""
 
-    def __init__(self, profile: Callable[[], Profile], tools: tuple[Json, ...]) -> None:
+    def __init__(
+        self, profile: Callable[[], Profile], tools: tuple[Json, ...], density: Callable[[], float] = lambda: 1.0
+    ) -> None:
+        """`density`: true tokens per estimated one, as learnt from the conversation so far."""
         self._profile = profile
         self._tools = tools
-        self._tools_size: int | None = None
+        self._density = density
+        self._sizes: tuple[tuple[str, ...], float] | None = None
+        """The system prompt that was measured, and what it and the tools come to."""
 
     def build(self, messages: tuple[Json, ...], max_tokens: int, purpose: str, tokens_used: int) -> Request:
         profile = self._profile()
@@ -92,9 +97,15 @@ class ConversationRequests:
 
     def overhead_tokens(self) -> int:
         """An estimate of what every request carries besides the messages."""
-        if self._tools_size is None:
-            self._tools_size = sum(len(str(tool)) for tool in self._tools)
-        return int((sum(map(len, self._profile().system)) + self._tools_size) / CHARACTERS_PER_TOKEN)
+        system = self._profile().system
+        if self._sizes is None or self._sizes[0] is not system:
+            self._sizes = (system, sum(map(text_tokens, system)) + sum(map(schema_tokens, self._tools)))
+        return round(self._sizes[1] * self._density())
+
+
+def schema_tokens(tool: Json) -> float:
+    """Of a tool as requests carry it, before anything is known about the model."""
+    return text_tokens(json.dumps(tool, ensure_ascii=False))
 
 
 def limits_for(profile: Profile, bounds: Bounds, tuning: Tuning, catalog: Catalog) -> Limits:

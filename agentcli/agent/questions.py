@@ -1,10 +1,13 @@
-"""Permission questions that wait for an answer: events go out, answers come in as calls."""
+"""Questions that wait for the person's answer: events go out, answers come in as calls."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from enum import Enum
 
+from agentcli.core.abort import Aborted, AbortSignal
+from agentcli.core.events import Event, PermissionRequested, PermissionResolved
 from agentcli.core.permission import Answer
 
 
@@ -42,3 +45,28 @@ class Questions:
     @property
     def open_ids(self) -> tuple[str, ...]:
         return tuple(self._open)
+
+
+class Asking:
+    """One question of our own, put like any other so that every front end can put it. `run()` yields what happened;
+    then there is an `answer`, or None when what it was asked for was aborted. Without a `signal` nothing aborts it."""
+
+    def __init__(self, question: PermissionRequested, questions: Questions, signal: AbortSignal | None) -> None:
+        self._question = question
+        self._questions = questions
+        self._signal = signal
+        self.answer: Answer | None = None
+
+    async def run(self) -> AsyncGenerator[Event, None]:
+        request_id = self._question.request_id
+        future = self._questions.ask(request_id)
+        try:
+            yield self._question
+            try:
+                self.answer = await (future if self._signal is None else self._signal.run(future))
+            except Aborted:
+                self.answer = None
+        finally:
+            self._questions.withdraw(request_id)
+        behavior = self.answer.behavior if self.answer is not None else "withdrawn"
+        yield PermissionResolved(request_id=request_id, tool_use_id="", behavior=behavior)

@@ -92,6 +92,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             seams=seams,
             view=session.view,
             log=tuple(session.log),
+            last_reply_at=session.last_reply_at,
             pins=Pins(session.pinned),
             api_key_source=key_source,
             notices=tuple(ground.notices),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli import __version__
@@ -31,6 +31,8 @@ class OpenedSession:
     user_context: tuple[str, dict[str, str]] | None = None
     forked_from: str = ""
     pinned: tuple[str, ...] = ()
+    last_reply_at: str = ""
+    """When the last reply came, as a timestamp; "" if that is not known."""
 
     @property
     def last_model(self) -> str:
@@ -90,7 +92,8 @@ class SessionParts:
                 view.edit([edit_from_dict(edit)], after)
         forked_from = path.stem if options.persist and options.fork_session else ""
         contexts = loaded.system_context, loaded.user_context
-        return OpenedSession(store, loaded.messages, view, *contexts, forked_from, loaded.pinned)
+        opened = OpenedSession(store, loaded.messages, view, *contexts, forked_from, loaded.pinned)
+        return replace(opened, last_reply_at=loaded.last_reply_at)
 
     def _found_session(self, state_dir: Path) -> Path:
         from agentcli.session.find import find, latest

@@ -48,17 +48,3 @@ def say(text: str) -> NoticeRaised:
 
 def fail(text: str) -> NoticeRaised:
     return NoticeRaised(text=text, level="error", code="command")
-
-
-def rebilled(engine: Engine) -> str:
-    """What a change of model, effort or thinking costs: it makes the cached conversation useless. "" when nothing is
-    cached yet."""
-    outlook = engine.outlook()
-    if not outlook.cached_tokens:
-        return ""
-    price = (
-        f" (about ${outlook.rebill_usd:.2f})" if outlook.rebill_usd is not None and outlook.rebill_usd >= 0.005 else ""
-    )
-    return (
-        f" The next request sends its {outlook.tokens:,} tokens anew{price}: what is cached was made with the old one."
-    )

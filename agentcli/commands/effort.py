@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, rebilled, say
+from agentcli.commands.agreeing import LEFT, Agreement, without_now
+from agentcli.commands.base import fail, say
 from agentcli.core.events import Event
 from agentcli.providers.base import Effort
 from agentcli.providers.catalog import EFFORTS, nearest_effort
@@ -13,22 +16,29 @@ from agentcli.providers.catalog import EFFORTS, nearest_effort
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     info = engine.catalog.get(engine.model)
+    arguments, at_once = without_now(arguments)
     wanted = arguments.lower()
     if not wanted:
         yield say(f"{_in_force(engine)} {_offered(engine)}")
-    elif wanted == "auto":
-        yield say(_changed(engine, None, ""))
-    elif wanted in EFFORTS:
+        return
+    level: Effort | None = None
+    message: str | None = None
+    if wanted in EFFORTS:
         level, message = nearest_effort(info, wanted)
-        yield say(_changed(engine, level, message or ""))
-    else:
+    elif wanted != "auto":
         yield fail(f"There is no effort level {arguments!r}. {_offered(engine)}")
-
-
-def _changed(engine: Engine, level: Effort | None, message: str) -> str:
-    before = engine.profile.effort
+        return
+    question = f"Change the effort to {level or 'auto'}?"
+    agreement = Agreement(engine, replace(engine.profile, effort=level), question, at_once=at_once)
+    async with aclosing(agreement.run()) as events:
+        async for event in events:
+            yield event
+    if not agreement.given:
+        yield say(LEFT)
+        return
+    note = agreement.note if engine.profile.effort != level else ""
     engine.set_effort(level)
-    return (message or _in_force(engine)) + (rebilled(engine) if level != before else "")
+    yield say((message or _in_force(engine)) + note)
 
 
 def _in_force(engine: Engine) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
 from difflib import get_close_matches
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, rebilled, say
+from agentcli.commands.agreeing import LEFT, Agreement, without_now
+from agentcli.commands.base import fail, say
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 from agentcli.providers.catalog import ALIASES, nearest_effort
@@ -18,6 +21,7 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         aliases = ", ".join(f"{alias} ({id})" for alias, id in ALIASES.items())
         yield say(f"The model is {engine.model}.\nKnown: {', '.join(known)}.\nShort names: {aliases}.")
         return
+    arguments, at_once = without_now(arguments)
     if len(arguments.split()) != 1:
         yield fail("Give one name: /model NAME.")
         return
@@ -26,14 +30,22 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     if near:
         yield fail(f"There is no model {plain_line(arguments)}. Did you mean {' or '.join(near)}?")
         return
-    before = engine.model
-    engine.set_model(info.id)
     parts = [f"The model is now {info.id}."]
     if not info.known:
         parts.append("It is not in the list: its window and price are not known.")
-    if engine.profile.effort is not None:
-        level, message = nearest_effort(info, engine.profile.effort)
-        engine.set_effort(level)
+    level = engine.profile.effort
+    if level is not None:
+        level, message = nearest_effort(info, level)
         parts += [message] if message else []
-    again = rebilled(engine) if engine.model != before else ""
-    yield say(plain_line(" ".join(parts) + again, 500))
+    profile = replace(engine.profile, model=info.id, effort=level)
+    agreement = Agreement(engine, profile, f"Change the model to {plain_line(info.id, 100)}?", at_once=at_once)
+    async with aclosing(agreement.run()) as events:
+        async for event in events:
+            yield event
+    if not agreement.given:
+        yield say(LEFT)
+        return
+    note = agreement.note if engine.model != info.id else ""
+    engine.set_model(info.id)
+    engine.set_effort(level)
+    yield say(plain_line(" ".join(parts) + note, 500))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import replace
 from typing import cast, get_args
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, rebilled, say
+from agentcli.commands.agreeing import LEFT, Agreement, without_now
+from agentcli.commands.base import fail, say
 from agentcli.core.events import Event
 from agentcli.providers.base import ThinkingMode
 
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     info = engine.catalog.get(engine.model)
+    arguments, at_once = without_now(arguments)
     wanted = arguments.lower()
     offered = f"{info.id} takes {', '.join(info.thinking)}." if info.thinking else f"{info.id} takes no such setting."
     if not wanted:
@@ -24,6 +27,15 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         always = " It always thinks." if info.always_thinks else ""
         yield fail(f"{info.id} cannot have thinking {wanted}.{always} {offered}")
     else:
-        before = engine.profile.thinking.mode
-        engine.set_thinking(replace(engine.profile.thinking, mode=cast(ThinkingMode, wanted)))
-        yield say(f"Thinking is {wanted}." + (rebilled(engine) if wanted != before else ""))
+        thinking = replace(engine.profile.thinking, mode=cast(ThinkingMode, wanted))
+        question = f"Change thinking to {wanted}?"
+        agreement = Agreement(engine, replace(engine.profile, thinking=thinking), question, at_once=at_once)
+        async with aclosing(agreement.run()) as events:
+            async for event in events:
+                yield event
+        if not agreement.given:
+            yield say(LEFT)
+            return
+        note = agreement.note if engine.profile.thinking.mode != wanted else ""
+        engine.set_thinking(thinking)
+        yield say(f"Thinking is {wanted}.{note}")

@@ -47,6 +47,15 @@ class SystemClock:
         return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def seconds_between(earlier: str, later: str) -> float | None:
+    """Of two timestamps; None when one is none. Never negative: the wall clock may have been set back."""
+    try:
+        passed = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
+    except (ValueError, TypeError):
+        return None
+    return max(0.0, passed.total_seconds())
+
+
 class SequentialIds:
     """Predictable ids for tests, the demo and replay: equal runs give equal logs."""
 

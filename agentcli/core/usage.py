@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, fields, replace
 from typing import Any
 
@@ -153,3 +153,41 @@ class Totals:
     @property
     def fully_priced(self) -> bool:
         return not any(t.unpriced_requests for t in self.by_model.values())
+
+
+# ------------------------------------------------------------------------------------------------- the prompt cache
+
+
+@frozen
+class CacheLosses:
+    """What was in the prompt cache and had to be billed anew all the same. Immutable like `Totals`."""
+
+    breaks: int = 0
+    """Times that something old in the request had changed."""
+    expiries: int = 0
+    """Times that nothing had, but the cache had gone cold or was dropped by the server."""
+    written: tuple[tuple[str, Usage], ...] = ()
+    """Each time: the model that it was billed for, and what was written to the cache again."""
+
+    def adding(self, model: str, tokens: int, *, long_lived: bool, broken: bool) -> CacheLosses:
+        written = Usage(cache_write_1h_tokens=tokens) if long_lived else Usage(cache_write_5m_tokens=tokens)
+        return CacheLosses(
+            self.breaks + broken,
+            self.expiries + (not broken),
+            (*self.written, (model, written)),
+        )
+
+    @property
+    def tokens(self) -> int:
+        return sum(written.cache_creation_input_tokens for _model, written in self.written)
+
+    def cost_usd(self, price: Callable[[str, Usage], float | None]) -> float | None:
+        """What it cost more than reading would have; None when a price is not known."""
+        cost = 0.0
+        for model, written in self.written:
+            wrote = price(model, written)
+            read = price(model, Usage(cache_read_input_tokens=written.cache_creation_input_tokens))
+            if wrote is None or read is None:
+                return None
+            cost += max(0.0, wrote - read)
+        return cost

@@ -65,6 +65,8 @@ class LoadedSession:
     user_context: tuple[str, dict[str, str]] | None = None
     """The text before all messages and what it was made from; None in sessions that were begun without."""
     forked_from: str = ""
+    last_reply_at: str = ""
+    """When the last reply that says what it used was complete, as a timestamp; "" if nothing tells."""
     last_submission: Json | None = None
     """The fields of the last `submission-end`."""
     leaf: str | None = None
@@ -293,6 +295,8 @@ class _Reader:
             usage=usage_from_dict(usage) if usage is not None else None,
             meta=dict(record.get("meta") or {}),
         )
+        if message.usage is not None:
+            self.session.last_reply_at = str(record.get("timestamp") or "")
         lost = len(record["parts"]) - len(found)
         self._replies.pop(message_id, None)
         self._answer_calls()

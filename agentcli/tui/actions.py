@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from textual.screen import Screen
 
@@ -21,6 +21,8 @@ from agentcli.tui.theme.themes import ThemeError
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
+    from agentcli.agent.outlook import ChangePrice
+    from agentcli.providers.base import Effort
     from agentcli.session.find import SessionInfo
     from agentcli.tui.app import AgentApp
     from agentcli.tui.chat import ChatScreen
@@ -123,26 +125,29 @@ class Actions:
         from agentcli.tui.screens.model_picker import ModelPicker
 
         engine = await self._ready()
-        outlook = engine.outlook()
-        cached = bool(outlook.cached_tokens)
-        picker = ModelPicker(engine.catalog, engine.model, outlook.tokens, self._chat.palette, cached=cached)
+        tokens = engine.outlook().tokens
+
+        def price(model: str) -> ChangePrice:
+            return engine.price_of_change(replace(engine.profile, model=model))
+
+        picker = ModelPicker(engine.catalog, engine.model, tokens, self._chat.palette, price)
         if (model := await self._asked(picker)) is not None:
-            self._line(f"/model {model}")
+            # The price stood beside it: nobody wants to be asked again.
+            self._line(f"/model {model} now")
 
     async def _effort(self) -> None:
         from agentcli.tui.screens.effort_picker import EffortPicker
 
         engine = await self._ready()
-        outlook = engine.outlook()
-        picker = EffortPicker(
-            engine.catalog.get(engine.model),
-            engine.profile.effort or "auto",
-            outlook.tokens if outlook.cached_tokens else 0,
-            outlook.rebill_usd,
-            self._chat.palette,
-        )
+
+        def price(level: str) -> ChangePrice:
+            effort = cast("Effort | None", None if level == "auto" else level)
+            return engine.price_of_change(replace(engine.profile, effort=effort))
+
+        info = engine.catalog.get(engine.model)
+        picker = EffortPicker(info, engine.profile.effort or "auto", price, self._chat.palette)
         if (level := await self._asked(picker)) is not None:
-            self._line(f"/effort {level}")
+            self._line(f"/effort {level} now")
 
     async def _mode(self) -> None:
         from agentcli.tui.screens.mode_picker import ModePicker

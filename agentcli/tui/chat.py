@@ -180,6 +180,10 @@ class ChatScreen(Screen[None]):
             return PlanDialog(
                 event, self.palette, typed=lambda: self.prompt.last_typed, environ=own.environ, cwd=own.cwd
             )
+        if kind == "confirm":
+            from agentcli.tui.screens.confirm import ConfirmDialog
+
+            return ConfirmDialog(event, self.palette, typed=lambda: self.prompt.last_typed)
         from agentcli.tui.screens.permission import PermissionDialog
 
         cwd = self.session.engine.cwd if self.session.engine else Path.cwd()

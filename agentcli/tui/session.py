@@ -135,6 +135,8 @@ class Session:
         self._asked = ""
         self._branch = ""
         self._beside: set[asyncio.Task[None]] = set()
+        self._asked_beside: set[str] = set()
+        """Questions of commands that run beside a submission."""
         self._facts_due: asyncio.TimerHandle | None = None
         self._facts_stale = False
         self._stop: AbortReason | None = None
@@ -500,7 +502,9 @@ class Session:
                 return
             async with aclosing(command.load()(engine, arguments)) as events:
                 async for event in events:
-                    self._view.apply(self.presenter.show(event, self._now()))
+                    if isinstance(event, ev.PermissionRequested):
+                        self._asked_beside.add(event.request_id)
+                    self._take(event)
             self.refresh_facts()
 
         assert self._engine is not None
@@ -520,15 +524,18 @@ class Session:
     def _settle_question(self, request_id: str) -> None:
         """It has its answer, or needs none any more."""
         self._questions.pop(request_id, None)
+        self._asked_beside.discard(request_id)
         self._view.withdraw(request_id)
         self._asked = "" if self._asked == request_id else self._asked
         self._ask_next()
 
     def _drop_questions(self) -> None:
-        for request_id in self._questions:
+        """What a submission asked ends with it; what a command beside it asked does not."""
+        for request_id in self._questions.keys() - self._asked_beside:
+            del self._questions[request_id]
             self._view.withdraw(request_id)
-        self._questions.clear()
-        self._asked = ""
+            self._asked = "" if self._asked == request_id else self._asked
+        self._ask_next()
 
     def _watch_background(self) -> None:
         async def follow_commands(engine: Engine) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.agent.cachewatch import UNKNOWN, CacheWatch
+from agentcli.agent.cachewatch import UNKNOWN, CacheWatch, Setup
 from agentcli.context.edits import Edit
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, TextBlock
@@ -49,6 +49,7 @@ MESSAGES = (
     result("t2", "ok"),
 )
 REQUEST = Request("model-a", MESSAGES, SYSTEM, TOOLS)
+SETUP = Setup("model-a")
 
 
 def usage(read: int = 0, written: int = 0, fresh: int = 0) -> Usage:
@@ -231,7 +232,7 @@ def test_a_resumed_session_that_finds_nothing_cached_says_so() -> None:
     said = Message("assistant", (TextBlock("Hi."),), "m1", Origin.REPLY, usage=usage(read=8_000, written=2_000))
     for read, expected in ((10_000, 0), (0, 1)):
         watch = CacheWatch()
-        watch.resume([said])
+        watch.resume([said], SETUP, 0.0)
         watch.look(REQUEST, 0.0)
         assert len(watch.answered("model-a", usage(read=read, written=10_100 - read), 1.0)) == expected
 

@@ -270,12 +270,18 @@ async def test_the_context_is_counted_by_kind_and_a_session_renamed(tmp_path: Pa
 async def test_a_change_that_makes_the_cache_useless_says_what_that_costs(tmp_path: Path) -> None:
     used = {"input_tokens": 10, "cache_read_input_tokens": 40_000, "output_tokens": 5}
     async with engine_on(tmp_path, reply("Hello.", usage=used)) as engine:
-        assert "anew" not in await said(engine, "/effort low"), "nothing is cached yet"
+        assert await said(engine, "/effort low") == "The effort is low.", "nothing is cached yet"
         await collect(engine.submit("Hi"))
-        assert "40,0" in await said(engine, "/effort high")
-        assert "anew" not in await said(engine, "/effort high"), "it was high already"
-        assert "(about $" in await said(engine, "/model opus")
-        assert "anew" in await said(engine, "/effort auto")
+        assert await said(engine, "/effort high") == (
+            "The effort is high. This re-bills 40,000 tokens, about $0.10, once."
+        )
+        assert await said(engine, "/effort high") == "The effort is high.", "it was high already"
+        assert await said(engine, "/effort low") == "The effort is low.", "what is cached was made with it"
+        assert await said(engine, "/model opus") == (
+            "The model is now claude-opus-5-5. This re-bills 40,000 tokens, about $0.20, once."
+        )
+        assert await said(engine, "/model sonnet") == "The model is now claude-sonnet-5-5."
+        assert "re-bills" in await said(engine, "/thinking disabled")
 
 
 async def test_a_shell_line_runs_bare_and_the_model_is_told_with_the_next_prompt(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from agentcli.agent.outlook import ChangePrice
 from agentcli.core.permission import PermissionMode
-from agentcli.core.usage import Price
 from agentcli.providers.catalog import Catalog
 from agentcli.session.find import SessionInfo
 from agentcli.tui.screens.effort_picker import EffortPicker
 from agentcli.tui.screens.mode_picker import ModePicker
-from agentcli.tui.screens.model_picker import ModelPicker, rebilled
+from agentcli.tui.screens.model_picker import ModelPicker, said_of_change
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.runs import roughly
 from agentcli.tui.screens.session_picker import SessionPicker, session_rows
@@ -36,14 +36,13 @@ def test_the_model_picker_shows_windows_prices_and_what_is_in_force() -> None:
 
 
 def test_a_change_of_the_model_says_what_it_bills_anew() -> None:
-    seen = look(ModelPicker(Catalog(), "opus", 123_456), "down", size=(120, 40))
-    assert "A change leaves the prompt cache behind: the next request bills 123,456 tokens anew, about $0.309." in seen
-    assert rebilled(None, 5000).endswith("bills 5,000 tokens anew; the price is not known.")
-    assert rebilled(Price.of(1, 5), 0) == "Nothing is cached, so a change costs nothing."
-
-
-def test_a_dearer_price_above_a_limit_counts() -> None:
-    assert "about $0.125" in rebilled(Catalog().get("haiku").price, 200_000)
+    prices = {"claude-sonnet-5-5": ChangePrice(123_456, 0.309)}
+    picker = ModelPicker(Catalog(), "opus", 123_456, price_of_change=lambda model: prices[model])
+    seen = look(picker, "down", size=(120, 40))
+    assert "A change leaves the prompt cache behind and re-bills 123,456 tokens, about $0.31, once." in seen
+    assert said_of_change(ChangePrice(5000, None)).endswith("re-bills 5,000 tokens once; the price is not known.")
+    assert said_of_change(ChangePrice(0, 0.0)) == "Nothing is cached, so a change costs nothing."
+    assert said_of_change(ChangePrice(0, 0.0, cold=True)) == "The cache is cold: nothing is re-billed."
 
 
 def test_a_model_whose_window_is_too_small_is_warned_about() -> None:
@@ -76,9 +75,9 @@ def test_a_model_in_force_that_is_not_listed_is_listed() -> None:
 
 
 def test_a_change_costs_nothing_while_nothing_is_cached_but_a_small_window_is_still_warned_of() -> None:
-    picker = ModelPicker(Catalog(), "opus", 123_456, cached=False)
+    picker = ModelPicker(Catalog(), "opus", 123_456)
     assert "Nothing is cached, so a change costs nothing." in look(picker, "down", size=(120, 40))
-    large = ModelPicker(Catalog(), "opus", 3_000_000, cached=False)
+    large = ModelPicker(Catalog(), "opus", 3_000_000)
     assert "the conversation has 3M" in look(large, "down", size=(120, 40))
     assert "Nothing is cached" in look(EffortPicker(Catalog().get("claude-opus-4-6"), "high"), "down")
 
@@ -88,7 +87,7 @@ def test_what_costs_next_to_nothing_is_not_about_under_something() -> None:
 
 
 def test_the_effort_picker_shows_what_the_model_supports_and_what_a_change_costs() -> None:
-    picker = EffortPicker(Catalog().get("claude-opus-4-6"), "high", 123_456, 0.62)
+    picker = EffortPicker(Catalog().get("claude-opus-4-6"), "high", lambda _level: ChangePrice(123_456, 0.62))
     assert look(picker, "down") == (
         "─── Effort of claude-opus-4-6 ──────────────────────────────────────────────────\n"
         " ⌕ type to search\n"
@@ -98,8 +97,8 @@ def test_the_effort_picker_shows_what_the_model_supports_and_what_a_change_costs
         "   ● high    thorough, for most hard work\n"
         " ❯   xhigh   claude-opus-4-6 takes low, medium, high, max only\n"
         "     max     all it can do, whatever it takes\n"
-        " A change leaves the prompt cache behind: the next request bills 123,456 tokens\n"
-        " anew, about $0.620.\n"
+        " A change leaves the prompt cache behind and re-bills 123,456 tokens, about\n"
+        " $0.62, once.\n"
         " ↑↓ move · Enter choose · Esc back"
     )
 
@@ -119,8 +118,8 @@ def test_a_level_that_the_model_lacks_cannot_be_chosen() -> None:
 
 
 def test_an_unknown_price_is_said_and_not_called_nothing() -> None:
-    seen = look(EffortPicker(Catalog().get("opus"), "auto", 5000, None), "down")
-    assert "the price is not known" in seen
+    seen = look(EffortPicker(Catalog().get("opus"), "auto", lambda _level: ChangePrice(5000, None)), "down")
+    assert "the price is not known" in " ".join(seen.split())
     assert "$" not in seen
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from agentcli.agent.outlook import ChangePrice
 from agentcli.providers.catalog import EFFORTS, ModelInfo
-from agentcli.tui.screens.model_picker import IN_FORCE, NOTHING_CACHED
+from agentcli.tui.screens.model_picker import IN_FORCE, NO_CHANGE, said_of_change
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.rows import Row
-from agentcli.tui.screens.runs import Runs, roughly, safe, wrapped
+from agentcli.tui.screens.runs import Runs, safe, wrapped
 from agentcli.tui.theme.palette import Palette
 
 _MEANS = {
@@ -19,20 +22,18 @@ _MEANS = {
 
 
 class EffortPicker(Picker[str]):
-    """Returns a level, or "auto" for the model's own default. `current` is a level, or "auto"; `context_tokens` are
-    those that a change sends anew, 0 if nothing is cached."""
+    """Returns a level, or "auto" for the model's own default. `current` is a level, or "auto"; `price_of_change` says
+    what going on with another one would bill anew."""
 
     def __init__(
         self,
         info: ModelInfo,
         current: str = "auto",
-        context_tokens: int = 0,
-        rebill_usd: float | None = None,
+        price_of_change: Callable[[str], ChangePrice] = lambda _level: NO_CHANGE,
         palette: Palette | None = None,
     ) -> None:
         self._current = current or "auto"
-        self._context_tokens = context_tokens
-        self._rebill_usd = rebill_usd
+        self._price_of_change = price_of_change
         super().__init__(f"Effort of {safe(info.id, 60)}", self._rows(info), palette, start=self._current)
 
     def _rows(self, info: ModelInfo) -> list[Row[str]]:
@@ -52,13 +53,4 @@ class EffortPicker(Picker[str]):
             return []
         if row.value == self._current:
             return wrapped([("In force now.", self.palette.muted)], width, 2)
-        return wrapped([(self._cost(), self.palette.muted)], width, 2)
-
-    def _cost(self) -> str:
-        if not self._context_tokens:
-            return NOTHING_CACHED
-        price = "; the price is not known" if self._rebill_usd is None else f", {roughly(self._rebill_usd)}"
-        return (
-            "A change leaves the prompt cache behind: the next request bills "
-            f"{self._context_tokens:,} tokens anew{price}."
-        )
+        return wrapped([(said_of_change(self._price_of_change(row.value)), self.palette.muted)], width, 2)

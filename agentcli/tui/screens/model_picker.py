@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from agentcli.core.usage import Price, Usage
+from collections.abc import Callable
+
+from agentcli.agent.outlook import ChangePrice
 from agentcli.providers.catalog import ALIASES, PRICES_TAKEN, Catalog, ModelInfo
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.rows import Row
-from agentcli.tui.screens.runs import Runs, roughly, tokens, wrapped
+from agentcli.tui.screens.runs import Runs, tokens, wrapped
 from agentcli.tui.theme.palette import Palette
 
 IN_FORCE = "●"
 NOTHING_CACHED = "Nothing is cached, so a change costs nothing."
+NO_CHANGE = ChangePrice(0, 0.0)
 
 
 class ModelPicker(Picker[str]):
     """Returns the id of a model; also one that is not in the list, as it was typed. `context_tokens` are those of the
-    conversation, `cached` whether something of it is in the prompt cache."""
+    conversation, `price_of_change` says what going on with a model would bill anew."""
 
     placeholder = "type to search, or any model's name"
 
@@ -25,12 +28,12 @@ class ModelPicker(Picker[str]):
         current: str,
         context_tokens: int = 0,
         palette: Palette | None = None,
-        cached: bool = True,
+        price_of_change: Callable[[str], ChangePrice] = lambda _model: NO_CHANGE,
     ) -> None:
         self._catalog = catalog
         self._current = catalog.resolve(current)
         self._context_tokens = context_tokens
-        self._sent_anew = context_tokens if cached else 0
+        self._price_of_change = price_of_change
         known = catalog.known_ids()
         ids = known if self._current in known else (self._current, *known)
         rows = [self._row(catalog.get(id)) for id in ids]
@@ -55,7 +58,8 @@ class ModelPicker(Picker[str]):
                 f"{tokens(self._context_tokens)}: it would have to be compacted first."
             )
             return wrapped([(text, palette.warning)], width, 2)
-        return wrapped([(f"{rebilled(info.price, self._sent_anew)} {price}", palette.muted)], width, 2)
+        change = said_of_change(self._price_of_change(row.value))
+        return wrapped([(f"{change} {price}", palette.muted)], width, 2)
 
     def unlisted(self, query: str) -> Row[str] | None:
         name = self._catalog.resolve(query)
@@ -66,14 +70,12 @@ class ModelPicker(Picker[str]):
         return Row(name, f"use {name}", about)
 
 
-def rebilled(price: Price | None, context_tokens: int) -> str:
-    """What a change costs: the new model has nothing of this conversation in its cache."""
-    if not context_tokens:
+def said_of_change(price: ChangePrice) -> str:
+    """What a change costs, as a sentence."""
+    if not price.text:
         return NOTHING_CACHED
-    said = f"A change leaves the prompt cache behind: the next request bills {context_tokens:,} tokens anew"
-    if price is None:
-        return f"{said}; the price is not known."
-    return f"{said}, {roughly(price.cost(Usage(cache_write_5m_tokens=context_tokens)))}."
+    said = f"a change leaves the prompt cache behind and {price.text}." if price.tokens else f"{price.text}."
+    return said[0].upper() + said[1:]
 
 
 def _detail(info: ModelInfo) -> str:

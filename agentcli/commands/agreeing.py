@@ -1,0 +1,51 @@
+"""Changes that make the prompt cache useless: what that costs is said before they are made.
+
+With somebody there, and from a cent on, they are asked; a `now` at the end of the line says yes beforehand, as the
+pickers do, which have shown the price. With nobody there the change is made, and its price told with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from agentcli.agent.engine import Engine
+from agentcli.agent.profile import Profile
+from agentcli.core.events import Event
+
+LEFT = "Nothing was changed."
+
+
+def without_now(arguments: str) -> tuple[str, bool]:
+    """The arguments without a `now` at their end, and whether there was one."""
+    rest, _blank, last = arguments.rstrip().rpartition(" ")
+    return (rest.rstrip(), True) if rest and last.lower() == "now" else (arguments, False)
+
+
+class Agreement:
+    """Whether `profile` is to be used from now on. `run()` yields what happened; then it is `given` or not, and `note`
+    is what the words about the change end with: its price, if that was not said before."""
+
+    def __init__(self, engine: Engine, profile: Profile, question: str, *, at_once: bool = False) -> None:
+        self._engine = engine
+        self._price = engine.price_of_change(profile)
+        self._question = question
+        self._at_once = at_once
+        self.given = True
+        self.note = ""
+        if text := self._price.text:
+            self.note = f" This {text}." if self._price.tokens else f" {text[0].upper()}{text[1:]}."
+
+    async def run(self) -> AsyncGenerator[Event, None]:
+        if self._at_once or not self._price.matters:
+            return
+        text = f"This {self._price.text}: what is cached was made with the old one."
+        display = {"kind": "confirm", "text": text, "yes": "Change it", "no": "Leave it as it is"}
+        asking = self._engine.asking(self._question, f"This {self._price.text}.", display)
+        if asking is None:
+            return
+        async with aclosing(asking.run()) as events:
+            async for event in events:
+                yield event
+        self.given = asking.answer is not None and asking.answer.behavior == "allow"
+        self.note = ""
