@@ -29,6 +29,7 @@ RANK = {
     "interactive": 4,
     "commands": 4,
     "assemble": 4,
+    "demo": 4,
     "doctor": 4,
     "cli": 5,
     "headless": 5,

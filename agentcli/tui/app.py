@@ -114,6 +114,10 @@ class AgentApp(App[int], inherit_bindings=False):
         self.surroundings.begin(self._restores)
         self._tell_theme_problem()
         self._follow_theme_file()
+        if (tour := self._start_with.tour) is not None:
+            from agentcli.tui.tour import Guide
+
+            self.run_worker(Guide(self, tour, self._start_with.playing).run(), exit_on_error=False, group="tour")
 
     async def _open_or_leave(self) -> None:
         """Without an engine nothing can ever be sent, so what prevents it ends the app. What was typed is kept."""
@@ -252,13 +256,15 @@ class AgentApp(App[int], inherit_bindings=False):
         self.drafts.flush()
         keep_look(self.chat, self.preferences.environ, self.surroundings.terminal.colours)
         engine = self.chat.session.engine
-        if engine is not None and engine.persistent and engine.messages:
+        if engine is not None and engine.persistent and engine.messages and self._start_with.tour is None:
             self.farewell = f"To go on with this session: agentcli -r {engine.session_id}"
         await self._files.aclose()
         await self.chat.session.close()
         self.exit(code)
 
     def _welcome(self) -> tuple[str, ...]:
+        if (tour := self._start_with.tour) is not None:
+            return tour.welcome
         where = shown_path(self.preferences.cwd)
         return (where, "/ commands · @ files · ! shell · ? keys · Esc interrupts")
 

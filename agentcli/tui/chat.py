@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -79,6 +79,8 @@ class ChatScreen(Screen[None]):
         self._pressed: tuple[str, float] = ("", 0.0)
         self._sent_at = 0.0
         self._working = False
+        self.tell_sent: Callable[[str], object] = lambda _text: None
+        """Told of everything that is sent."""
 
     def compose(self) -> ComposeResult:
         with Container(id="conversation"):
@@ -228,6 +230,7 @@ class ChatScreen(Screen[None]):
             if self.session.busy:
                 self.session.steer()
             return
+        self.tell_sent(draft.text)
         if self.actions.handle(draft):
             return
         self.transcript.follow()

@@ -14,6 +14,7 @@ from agentcli.core.frozen import frozen
 if TYPE_CHECKING:
     from agentcli.assemble import Options
     from agentcli.tui.terminal.instant import Instant
+    from agentcli.tui.tour import Tour
 
 FRAMES_A_SECOND = "240"
 """How soon after a key the screen may be painted. Textual waits for the next of 60 frames a second otherwise, which is
@@ -41,6 +42,10 @@ class Start:
     resume: str = ""
     """`--resume` with one."""
     continue_latest: bool = False
+    tour: Tour | None = None
+    """Somebody to be shown around, in a session that is thrown away."""
+    playing: float = 0.0
+    """How fast the tour is played without a person; 0: by the person."""
 
 
 def run(start: Start, early: Instant | None = None) -> int:

@@ -91,6 +91,7 @@ class PromptBox(Widget):
         self._found: list[Draft] = []
         self._searched = -1
         self._busy = False
+        self._suggested = ""
         parts = self._parts
         self._assist = Assist(self._editor, self._popup, parts.files, parts.commands, parts.choices, self._room)
         self._outside = Outside(self, self._editor, parts.environ, parts.cwd)
@@ -174,6 +175,11 @@ class PromptBox(Widget):
         self._busy = busy
         self._show_hint()
 
+    def suggest(self, line: str) -> None:
+        """What Enter sends while the box is empty; it is shown there, and typing takes its place. "": nothing."""
+        self._suggested = line
+        self._show_hint()
+
     def set_label(self, text: str, style_class: str = "") -> None:
         """The words at the right end of the rule. `style_class`: accent, success, warning, error or one of your own."""
         self._rule.set_label(text, style_class)
@@ -253,7 +259,10 @@ class PromptBox(Widget):
         if draft.is_empty:
             if self._queued.count:
                 self.post_message(self.Submitted(Draft(), True))
-            return
+            if self._queued.count or self._busy or not self._suggested:
+                return
+            draft = Draft(self._suggested)
+        self.suggest("")
         self._walk.end()
         self._editor.reset()
         self._assist.quiet()
@@ -374,7 +383,8 @@ class PromptBox(Widget):
 
     def _show_hint(self) -> None:
         searching = self._before_search is not None
-        self._editor.hint = _SEARCH_HINT if searching else _BUSY_HINT if self._busy else IDLE_HINT
+        idle = f"{self._suggested}  ↵ Enter" if self._suggested else IDLE_HINT
+        self._editor.hint = _SEARCH_HINT if searching else _BUSY_HINT if self._busy else idle
         self._editor.refresh()
 
     def _room(self) -> int:

@@ -1,0 +1,156 @@
+"""`agentcli demo`: puts the throw-away project, the server, the tour and one front end together, and cleans up."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.core.errors import UsageError
+from agentcli.core.permission import PermissionMode
+from agentcli.core.plaintext import plain_line
+from agentcli.demo.project import CODE, Project, sweep
+from agentcli.demo.server import DemoServer
+from agentcli.demo.tour import Tour
+from agentcli.demo.words import MODEL
+
+if TYPE_CHECKING:
+    from agentcli.assemble import Options
+
+FASTEST = 100.0
+_SETTINGS = {
+    "smallModel": MODEL,
+    "models": {
+        MODEL: {
+            "contextWindow": 200_000,
+            "maxOutput": 32_000,
+            "efforts": ["low", "medium", "high", "xhigh", "max"],
+            "thinking": ["adaptive", "disabled"],
+            # What such a model costs, so that the status line shows what a real one would.
+            "price": {"input": 4, "output": 20, "cacheRead": 0.4, "cacheWrite5m": 5, "cacheWrite1h": 8},
+        }
+    },
+}
+
+
+def run_demo(*, auto: bool, speed: float, keep: bool, mode: str | None, theme: str | None) -> int:
+    """The exit code: with `auto` 0 only if the project's test passes in the end."""
+    if not 0 < speed <= FASTEST:
+        raise UsageError(f"--speed must be more than 0 and {FASTEST:g} at most, not {speed:g}.")
+    terminal = _has_terminal()
+    if not terminal and not auto:
+        raise UsageError("The demo needs a terminal for input and output. Without one use: agentcli demo --auto")
+    mine = dict(os.environ)
+    with Project(keep=keep) as project:
+        tour = Tour(lambda: project.fixed)
+        with DemoServer(lambda: project.fixed, lambda: tour.next().line, speed) as server:
+            demo = _Demo(project, tour, server, PermissionMode(mode) if mode else None)
+            demo.take_over_environment(mine)
+            code = (
+                demo.in_app(theme or _theme_of(mine, project), speed if auto else 0.0) if terminal else demo.in_text()
+            )
+        return _verdict(project, code) if auto and code == 0 else _farewell(project, code)
+
+
+class _Demo:
+    def __init__(self, project: Project, tour: Tour, server: DemoServer, mode: PermissionMode | None) -> None:
+        self._project = project
+        self._tour = tour
+        self._server = server
+        self._mode = mode
+        self._tidying = threading.Thread(target=self._prepare, name="demo-repository", daemon=True)
+        self._tidying.start()
+
+    def _prepare(self) -> None:
+        self._project.make_repository()
+        sweep()
+
+    def take_over_environment(self, given: Mapping[str, str]) -> None:
+        """Of the whole process, which is the demo's alone: libraries look there by themselves (proxies, keys)."""
+        own = self._project.environment(given)
+        own |= {"ANTHROPIC_BASE_URL": self._server.url, "ANTHROPIC_API_KEY": self._server.key}
+        os.environ.clear()
+        os.environ.update(own)
+
+    def _options(self) -> Options:
+        from agentcli.assemble import Options
+
+        self._tidying.join()
+        return Options(
+            cwd=self._project.folder,
+            interactive=True,
+            model=MODEL,
+            permission_mode=self._mode,
+            settings=json.dumps(_SETTINGS),
+        )
+
+    def in_app(self, theme: str | None, playing: float) -> int:
+        from agentcli.tui.start import Start, run
+
+        return run(
+            Start(
+                make_options=self._options,
+                cwd=self._project.folder,
+                environ=os.environ,
+                theme=theme,
+                tour=self._tour,
+                playing=playing,
+            )
+        )
+
+    def in_text(self) -> int:
+        from agentcli.demo.player import play
+
+        return play(self._options(), self._tour, _print)
+
+
+def _has_terminal() -> bool:
+    with contextlib.suppress(OSError):
+        return os.isatty(0) and os.isatty(1) and os.environ.get("TERM", "") not in ("", "dumb")
+    return False
+
+
+def _theme_of(environ: Mapping[str, str], project: Project) -> str | None:
+    """The theme that the person has chosen, the only thing of theirs that is looked at; a file of their own comes
+    along."""
+    from agentcli.config.paths import Paths
+    from agentcli.config.settings import SettingsRequest, load_settings
+
+    paths = Paths.from_environ(environ)
+    settings = load_settings(SettingsRequest(paths=paths, cwd=project.folder, environ=environ))
+    name = settings.text("theme")
+    if name and paths.config_dir is not None and Path(name).name == name:
+        own = paths.config_dir / "themes" / f"{name}.toml"
+        with contextlib.suppress(OSError):
+            folder = project.root / "config" / "themes"
+            folder.mkdir()
+            shutil.copyfile(own, folder / own.name)
+    return name
+
+
+def _verdict(project: Project, code: int) -> int:
+    problem = project.problem()
+    if not problem:
+        _print("\nThe tour is over, and the test of the throw-away project passes.")
+        return _farewell(project, code)
+    why = "the fix stands in the code, but" if project.fixed else f"the edit of {CODE} was not made, so"
+    _print(f"agentcli: {why} the test of the throw-away project fails: {plain_line(problem, 300)}", 2)
+    _farewell(project, code)
+    return 1
+
+
+def _farewell(project: Project, code: int) -> int:
+    if project.keep:
+        _print(f"The demo's folder is kept: {project.root}")
+    elif code == 0:
+        _print("The demo's folder is gone. Next: agentcli login, then agentcli in a project of your own.")
+    return code
+
+
+def _print(text: str, descriptor: int = 1) -> None:
+    os.write(descriptor, f"{text}\n".encode(errors="replace"))

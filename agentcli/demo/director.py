@@ -1,0 +1,236 @@
+"""From a request to the reply. Pure: what has happened is read from the request's own messages and from how the project
+stands, never from a list of what should have happened. So it copes with denials, interruptions and anything typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from agentcli.agent.summaries import SYSTEM as SUMMARY_SYSTEM
+from agentcli.agent.words import INTERRUPTED, INTERRUPTED_TOOLS
+from agentcli.context.compact import INSTRUCTION, LEAD
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
+from agentcli.core.plaintext import plain_line
+from agentcli.demo import words
+from agentcli.demo.project import BROKEN, CODE, FIXED, TEST_COMMAND, TESTS
+from agentcli.providers.script import Reply, system_text
+
+_MOST_EDITS = 3
+_WANTS_FIX = re.compile(r"\b(fix|repair|correct|solve|edit|bug)\b", re.IGNORECASE)
+_READ_FIRST = re.compile(r"\bread\b|\bchanged\b", re.IGNORECASE)
+_SIGNATURE = "c2NyaXB0ZWQgZGVtbzogbm9ib2R5IHRob3VnaHQgdGhpcw=="
+RATE_LIMIT_SECONDS = 2.0
+_FIRST_READ = (CODE, TESTS, "README.md")
+
+
+@frozen
+class World:
+    """What the director knows beside the request."""
+
+    fixed: bool
+    """The fix stands in the code."""
+    limited: bool
+    """The rate limit of the tour was met already."""
+    next_line: str = ""
+    """What stands ready in the box; "" for nothing."""
+
+
+@frozen
+class Call:
+    """A call with its result."""
+
+    name: str
+    failed: bool
+    text: str
+
+
+@frozen
+class Situation:
+    """What a request is about."""
+
+    asked: str
+    """The prompt that the work is for."""
+    calls: tuple[Call, ...] = ()
+    """What was called for it so far."""
+    asides: tuple[str, ...] = ()
+    """What was said since the last reply, while the work went on."""
+    stopped: bool = False
+    """The reply before the prompt was interrupted."""
+
+
+def reply_to(body: Json, world: World) -> Reply:
+    messages: list[Json] = body.get("messages") or []
+    if SUMMARY_SYSTEM in system_text(body):
+        return _says(words.SIDE_LINE)
+    if messages and any(text.startswith(INSTRUCTION) for text in _texts(messages[-1])):
+        return _says(words.SUMMARY.format(state="fixed" if world.fixed else "not fixed"))
+    situation = situation_of(messages)
+    if not body.get("tools"):
+        return _says(_free(situation, world))
+    return _answer(situation, world)
+
+
+# ------------------------------------------------------------------------------------------- reading the request
+
+
+def situation_of(messages: Sequence[Json]) -> Situation:
+    asked, stopped, begins = "", False, 0
+    for place, message in enumerate(messages):
+        if message.get("role") == "user" and (found := _opening(message)) is not None:
+            asked, stopped = found
+            begins = place
+    calls = tuple(_calls(messages[begins:]))
+    last = messages[-1] if messages else {}
+    asides = tuple(_person(_texts(last))) if len(messages) - 1 > begins and last.get("role") == "user" else ()
+    return Situation(asked, calls, asides, stopped)
+
+
+def _opening(message: Json) -> tuple[str, bool] | None:
+    """The prompt in a message, and whether the reply before it was interrupted; None when it only goes on with the work
+    (results, and what was said meanwhile)."""
+    texts = _texts(message)
+    marks = [place for place, text in enumerate(texts) if text in (INTERRUPTED, INTERRUPTED_TOOLS)]
+    results = [block for block in _content(message) if block.get("type") == "tool_result"]
+    broken_off = any(block.get("is_error") and "interrupted" in _text(block) for block in results)
+    if results and not marks and not broken_off:
+        return None
+    said = _person(texts[marks[-1] + 1 :] if marks else texts)
+    return (said[-1], bool(marks) or broken_off) if said else None
+
+
+def _person(texts: Sequence[str]) -> list[str]:
+    """What a person has typed: not what the program attaches in brackets, and no summary."""
+    return [text for text in texts if not text.startswith(("[", LEAD))]
+
+
+def _calls(messages: Sequence[Json]) -> Iterator[Call]:
+    names: dict[str, str] = {}
+    for message in messages:
+        for block in _content(message):
+            if block.get("type") == "tool_use":
+                names[str(block.get("id"))] = str(block.get("name"))
+            elif block.get("type") == "tool_result" and (id := str(block.get("tool_use_id"))) in names:
+                yield Call(names[id], bool(block.get("is_error")), _text(block))
+
+
+def _content(message: Json) -> list[Json]:
+    content = message.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [block for block in content or () if isinstance(block, dict)]
+
+
+def _texts(message: Json) -> list[str]:
+    return [str(block.get("text", "")) for block in _content(message) if block.get("type") == "text"]
+
+
+def _text(result: Json) -> str:
+    """Of a tool's result."""
+    content = result.get("content")
+    return content if isinstance(content, str) else "\n".join(_texts({"content": content}))
+
+
+# --------------------------------------------------------------------------------------------------- the answers
+
+
+def _answer(situation: Situation, world: World) -> Reply:
+    asked = situation.asked
+    aside = "".join(words.ASIDE.format(said=_quoted(text)) for text in situation.asides)
+    if _is_fix(situation, world):
+        return _fix(situation, world, aside)
+    if asked == words.TALK:
+        return _says(words.LONG_ANSWER, thinking=words.THINK_TALK)
+    if asked == words.GOODBYE:
+        return _says(words.LAST_WORDS)
+    if situation.stopped or asked == words.STEER:
+        return _says(words.STEERED.format(said=_quoted(asked)))
+    return _says(aside + _free(situation, world))
+
+
+def _is_fix(situation: Situation, world: World) -> bool:
+    if situation.asked in (words.FIX, words.FIX_AGAIN):
+        return True
+    return bool(situation.calls) or (not world.fixed and _WANTS_FIX.search(situation.asked) is not None)
+
+
+def _fix(situation: Situation, world: World, aside: str) -> Reply:
+    calls = situation.calls
+    edits = [call for call in calls if call.name == "Edit"]
+    last = calls[-1] if calls else None
+    if last is None:
+        return _says(words.ALREADY) if world.fixed else _reads()
+    if last.name == "Edit":
+        if not last.failed:
+            return _limit() if not world.limited else _tests(aside + (words.CHECKING if world.fixed else words.PARTLY))
+        if _READ_FIRST.search(last.text) and len(edits) < _MOST_EDITS:
+            return _reads(CODE)
+        return _says(aside + _why_not(last))
+    if last.name == "Bash" and edits:
+        return _says(aside + _tested(last))
+    if world.fixed:
+        return _says(aside + words.ALREADY)
+    if last.name == "Bash":
+        return _edits(aside + (words.SEEN_FAILING if "999 != 1000" in last.text else words.NOT_SEEN))
+    return _edits(aside) if edits else _tests(aside + words.SUSPECTING, words.THINK_CAUSE)
+
+
+def _tested(last: Call) -> str:
+    if not last.failed:
+        return words.DONE
+    return words.STILL_FAILING if "FAILED" in last.text else words.UNTESTED
+
+
+def _why_not(last: Call) -> str:
+    reason = plain_line(last.text, 300)
+    if _READ_FIRST.search(last.text):
+        return words.STUCK.format(reason=reason)
+    return words.REFUSED.format(reason=f"\n\n> {reason}" if reason else "")
+
+
+def _free(situation: Situation, world: World) -> str:
+    on = words.GO_ON.format(line=world.next_line) if world.next_line else words.TO_LEAVE
+    return words.FREE.format(said=_quoted(situation.asked), on=on)
+
+
+def _quoted(text: str) -> str:
+    """Without anything that Markdown would take for its own."""
+    return re.sub(r"[`*_<>\[\]|\\]", " ", plain_line(text, 80)).strip() or "…"
+
+
+# -------------------------------------------------------------------------------------------------- making replies
+
+
+def _says(text: str, thinking: str = "") -> Reply:
+    return Reply(steps=(*_thought(thinking), {"text": text, "chunk": 5}))
+
+
+def _thought(text: str) -> tuple[Json, ...]:
+    return ({"thinking": text, "signature": _SIGNATURE, "chunk": 8},) if text else ()
+
+
+def _reads(*names: str) -> Reply:
+    calls: list[Json] = []
+    for name in names or _FIRST_READ:
+        # So slowly that one sees the first file being read while the next call is still being written.
+        calls += [{"tool": "Read", "input": {"file_path": name}, "chunk": 4}, {"delay": 0.35}]
+    if names:
+        return Reply(steps=tuple(calls))
+    return Reply(steps=(*_thought(words.THINK_FIRST), {"text": words.READING, "chunk": 5}, *calls))
+
+
+def _tests(text: str, thinking: str = "") -> Reply:
+    call = {"command": TEST_COMMAND, "description": "Run the tests"}
+    return Reply(steps=(*_thought(thinking), {"text": text, "chunk": 5}, {"tool": "Bash", "input": call, "chunk": 8}))
+
+
+def _edits(text: str) -> Reply:
+    change = {"file_path": CODE, "old_string": BROKEN, "new_string": FIXED}
+    said = ({"text": text, "chunk": 5},) if text else ()
+    return Reply(steps=(*_thought(words.THINK_EDIT), *said, {"tool": "Edit", "input": change, "chunk": 10}))
+
+
+def _limit() -> Reply:
+    seconds = f"{RATE_LIMIT_SECONDS:g}"
+    error = {"status": 429, "type": "rate_limit_error", "message": words.LIMITED, "headers": {"retry-after": seconds}}
+    return Reply(error=error)

@@ -1,0 +1,128 @@
+"""Plays the tour where there is no terminal: the same engine, tools, questions and server, told as lines of text."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from agentcli.commands.run import parse, run_command
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortReason
+from agentcli.core.messages import TextBlock, ThinkingBlock
+from agentcli.core.permission import Answer
+from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.demo.tour import LEAVE, Stop, Tour
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+    from agentcli.assemble import Options
+
+MOST_STOPS = 30
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SHOWN_LINES = 14
+_CHARACTERS_A_TOKEN = 4
+
+Write = Callable[[str], object]
+
+
+def play(options: Options, tour: Tour, write: Write) -> int:
+    """0 when the tour came to its end, else 128 and the number of the signal that ended it."""
+    with asyncio.Runner() as runner:
+        return runner.run(_until_signal(options, tour, write))
+
+
+async def _until_signal(options: Options, tour: Tour, write: Write) -> int:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    came: list[int] = []
+
+    def stop(number: int) -> None:
+        came.append(number)
+        task.cancel()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        await _whole_tour(options, tour, write)
+    except asyncio.CancelledError:
+        if not came:
+            raise
+        return 128 + came[0]
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+    return 0
+
+
+async def _whole_tour(options: Options, tour: Tour, write: Write) -> None:
+    from agentcli.assemble import build_engine
+
+    for line in tour.welcome[:-1]:
+        write(line)
+    async with build_engine(options) as engine:
+        for _turn in range(MOST_STOPS):
+            tour.look(engine)
+            stop = tour.next()
+            if stop is LEAVE:
+                return
+            await _Telling(engine, stop, write).run()
+            tour.sent(stop.line)
+
+
+class _Telling:
+    """One stop, as it happens."""
+
+    def __init__(self, engine: Engine, stop: Stop, write: Write) -> None:
+        self._engine = engine
+        self._stop = stop
+        self._write = write
+        self._characters = 0
+
+    async def run(self) -> None:
+        if self._stop.note:
+            self._write(f"\n-- {self._stop.note}")
+        self._write(f"\n> {self._stop.line}\n")
+        async with aclosing(self._work()) as events:
+            async for event in events:
+                self._tell(event)
+
+    def _work(self) -> AsyncGenerator[ev.Event, None]:
+        line = parse(self._stop.line) if self._stop.line.startswith("/") else None
+        return self._engine.submit(self._stop.line) if line is None else run_command(self._engine, *line)
+
+    def _tell(self, event: ev.Event) -> None:
+        match event:
+            case ev.TextStreamed():
+                self._characters += len(event.text)
+                if 0 < self._stop.stop_after * _CHARACTERS_A_TOKEN < self._characters:
+                    self._engine.abort(AbortReason.USER_CANCEL)
+            case ev.BlockFinished(block=TextBlock(text=text)):
+                self._write(plain_text(text).rstrip())
+            case ev.BlockFinished(block=ThinkingBlock(thinking=thinking)):
+                self._write(f"(thinks: {plain_line(thinking, 200)})")
+            case ev.PermissionRequested():
+                self._write(f"  ? {plain_line(event.title, 200)}: may it? yes")
+                self._show_diff(event)
+                self._engine.answer(event.request_id, Answer("allow"))
+            case ev.CompactionProposed():
+                self._write(f"  ? {event.tokens_before:,} tokens become {event.tokens_after:,}: go on with it? yes")
+                self._engine.answer(event.request_id, Answer("allow"))
+            case ev.ToolFinished():
+                sign = "!" if event.result.is_error else "+"
+                self._write(f"  {sign} {event.name}: {plain_line(event.summary or event.result.text, 200)}")
+            case ev.RetryScheduled():
+                self._write(f"  ~ {plain_line(event.text, 200)} Again in {event.wait_seconds:.1f} s.")
+            case ev.NoticeRaised():
+                self._write(f"  {plain_text(event.text)}")
+            case ev.Result(is_error=True):
+                self._write(f"  ! {plain_line('; '.join(event.errors) or event.terminal, 300)}")
+            case ev.Result() if self._stop.name == "compact":
+                self._write(f"  {plain_line(event.text, 300)}")
+
+    def _show_diff(self, event: ev.PermissionRequested) -> None:
+        lines = plain_text(str(event.display.get("diff", ""))).splitlines()
+        for line in lines[:_SHOWN_LINES]:
+            self._write(f"    {line}")

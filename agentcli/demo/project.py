@@ -1,0 +1,201 @@
+"""The throw-away folder of a demo: a small project with a bug and a test that shows it, and beside it everything that
+would otherwise be written to the person's own folders (settings, sessions, history, caches)."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+PREFIX = "agentcli-demo-"
+NAME = "tab"
+CODE = "tab/money.py"
+TESTS = "test_tab.py"
+TEST_COMMAND = "python3 -m unittest"
+TEST_SECONDS = 60.0
+_LOCK = ".in-use"
+
+BROKEN = """\
+    share = cents // people
+    return [share] * people
+"""
+FIXED = """\
+    share, rest = divmod(cents, people)
+    return [share + 1] * rest + [share] * (people - rest)
+"""
+_MONEY = '''\
+"""Money in whole cents: no fractions, no surprises."""
+
+
+def split(cents: int, people: int) -> list[int]:
+    """Share a bill: what everybody pays, together exactly the bill."""
+    if people < 1:
+        raise ValueError("somebody has to pay")
+{body}
+
+def shown(cents: int) -> str:
+    """As it stands on a receipt: 1234 is 12.34."""
+    return f"{{cents // 100}}.{{cents % 100:02d}}"
+'''
+FILES = {
+    "README.md": (
+        f"# tab\n\nSplits the bill of an evening among friends, to the cent.\n\nRun the tests with `{TEST_COMMAND}`.\n"
+    ),
+    "tab/__init__.py": '"""Split a bill."""\n',
+    CODE: _MONEY.format(body=BROKEN),
+    TESTS: """\
+import unittest
+
+from tab.money import shown, split
+
+
+class Splitting(unittest.TestCase):
+    def test_nobody_pays_less_when_it_divides(self):
+        self.assertEqual(split(900, 3), [300, 300, 300])
+
+    def test_no_cent_gets_lost(self):
+        self.assertEqual(sum(split(1000, 3)), 1000)
+
+    def test_a_receipt_has_two_digits(self):
+        self.assertEqual(shown(1205), "12.05")
+
+
+if __name__ == "__main__":
+    unittest.main()
+""",
+    ".gitignore": "__pycache__/\n",
+}
+_OF_GIT = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "agentcli demo",
+    "GIT_AUTHOR_EMAIL": "demo@localhost",
+    "GIT_COMMITTER_NAME": "agentcli demo",
+    "GIT_COMMITTER_EMAIL": "demo@localhost",
+}
+_PASSED_ON = (
+    "PATH", "SHELL", "USER", "LOGNAME", "TMPDIR", "LANG", "LANGUAGE", "TZ", "NO_COLOR", "COLORFGBG", "EDITOR", "VISUAL",
+    "TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TERMINFO", "TERMINFO_DIRS", "TMUX", "STY", "ESCDELAY",
+    "SSH_CONNECTION", "SSH_TTY", "WT_SESSION", "KITTY_WINDOW_ID", "VTE_VERSION", "DISPLAY", "WAYLAND_DISPLAY",
+    "XDG_RUNTIME_DIR", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV", "PYENV_ROOT", "AGENTCLI_SANDBOX",
+)  # fmt: skip
+
+
+class Project:
+    """Use it as a context: the folder is gone afterwards, unless it is kept."""
+
+    def __init__(self, *, keep: bool = False) -> None:
+        self.keep = keep
+        self.root = Path(os.path.realpath(tempfile.mkdtemp(prefix=PREFIX)))
+        self.folder = self.root / NAME
+        self._lock = _locked(self.root / _LOCK)
+        for name in ("home", "config", "state", "cache"):
+            (self.root / name).mkdir(mode=0o700)
+        for name, text in FILES.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        if self._lock < 0:
+            return
+        os.close(self._lock)
+        self._lock = -1
+        if self.keep:
+            with contextlib.suppress(OSError):
+                (self.root / _LOCK).unlink()
+        else:
+            shutil.rmtree(self.root, ignore_errors=True)
+
+    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """What the demo sees of the environment: the terminal and the search path, and its own folders for the rest.
+        No key, no proxy, no settings of the person."""
+        kept = {name: value for name, value in given.items() if name in _PASSED_ON or name.startswith("LC_")}
+        own = {f"AGENTCLI_{name.upper()}_DIR": str(self.root / name) for name in ("config", "state", "cache")}
+        return {**kept, **own, "HOME": str(self.root / "home"), "NO_PROXY": "127.0.0.1"}
+
+    def make_repository(self) -> None:
+        """Put the project under git, where there is one. Takes a tenth of a second, so it is done beside the start."""
+        git = shutil.which("git")
+        if git is None:
+            return
+        environ = {"PATH": os.environ.get("PATH", ""), "HOME": str(self.root / "home"), **_OF_GIT}
+        for words in (
+            ("init", "-q", "--template=", "-b", "main"),
+            ("add", "-A"),
+            ("commit", "-q", "--no-verify", "-m", "Split a bill"),
+        ):
+            done = subprocess.run(  # noqa: S603 -- words of ours
+                [git, *words], cwd=self.folder, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False
+            )
+            if done.returncode:
+                # An old git that does not know a flag: the demo does without.
+                shutil.rmtree(self.folder / ".git", ignore_errors=True)
+                return
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the fix stands in the code."""
+        try:
+            return FIXED in (self.folder / CODE).read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return False
+
+    def problem(self) -> str:
+        """Run the test in a process of its own; what is wrong, "" when it passes."""
+        environ = {"PATH": os.environ.get("PATH", ""), "PYTHONDONTWRITEBYTECODE": "1"}
+        try:
+            done = subprocess.run(  # noqa: S603 -- our own interpreter
+                [sys.executable, "-s", "-m", "unittest", TESTS.removesuffix(".py")],
+                cwd=self.folder,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=TEST_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"it could not be run ({error})"
+        if done.returncode == 0 and "Ran " in done.stderr and "Ran 0 tests" not in done.stderr:
+            return ""
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        return lines[-1] if lines else f"it ended with {done.returncode}"
+
+
+def _locked(path: Path) -> int:
+    """A file under this name that is locked from its first moment on; its descriptor."""
+    new = path.with_suffix(".new")
+    lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    new.rename(path)
+    return lock
+
+
+def sweep(folder: Path | None = None) -> None:
+    """Remove what demos have left behind that were killed. One that still runs holds its lock."""
+    for root in (folder or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if root.is_symlink() or root.stat().st_uid != os.getuid():
+                continue
+            # A folder without the file is kept on purpose, or another demo is making it at this moment.
+            lock = os.open(root / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(root, ignore_errors=True)
+            finally:
+                os.close(lock)

@@ -1,0 +1,97 @@
+"""The stops of the tour, and which one is next. Nobody is forced along: whatever the person does in whatever order, the
+next stop is the first that still makes sense."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from agentcli.agent.words import INTERRUPTED, INTERRUPTED_TOOLS
+from agentcli.core.frozen import frozen
+from agentcli.demo import words
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+
+_TIMES_ASKED = 2
+"""How often the fix is offered: who said no twice means it."""
+
+
+@frozen
+class Stop:
+    name: str
+    line: str
+    """What Enter sends."""
+    note: str = ""
+    """Said before it."""
+    stop_after: int = 0
+    """Played without a person: interrupt the answer after about so many tokens."""
+
+
+FIX = Stop("fix", words.FIX)
+FIX_AGAIN = Stop("fix", words.FIX_AGAIN)
+TALK = Stop(
+    "talk", words.TALK, "Next, interrupting: a long answer comes. Press Esc in the midst of it.", stop_after=110
+)
+STEER = Stop("steer", words.STEER, "Stopped. Now say what you want instead, or press Enter for a suggestion.")
+EFFORT = Stop(
+    "effort", "/effort high", "Next, effort: how hard the model works. The status line at the bottom shows it."
+)
+COMPACT = Stop(
+    "compact", "/compact", "Next, room: a summary takes the conversation's place. You see it before it does."
+)
+UNDO = Stop("undo", "/undo", "Next, undo: takes back what a prompt has changed in files, in a repository or not.")
+REDO = Stop("redo", "/redo", "The bug is back. /redo takes the undo back.")
+GOODBYE = Stop("goodbye", words.GOODBYE, "Last stop: where to go from here.")
+LEAVE = Stop("leave", "/exit", "The tour is over: Enter leaves. Stay as long as you like.")
+_COMMANDS = {stop.line.split()[0]: stop for stop in (EFFORT, COMPACT, UNDO, REDO, LEAVE)}
+_PROMPTS = {stop.line: stop for stop in (FIX, FIX_AGAIN, TALK, STEER, GOODBYE)}
+
+
+class Tour:
+    """Remembers what was sent and how things stand; `next` follows from that alone."""
+
+    welcome = words.WELCOME
+
+    def __init__(self, fixed: Callable[[], bool]) -> None:
+        self._fixed = fixed
+        self._sent: Counter[str] = Counter()
+        self._interrupted = False
+
+    def sent(self, text: str) -> None:
+        """The person has sent this: a prompt, a command or a shell line."""
+        text = text.strip()
+        if text.startswith("/"):
+            stop = _COMMANDS.get(text.split()[0])
+        else:
+            stop = _PROMPTS.get(text)
+            if self._interrupted and not text.startswith("!"):
+                self._sent["steer"] += 1
+                self._interrupted = False
+        if stop is not None and stop is not STEER:
+            self._sent[stop.name] += 1
+
+    def look(self, engine: Engine) -> None:
+        """Nothing runs at the moment: see how the last submission ended."""
+        last = engine.messages[-1].text if engine.messages else ""
+        self._interrupted = last in (INTERRUPTED, INTERRUPTED_TOOLS)
+
+    def next(self) -> Stop:
+        sent, fixed = self._sent, self._fixed()
+        undone = sent["undo"] > 0
+        if not fixed and not undone and sent["fix"] < _TIMES_ASKED:
+            return FIX_AGAIN if sent["fix"] else FIX
+        if self._interrupted and sent["talk"] and not sent["steer"]:
+            return STEER
+        for stop in (TALK, EFFORT, COMPACT):
+            if not sent[stop.name]:
+                return stop
+        if fixed and not undone:
+            return UNDO
+        if undone and not fixed:
+            if not sent["redo"]:
+                return REDO
+            if sent["fix"] <= _TIMES_ASKED:
+                return FIX_AGAIN
+        return LEAVE if sent["goodbye"] else GOODBYE

@@ -1,0 +1,140 @@
+"""What the script says, and what the person is told around it. All of it in one place, to be read as one voice.
+
+Nothing here pretends to be a model: where it matters, the words say that they come from a script.
+"""
+
+from __future__ import annotations
+
+from agentcli.demo.project import CODE, TEST_COMMAND
+
+MODEL = "demo-script"
+"""The name under which the script answers; the status line shows it."""
+
+# -------------------------------------------------------------------------------------- what the person may send
+
+FIX = "Find out why the test fails; fix it"
+FIX_AGAIN = "Please make that edit after all"
+TALK = "How does an agent work? At length"
+STEER = "In one sentence, please"
+GOODBYE = "What next?"
+
+# ---------------------------------------------------------------------------------------------------- the fix
+
+THINK_FIRST = (
+    "A test fails and I know nothing about the project yet. The code, its test and the README do not depend on one "
+    "another, so I can ask for all three at once instead of one after the other."
+)
+READING = "I'll read the code, its test and the README, **all three at once**: reading needs no permission.\n"
+THINK_CAUSE = (
+    "split(1000, 3): 1000 // 3 is 333, and three times 333 is 999. The remainder of the integer division is dropped, "
+    "so one cent is lost. Before I change anything I want to see the test fail for exactly this reason."
+)
+SUSPECTING = (
+    "`split` divides with `//` and drops the remainder: ten euros among three friends come to 9.99. "
+    "I run the test to see it fail for **that** reason. A command needs your permission.\n"
+)
+THINK_EDIT = (
+    "divmod gives share and remainder together. The first `rest` people pay one cent more: the sum is exact, and "
+    "nobody pays two cents more than anybody else."
+)
+SEEN_FAILING = "`999 != 1000`: the lost cent. Here is the fix, as a diff for you to approve.\n"
+NOT_SEEN = "Then without seeing it fail. Here is the fix, as a diff for you to approve.\n"
+CHECKING = "The edit is in. I run the test again, which you may have allowed for good already.\n"
+PARTLY = "The edit is in, though not as I proposed it. I run the test to see what it says.\n"
+DONE = f"""\
+**Fixed, and proven:** `{TEST_COMMAND}` passes.
+
+| | before | after |
+|---|---|---|
+| `split(1000, 3)` | 333 + 333 + 333 = **999** | 334 + 333 + 333 = **1000** |
+
+One function in `{CODE}` was changed. On the way the server answered *429, too many requests*: \
+agentcli waited as long as it was told to, and went on by itself.
+"""
+UNTESTED = (
+    f"The fix stands in `{CODE}`, but without the test nobody knows. Run it yourself: `!{TEST_COMMAND}` "
+    "(a line that begins with `!` goes to your shell).\n"
+)
+STILL_FAILING = "The test still fails, so this is not the fix that I proposed. `/diff` shows what has changed.\n"
+REFUSED = f"""\
+Understood: `{CODE}` stays as it is, and the test goes on failing.{{reason}}
+
+A model would now look for another way with you. I am a script and know only this one: it stands in the box once more, \
+if you change your mind.
+"""
+STUCK = "The edit did not work: {reason}\n\nThe next step stands in the box, or try once more with “fix it”.\n"
+ALREADY = f"The fix stands in `{CODE}` already: there is nothing left to do. `!{TEST_COMMAND}` shows it.\n"
+
+# --------------------------------------------------------------------------------------------- the other stops
+
+THINK_TALK = "A long answer is wanted. It is also a good moment to be interrupted."
+LONG_ANSWER = """\
+**Press Esc whenever you have had enough.** Nothing is lost: what has come so far stays, and you say what you want \
+instead. Until then I go on.
+
+## One prompt, many turns
+
+You send a prompt. The program adds what a model needs to know (where it works, which tools there are) and asks the \
+model. The answer comes back word by word, and it may contain *calls*: read this file, change that line, run this \
+command. The program runs them, sends the results back and asks again. It ends when an answer has no more calls.
+
+## What happens while the answer comes
+
+1. A call that only reads begins while the rest of the answer is still being written.
+2. Calls that do not get in one another's way run side by side.
+3. A call that changes something waits for you, unless a rule of yours allows it.
+4. A connection that breaks, a server that is overloaded, a limit that is reached: it waits, asks again, goes on.
+
+## What you keep in your hands
+
+Every edit is a diff before it is a change. Every command is shown before it runs, in a sandbox where the machine has \
+one. Every change can be taken back with `/undo`, even when the file is in no repository. And Esc stops everything, \
+within milliseconds, even in the middle of a word.
+
+## What it costs
+
+Each turn sends the whole conversation again, and most of it is billed at a tenth, because the server still has it. \
+That is why nothing that was sent is ever changed. When a conversation grows too long, `/compact` makes a summary of \
+it; you read the summary before it takes effect.
+
+You have let me finish: that is fine, too.
+"""
+STEERED = (
+    "You stopped me and said “{said}”. A model would take that as the new direction. I am a script and have one "
+    "sentence:\n\n"
+    "> An agent is a loop: a model proposes, the program does it with your permission, and the result goes back to "
+    "the model.\n"
+)
+FREE = (
+    "I am a script, not a model, so I cannot really answer “{said}”. All around me is real, though: the files, the "
+    "permissions, the commands, the interruptions.\n\n{on}\n"
+)
+ASIDE = "*(You said “{said}” while I was working. A model would take that in; I am a script and go on.)*\n\n"
+GO_ON = "**To go on:** `{line}` stands ready in the box; press Enter."
+TO_LEAVE = "The tour is over. `/exit` leaves, or look around: `/help`, `/context`, `/cost`."
+LAST_WORDS = """\
+That was the tour. **All but me was real**: files, permissions, test, retry, undo.
+
+- `agentcli login` asks for a key, or finds a model on your own machine
+- `agentcli` in a project of yours, then say what you want
+- `agentcli -p "..."` in scripts; `agentcli --help` has the rest
+- `/help` or `?` in here lists every command and key
+
+The dollars below are what this would have cost with a real model: the demo was free.
+"""
+SUMMARY = """\
+1. Intent: the user takes the scripted tour of agentcli and wanted the failing test of this project fixed.
+2. Decisions: `split` uses divmod and gives the remainder, cent by cent, to the first who pay.
+3. Files and code: `tab/money.py` ({state}), `test_tab.py` (run with `python3 -m unittest`).
+4. Next step: the rest of the tour.
+"""
+SIDE_LINE = "Looked at the project and ran its test"
+LIMITED = "This request would exceed your rate limit. It is part of the tour: the demo's server says so once."
+
+# ------------------------------------------------------------------------------------- around the conversation
+
+WELCOME = (
+    "Scripted demo: no key, no network, no cost",
+    "The answers come from a script. All else is real, in a throw-away project",
+    "The first prompt stands in the box: press Enter. Or type whatever you like.",
+)

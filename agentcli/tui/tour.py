@@ -1,0 +1,132 @@
+"""Shows somebody around: puts the next step of a tour into the box whenever nothing goes on, and for recordings plays
+it with real keys. What the steps are is the tour's business; here is how they get onto the screen."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from textual import events
+from textual.keys import _character_to_key
+
+from agentcli.tui.screens.guard import PAUSE
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+    from agentcli.tui.app import AgentApp
+
+LOOK_SECONDS = 0.05
+READING_SECONDS = 1.6
+"""Played without a person: how long a question or a note stands before it is answered."""
+KEY_SECONDS = 0.045
+GUARDED_SECONDS = 2 * PAUSE + 0.1
+MOST_STEPS = 40
+
+
+class Step(Protocol):
+    @property
+    def line(self) -> str:
+        """What Enter sends."""
+        ...
+
+    @property
+    def note(self) -> str:
+        """What to say before it; "" for nothing."""
+        ...
+
+    @property
+    def stop_after(self) -> int:
+        """Played without a person: press Esc after about so many tokens; 0: do not."""
+        ...
+
+
+class Tour(Protocol):
+    @property
+    def welcome(self) -> tuple[str, ...]: ...
+
+    def sent(self, text: str) -> None: ...
+
+    def look(self, engine: Engine) -> None:
+        """Nothing goes on: see how things stand."""
+        ...
+
+    def next(self) -> Step: ...
+
+
+class Guide:
+    """`speed` 0: the person presses the keys."""
+
+    def __init__(self, app: AgentApp, tour: Tour, speed: float = 0.0) -> None:
+        self._app = app
+        self._tour = tour
+        self._speed = speed
+        self._something_sent = asyncio.Event()
+        self._told: Step | None = None
+        app.chat.tell_sent = self._sent
+
+    def _sent(self, text: str) -> None:
+        self._tour.sent(text)
+        self._something_sent.set()
+
+    async def run(self) -> None:
+        chat = self._app.chat
+        for _step in range(MOST_STEPS if self._speed else 1_000_000):
+            engine = chat.session.engine
+            if engine is not None:
+                self._tour.look(engine)
+            step = self._tour.next()
+            if step.note and step is not self._told:
+                chat.apply(chat.session.presenter.note(step.note))
+            self._told = step
+            self._something_sent.clear()
+            chat.prompt.suggest(step.line)
+            if self._speed:
+                await self._app.engine_ready.wait()
+                await self._play(step)
+            else:
+                await self._something_sent.wait()
+            await self._calm(step)
+        self._app.leave()
+
+    @property
+    def _busy(self) -> bool:
+        session = self._app.chat.session
+        return session.busy or session.engine is None or self._app.screen is not self._app.chat
+
+    async def _calm(self, step: Step) -> None:
+        """Until nothing runs and nothing is asked. Twice in a row: between a command and what it starts there is a
+        moment."""
+        quiet = 0
+        stopped = not step.stop_after
+        while quiet < 2:
+            await asyncio.sleep(LOOK_SECONDS)
+            quiet = 0 if self._busy else quiet + 1
+            if not self._speed:
+                continue
+            if not stopped and self._app.chat.session.presenter.activity.tokens_out > step.stop_after:
+                stopped = True
+                self._press("escape")
+            if self._app.screen is not self._app.chat:
+                await self._answer()
+
+    # ------------------------------------------------------------------------------------------- without a person
+
+    async def _play(self, step: Step) -> None:
+        await asyncio.sleep(READING_SECONDS / self._speed)
+        for character in step.line:
+            self._press(_character_to_key(character) if not character.isalnum() else character, character)
+            await asyncio.sleep(KEY_SECONDS / self._speed)
+        await asyncio.sleep(READING_SECONDS / 4 / self._speed)
+        self._press("enter", "\r")
+
+    async def _answer(self) -> None:
+        """Let a question be read, then take its first choice, as Enter does. Whatever the speed, a dialog takes no key
+        at first: it could be meant for the prompt."""
+        screen = self._app.screen
+        await asyncio.sleep(max(GUARDED_SECONDS, READING_SECONDS / self._speed))
+        if self._app.screen is screen:
+            self._press("enter", "\r")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _press(self, key: str, character: str | None = None) -> None:
+        self._app.post_message(events.Key(key, character))
