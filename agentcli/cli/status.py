@@ -1,0 +1,86 @@
+"""`agentcli status`: whether agentcli is ready here, and with what. Asks nobody, changes nothing, shows no key."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from agentcli import __version__
+from agentcli.assemble import Options, sandbox_for
+from agentcli.assemble.ground import Ground
+from agentcli.assemble.model import ModelParts
+from agentcli.core.errors import AgentError, CredentialError
+from agentcli.core.messages import Json
+from agentcli.core.plaintext import plain_line
+from agentcli.session.find import list_sessions
+
+STATUS_HELP = "Say which model, server and key are used here, and whether all is ready. Exit codes: 0 ready, 1 no key."
+
+
+def status(as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False) -> None:
+    facts = gather(Options())
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+    else:
+        for name, value in _rows(facts):
+            typer.echo(f"{name:<9} {plain_line(value, 400)}")
+    if not facts["ready"]:
+        raise typer.Exit(1)
+
+
+def gather(options: Options) -> Json:
+    ground = Ground(options)
+    models = ModelParts(ground)
+    url, url_source = models.base_url()
+    facts: Json = {
+        "ready": True,
+        "problem": "",
+        "version": __version__,
+        "model": models.profile("").model,
+        "endpoint": url,
+        "endpoint_source": url_source,
+        "key_source": "none",
+        "key_hint": "",
+        "key_kept_in": "",
+        "sandbox": _sandbox(options),
+        "cwd": str(ground.cwd),
+        "trusted": ground.is_trusted(),
+        "sessions": len(list_sessions(ground.paths.state_dir, ground.cwd)) if ground.paths.state_dir else 0,
+    }
+    if models.needs_no_key:
+        return {**facts, "key_source": models.needs_no_key, "endpoint": "", "endpoint_source": ""}
+    try:
+        found = models.credentials()
+    except CredentialError as error:
+        return {**facts, "ready": False, "problem": str(error)}
+    return {**facts, "key_source": found.source, "key_hint": found.hint, "key_kept_in": found.kept_in}
+
+
+def _sandbox(options: Options) -> str:
+    try:
+        return sandbox_for(options)[0].level
+    except AgentError as error:
+        return str(error)
+
+
+def _rows(facts: Json) -> list[tuple[str, str]]:
+    if facts["problem"]:
+        key = facts["problem"]
+    elif facts["key_source"] == "none":
+        key = "none, which this server may accept"
+    else:
+        hint = f" ({facts['key_hint']})" if facts["key_hint"] else ""
+        kept = f", kept in {facts['key_kept_in']}" if facts["key_kept_in"] else ""
+        key = f"{facts['key_source']}{hint}{kept}"
+    count = facts["sessions"]
+    return [
+        ("ready", "yes" if facts["ready"] else "no"),
+        ("model", facts["model"]),
+        *([("server", f"{facts['endpoint']} ({facts['endpoint_source']})")] if facts["endpoint"] else []),
+        ("key", key),
+        ("sandbox", facts["sandbox"]),
+        ("folder", f"{facts['cwd']} ({'trusted' if facts['trusted'] else 'its own settings are not trusted'})"),
+        ("sessions", f"{count} in this folder"),
+    ]
