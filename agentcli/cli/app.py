@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from agentcli.cli import permissions as cli_permissions
-from agentcli.cli.flags import COMMANDS, COMPLETE_VARIABLE, FLAGS, GROUPS, Flag
+from agentcli.cli.flags import COMMANDS, COMPLETE_VARIABLE, FLAGS, GROUPS, MODES, Flag
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
@@ -67,6 +67,7 @@ def build_app() -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_root_with_flags())
     app.command("config", help=COMMANDS["config"])(config)
+    app.command("demo", help=COMMANDS["demo"])(demo)
     app.command("doctor", help=COMMANDS["doctor"])(doctor)
     app.command("trust", help=COMMANDS["trust"])(trust)
     app.command("completion", help=COMMANDS["completion"])(completion)
@@ -139,6 +140,25 @@ def _completer(choices: tuple[str, ...]) -> Any:
         return [choice for choice in choices if choice.startswith(incomplete)]
 
     return complete
+
+
+def demo(
+    auto: Annotated[bool, typer.Option("--auto", help="Play it without a person; exit 0 only if it works.")] = False,
+    speed: Annotated[float, typer.Option("--speed", help="So many times as fast.", metavar="N")] = 1.0,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the throw-away folder, and say where it is.")] = False,
+    mode: Annotated[
+        str | None,
+        typer.Option("--permission-mode", help=f"One of {', '.join(MODES)}.", metavar="MODE", show_default=False),
+    ] = None,
+    theme: Annotated[
+        str | None, typer.Option("--theme", help="Else the one you have set.", metavar="NAME", show_default=False)
+    ] = None,
+) -> int:
+    from agentcli.cli.demo import run_demo
+
+    if mode is not None and mode not in MODES:
+        raise UsageError(f"--permission-mode must be one of {', '.join(MODES)}, not {mode!r}.")
+    return run_demo(auto=auto, speed=speed, keep=keep, mode=mode, theme=theme)
 
 
 def doctor(

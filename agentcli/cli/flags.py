@@ -312,6 +312,7 @@ FLAGS: tuple[Flag, ...] = (
 BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
 
 COMMANDS = {
+    "demo": "Take a tour: the real app on a throw-away project, without a key and without a network.",
     "config": "Show each setting with where it came from.",
     "sessions": "List the stored sessions.",
     "permissions": "Say what the permission rules decide about a command, and why.",
