@@ -17,7 +17,9 @@ from typer.completion import get_completion_inspect_parameters
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from agentcli.cli import login as cli_login
 from agentcli.cli import permissions as cli_permissions
+from agentcli.cli import status as cli_status
 from agentcli.cli.flags import COMMANDS, COMPLETE_VARIABLE, FLAGS, GROUPS, MODES, Flag
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
@@ -70,6 +72,9 @@ def build_app() -> typer.Typer:
     app.command("demo", help=COMMANDS["demo"])(demo)
     app.command("doctor", help=COMMANDS["doctor"])(doctor)
     app.command("trust", help=COMMANDS["trust"])(trust)
+    app.command("login", help=cli_login.LOGIN_HELP)(cli_login.login)
+    app.command("logout", help=cli_login.LOGOUT_HELP)(cli_login.logout)
+    app.command("status", help=cli_status.STATUS_HELP)(cli_status.status)
     app.command("completion", help=COMMANDS["completion"])(completion)
     sessions = typer.Typer(help=COMMANDS["sessions"], rich_markup_mode=None)
     sessions.command("list", help="The sessions of this folder, newest first.")(sessions_list)

@@ -318,6 +318,9 @@ COMMANDS = {
     "permissions": "Say what the permission rules decide about a command, and why.",
     "doctor": "Check this installation, and prove what the sandbox holds.",
     "trust": "Look at what a folder's own settings would do, and trust them.",
+    "login": "Give agentcli an API key, checked and kept.",
+    "logout": "Forget the key that was kept.",
+    "status": "Say which model, server and key are used here.",
     "completion": "Print the completion script for a shell.",
 }
 """Sub-commands with their help; `app.py` has one function for each."""
