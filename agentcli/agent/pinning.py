@@ -206,13 +206,11 @@ def planned_restore(view: View, log: Sequence[Message], item: str, situation: Si
     if decided is None:
         return NOT_CHANGED
     targets = {item} if decided.kind == "replace" else _dropped_with(view, messages, *found)
-    before = dict(_blocks(view.messages(log)))
-    density = view.estimator.density
+    before, then = dict(_blocks(view.messages(log))), dict(_blocks(view.unedited(log)))
+    freed = {name: _size(before.get(name)) - _size(then.get(name)) for name in targets}
     edits = tuple(
-        Edit(
-            kind="restore", target=name, step="person", freed=round((_size(before.get(name)) - _size(block)) * density)
-        )
-        for name, block in _blocks(messages)
+        Edit(kind="restore", target=name, step="person", freed=round(freed[name] * view.estimator.density))
+        for name, _block in _blocks(messages)
         if name in targets
     )
     first = _position_in_log(view, log, messages, found[0], situation.estimate)
@@ -230,8 +228,8 @@ def _uncollapsed(view: View, log: Sequence[Message], item: str, situation: Situa
     stand_in = next((message for message in shown if message.id == f"{_COLLAPSED}{first}"), None)
     if stand_in is None:
         return NOT_THERE
-    hidden = view.edits.collapsed(view.edits.in_force(log), first)
-    size = message_tokens(stand_in) - sum(map(message_tokens, hidden))
+    hidden = {message.id for message in view.edits.collapsed(view.edits.in_force(log), first)}
+    size = message_tokens(stand_in) - sum(message_tokens(m) for m in view.uncollapsed(log) if m.id in hidden)
     edit = Edit(kind="restore", target=first, step="person", freed=round(size * view.estimator.density))
     position = _position(view, shown, {block_id(stand_in, 0)}, situation.estimate)
     return _fitting(Change((edit,), position), situation)

@@ -54,9 +54,16 @@ class _Held:
 
     tool: str
     whole: int
-    tokens: int
+    shown: int
+    """As edits of its own left it."""
     request: int
     """The number of the first request that carries it."""
+    hidden: bool = False
+    """A message stands for it and others."""
+
+    @property
+    def tokens(self) -> int:
+        return 0 if self.hidden else self.shown
 
 
 class Spending:
@@ -159,24 +166,24 @@ class Spending:
         target, text = str(edit.get("target", "")), str(edit.get("text", ""))
         match edit.get("kind"):
             case "drop" if target in self._held:
-                self._held[target].tokens = 0
+                self._held[target].shown = 0
             case "replace" if target in self._held:
-                self._held[target].tokens = block_tokens(TextBlock(text))
+                self._held[target].shown = block_tokens(TextBlock(text))
             case "restore":
                 if target in self._held:
-                    self._held[target].tokens = self._held[target].whole
+                    self._held[target].shown = self._held[target].whole
                 through = self._collapsed.pop(target, "")
                 if through:
-                    self._resize(target, through, whole=True)
+                    self._hide(target, through, hidden=False)
             case "collapse":
                 self._collapsed[target] = str(edit.get("through", "")) or target
-                self._resize(target, self._collapsed[target], whole=False)
+                self._hide(target, self._collapsed[target], hidden=True)
             case "undo_compaction" if target in self._put_away:
                 order, held = self._put_away.pop(target)
                 self._order, self._held = order + self._order, held | self._held
 
-    def _resize(self, first: str, last: str, *, whole: bool) -> None:
-        """All results of these messages are shown whole again, or no more."""
+    def _hide(self, first: str, last: str, *, hidden: bool) -> None:
+        """The results of these messages are shown no more, or again as they were."""
         if first not in self._order:
             return
         begin = self._order.index(first)
@@ -184,7 +191,7 @@ class Spending:
         wanted = set(self._order[begin : end + 1])
         for id, held in self._held.items():
             if id.rpartition(":")[0] in wanted:
-                held.tokens = held.whole if whole else 0
+                held.hidden = hidden
 
     # ---------------------------------------------------------------------------------------------- what it has cost
 

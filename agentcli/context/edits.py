@@ -156,6 +156,10 @@ class Edits:
             return tuple(messages)
         if self._collapses:
             messages = self._collapsed(messages)
+        return self.one_by_one(messages)
+
+    def one_by_one(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """With the edits of their blocks laid over them, also those for which another message stands in."""
         return tuple(self._shown_one(message) if message.id in self._blocks else message for message in messages)
 
     def collapsed(self, messages: Sequence[Message], first: str) -> tuple[Message, ...]:

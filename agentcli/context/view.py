@@ -96,6 +96,14 @@ class View:
         """The part of the log that is in force, repaired, before normalising."""
         return (*self._front, *self._repair_all(self._edits.shown(self._edits.in_force(log))))
 
+    def uncollapsed(self, log: Sequence[Message]) -> tuple[Message, ...]:
+        """The part of the log that is in force as it would be shown if no message stood for several."""
+        return self._repair_all(self._edits.one_by_one(self._edits.in_force(log)))
+
+    def unedited(self, log: Sequence[Message]) -> tuple[Message, ...]:
+        """The part of the log that is in force as it would be shown if nobody had decided about anything."""
+        return self._repair_all(self._edits.in_force(log))
+
     def wire(self, log: Sequence[Message]) -> tuple[Json, ...]:
         """The messages of a request. Equal prefixes of the log give the same objects, not only equal ones."""
         wire = normalise(self.messages(log), self._memory)

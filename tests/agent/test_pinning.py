@@ -16,6 +16,7 @@ from agentcli.agent.pinning import Dropped, Pins, Restored, planned_drop, planne
 from agentcli.agent.questions import Audience
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import Edit, block_id, edit_from_dict
+from agentcli.context.estimate import message_tokens
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.steps import Plan, Situation
 from agentcli.context.view import View
@@ -25,7 +26,7 @@ from agentcli.core.messages import Message, Origin
 from agentcli.session.base import Workplace
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
-from tests.context.logs import refused, talks
+from tests.context.logs import PIXEL, Talk, refused, talks
 from tests.support.compacting import LONG
 from tests.support.curating import BIG, item, looking, situation
 from tests.support.fakes import Bench, LoopClock, bench, collect
@@ -166,6 +167,36 @@ def test_a_collapsed_span_is_restored_but_not_dropped() -> None:
             assert b.engine._parts.view.wire(b.engine.messages) == before
 
     run_virtual(main)
+
+
+def test_what_comes_back_of_a_collapsed_span_is_sized_as_it_will_be_shown() -> None:
+    talk = Talk()
+    talk.prompt("look")
+    cleared = talk.call("Look", {}, BIG * 4)
+    dropped = talk.call("Look", {}, BIG * 4)
+    refused_picture = talk.prompt("see", PIXEL)
+    talk.answer("Seen.")
+    end = talk.prompt("and?")
+    view = View()
+    view.edit([Edit(kind="replace", target=cleared, text="[cleared]")])
+    view.edit([Edit(kind="drop", target=dropped), Edit(kind="drop", target=f"{talk.log[3].id}:0")])
+    view.repair("drop_images", end)
+    shown = sum(map(message_tokens, view.messages(talk.log)))
+    span = Edit(kind="collapse", target=talk.log[0].id, through=talk.log[-2].id, text="They looked.", step="collapse")
+    view.edit([span])
+    small = sum(map(message_tokens, view.messages(talk.log)))
+    now = situation(estimate=small, usable=shown + 1)
+    change = planned_restore(view, talk.log, f"collapse:{talk.log[0].id}:0", now)
+    assert not isinstance(change, str), change
+    assert small - change.freed == shown
+    view.edit(change.edits)
+    picture = f"{refused_picture}:1"
+    view.edit([Edit(kind="replace", target=picture, text="[a picture]")])
+    small = sum(map(message_tokens, view.messages(talk.log)))
+    change = planned_restore(view, talk.log, picture, now)
+    assert not isinstance(change, str), change
+    view.edit(change.edits)
+    assert small - change.freed == sum(map(message_tokens, view.messages(talk.log)))
 
 
 # ------------------------------------------------------------------------------------------------------------ resumed

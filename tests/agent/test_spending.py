@@ -126,11 +126,17 @@ def test_what_is_no_longer_sent_costs_no_more() -> None:
 
     read, bash = sent()
     assert (read, bash) == sent({"kind": "drop", "target": "r-1:0"}, {"kind": "restore", "target": "r-1:0"})
-    assert sent({"kind": "drop", "target": "r-1:0"}) == (0, bash)
-    assert sent({"kind": "replace", "target": "r-2:0", "text": "[cleared]"})[1] < 20
+    drop = {"kind": "drop", "target": "r-1:0"}
+    assert sent(drop) == (0, bash)
+    replaced = {"kind": "replace", "target": "r-2:0", "text": "[cleared]"}
+    assert sent(replaced)[1] < 20
     collapse = {"kind": "collapse", "target": "a-1", "through": "r-2", "text": "gist"}
     assert sent(collapse) == (0, 0)
-    assert sent(collapse, {"kind": "restore", "target": "a-1"}) == (read, bash)
+    restore = {"kind": "restore", "target": "a-1"}
+    assert sent(collapse, restore) == (read, bash)
+    assert sent(drop, collapse, restore) == sent(drop), "it comes back as it was shown before"
+    assert sent(replaced, collapse, restore) == sent(replaced)
+    assert sent(collapse, replaced, restore) == sent(replaced)
     assert sent({"kind": "drop", "target": "nonsense"}, {"kind": "new", "target": ""}) == (read, bash)
 
 
