@@ -1,4 +1,16 @@
 """Layer 5: the command line. Reads arguments, builds `Options`, imports exactly one front end."""
 
-COMMAND_NAMES = ("demo", "config", "sessions", "permissions", "doctor", "trust", "login", "logout", "status", "completion")
+COMMAND_NAMES = (
+    "help",
+    "demo",
+    "config",
+    "sessions",
+    "permissions",
+    "doctor",
+    "trust",
+    "login",
+    "logout",
+    "status",
+    "completion",
+)
 """Sub-commands, for the very first look at the arguments; `flags.py` has them with their help."""

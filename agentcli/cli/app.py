@@ -1,4 +1,4 @@
-"""Help, shell completion and the sub-commands, by typer. Imported only when one of those is wanted (90 ms).
+"""The sub-commands, by typer, and their help. Imported only when one of them is wanted (90 ms).
 
 The flags come from the same table as the fast parser's, so what the help lists is what a start understands.
 """
@@ -13,61 +13,36 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.completion import get_completion_inspect_parameters
 from typer.core import TyperGroup
 from typer.main import get_command
 
 from agentcli.cli import login as cli_login
 from agentcli.cli import permissions as cli_permissions
 from agentcli.cli import status as cli_status
-from agentcli.cli.flags import COMMANDS, COMPLETE_VARIABLE, FLAGS, GROUPS, MODES, Flag
+from agentcli.cli.flags import COMMANDS, FLAGS, GROUPS, MODES, SHELLS, Flag
+from agentcli.cli.helptext import Manual, Section, command_help, here, print_help, root_help
+from agentcli.cli.parse import nearest
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 
-_SHELLS = ("bash", "zsh", "fish", "powershell")
-
-_HELP = """An agent for your code, in the terminal and in scripts.
-
-agentcli opens the app, with PROMPT as its first prompt if there is one. agentcli -p PROMPT answers one prompt; what is
-piped into standard input is added to it.
-"""
-_EPILOG = (
-    "Exit codes: 0 success, 1 the run ended in an error, 2 wrong usage, 75 a failure worth trying again later, "
-    "130 interrupted, 143 terminated."
-)
 _TEST_HELP = (
     "What would be decided about COMMAND, part by part, and by which rule of which file. Nothing is run. "
     "Exit codes: 0 allowed, 3 it would be asked about, 4 denied."
 )
 
 
-class _Root(TyperGroup):
-    """Lists the flags in the table's groups, which typer does by drawing boxes only."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        records = {param.name: param.get_help_record(ctx) for param in self.get_params(ctx)}
-        for group in GROUPS:
-            rows = [records.get(f"{flag.key}_flag") or records.get(flag.key) for flag in FLAGS if flag.group == group]
-            with formatter.section(group):
-                formatter.write_dl([row for row in rows if row is not None])
-        self.format_commands(ctx, formatter)
-
-
 def build_app() -> typer.Typer:
     app = typer.Typer(
         name="agentcli",
-        help=_HELP,
-        epilog=_EPILOG,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
-        subcommand_metavar="[PROMPT] | COMMAND",
-        cls=_Root,
     )
     app.callback(invoke_without_command=True)(_root_with_flags())
+    app.command("help", help=COMMANDS["help"])(help_)
     app.command("config", help=COMMANDS["config"])(config)
     app.command("demo", help=COMMANDS["demo"])(demo)
     app.command("doctor", help=COMMANDS["doctor"])(doctor)
@@ -87,11 +62,17 @@ def build_app() -> typer.Typer:
     return app
 
 
+def command_tree() -> TyperGroup:
+    tree = get_command(build_app())
+    assert isinstance(tree, TyperGroup)
+    return tree
+
+
 def run_app(arguments: Sequence[str]) -> int:
     """The exit code."""
-    # Called for its effect: it is what makes the shells known to completion.
-    get_completion_inspect_parameters()
-    command = get_command(build_app())
+    command = command_tree()
+    if (path := _asks_for_help(arguments, command)) is not None:
+        return print_help(command_help(manual_of(path, command), *here()))
     try:
         outcome = command.main(list(arguments), prog_name="agentcli", standalone_mode=False)
     except typer.Exit as done:
@@ -101,6 +82,63 @@ def run_app(arguments: Sequence[str]) -> int:
     except typer.TyperException as wrong:
         raise UsageError(wrong.format_message()) from None
     return outcome if isinstance(outcome, int) else 0
+
+
+def _asks_for_help(arguments: Sequence[str], tree: TyperGroup) -> list[str] | None:
+    """The command that help is wanted of. Asked for, or wanted where a group of commands comes alone."""
+    mine = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    path: list[str] = []
+    command: Any = tree
+    for word in mine:
+        command = getattr(command, "commands", {}).get(word)
+        if command is None:
+            break
+        path.append(word)
+    alone = command is not None and getattr(command, "no_args_is_help", False)
+    return path if "-h" in mine or "--help" in mine or alone else None
+
+
+def manual_of(path: Sequence[str], tree: TyperGroup) -> Manual:
+    """Raises `UsageError` for a command that does not exist."""
+    command: Any = tree
+    for number, word in enumerate(path):
+        known = getattr(command, "commands", None) or {}
+        if word not in known:
+            raise UsageError(_no_such_command(word, path[:number], tuple(known)))
+        command = known[word]
+    name = " ".join(("agentcli", *path))
+    subcommands = getattr(command, "commands", None) or {}
+    places = [param for param in command.params if param.param_type_name == "argument" and not param.hidden]
+    flags = [param for param in command.params if param.param_type_name == "option"]
+    shown = [f"[{_metavar(place)}]" if not place.required else _metavar(place) for place in places]
+    return Manual(
+        path=tuple(path),
+        usage=" ".join((name, "[FLAGS]", *(("COMMAND",) if subcommands else ()), *shown)),
+        about=command.help or "",
+        sections=(
+            Section("Commands", tuple((name, one.help or "") for name, one in subcommands.items())),
+            Section("Arguments", tuple((_metavar(place), place.help or "") for place in places)),
+            Section("Flags", (*(_flag_row(flag) for flag in flags), ("-h, --help", "Show this help and exit."))),
+        ),
+    )
+
+
+def _no_such_command(word: str, before: Sequence[str], known: tuple[str, ...]) -> str:
+    said = f"There is no command {' '.join((*before, word))!r}."
+    near = nearest(word, known)
+    return f"{said} Did you mean {near}?" if near else f"{said} agentcli help lists all commands."
+
+
+def _metavar(param: Any) -> str:
+    return str(param.metavar or param.name.strip("_").upper())
+
+
+def _flag_row(param: Any) -> tuple[str, str]:
+    names = ", ".join(sorted(param.opts, key=len))
+    long = max(param.opts, key=len).lstrip("-")
+    value = "" if param.is_flag else f" {param.metavar or long.upper()}"
+    default = f" Else {param.default}." if isinstance(param.default, str) else ""
+    return f"{names}{value}", f"{param.help or ''}{default}"
 
 
 def _root_with_flags() -> Any:
@@ -125,26 +163,18 @@ def _root_with_flags() -> Any:
 
 
 def _annotation(flag: Flag) -> Any:
-    shown = f"{flag.help} (with -p)" if flag.headless else flag.help
-    metavar = flag.metavar or "|".join(flag.choices) or None
-    if flag.kind == "equals":
-        shown = f"{shown} As {flag.long}={flag.metavar}, or without a value."
-    option = typer.Option(
-        *flag.names,
-        help=shown,
-        metavar=None if flag.kind == "switch" else metavar,
-        show_default=False,
-        autocompletion=_completer(flag.choices) if flag.choices else None,
-    )
+    option = typer.Option(*flag.names, help=flag.help, metavar=flag.metavar or None, show_default=False)
     kind: Any = bool if flag.kind == "switch" else list[str] | None if flag.repeats else str | None
     return Annotated[kind, option]
 
 
-def _completer(choices: tuple[str, ...]) -> Any:
-    def complete(incomplete: str) -> list[str]:
-        return [choice for choice in choices if choice.startswith(incomplete)]
-
-    return complete
+def help_(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="The command that it is about.", show_default=False)
+    ] = None,
+) -> None:
+    tree = command_tree()
+    print_help(command_help(manual_of(command, tree), *here()) if command else root_help(*here()))
 
 
 def demo(
@@ -169,7 +199,9 @@ def demo(
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
     online: Annotated[bool, typer.Option("--online", help="Also try to reach the server.")] = False,
-    sandbox: Annotated[str | None, typer.Option("--sandbox", help="off, on or strict; else as set.")] = None,
+    sandbox: Annotated[
+        str | None, typer.Option("--sandbox", help="off, on or strict; else as set.", metavar="MODE")
+    ] = None,
 ) -> None:
     from agentcli.cli.doctor import diagnose
 
@@ -194,13 +226,13 @@ def trust(
 
 
 def completion(
-    shell: Annotated[str, typer.Argument(help="bash, zsh, fish or powershell.", metavar="SHELL")],
+    shell: Annotated[str, typer.Argument(help=f"{', '.join(SHELLS[:-1])} or {SHELLS[-1]}.", metavar="SHELL")],
 ) -> None:
-    from typer._completion_shared import get_completion_script
+    from agentcli.cli.complete import SCRIPTS
 
-    if shell not in _SHELLS:
-        raise UsageError(f"There is no completion for {shell!r}. Choose one of {', '.join(_SHELLS)}.")
-    typer.echo(get_completion_script(prog_name="agentcli", complete_var=COMPLETE_VARIABLE, shell=shell))
+    if shell not in SCRIPTS:
+        raise UsageError(f"There is no completion for {shell!r}. Choose one of {', '.join(SCRIPTS)}.")
+    typer.echo(SCRIPTS[shell], nl=False)
 
 
 def config(

@@ -62,6 +62,7 @@ INPUT_FORMATS = ("text", "stream-json")
 THINKING_MODES = ("adaptive", "enabled", "disabled")
 SETTING_SOURCES = ("user", "project", "local")
 SANDBOX_MODES = ("off", "on", "strict")
+SHELLS = ("bash", "zsh", "fish")
 
 FLAGS: tuple[Flag, ...] = (
     Flag(("-p", "--print"), "print", "switch", OUTPUT, "Answer PROMPT (and standard input), print, and exit."),
@@ -71,6 +72,7 @@ FLAGS: tuple[Flag, ...] = (
         "choice",
         OUTPUT,
         "text: the last answer. json: one result object. stream-json: one object a line, as things happen.",
+        metavar="FORMAT",
         choices=OUTPUT_FORMATS,
         headless=True,
     ),
@@ -80,6 +82,7 @@ FLAGS: tuple[Flag, ...] = (
         "choice",
         OUTPUT,
         "stream-json reads prompts as JSON lines from standard input until it ends.",
+        metavar="FORMAT",
         choices=INPUT_FORMATS,
         headless=True,
     ),
@@ -137,8 +140,8 @@ FLAGS: tuple[Flag, ...] = (
         "Models to try, in this order, when the first is overloaded.",
         metavar="A,B",
     ),
-    Flag(("--effort",), "effort", "choice", MODEL, "How much work the model puts in.", choices=EFFORTS),
-    Flag(("--thinking",), "thinking", "choice", MODEL, "Whether the model thinks first.", choices=THINKING_MODES),
+    Flag(("--effort",), "effort", "choice", MODEL, "How much work the model puts in.", "LEVEL", EFFORTS),
+    Flag(("--thinking",), "thinking", "choice", MODEL, "Whether the model thinks first.", "MODE", THINKING_MODES),
     Flag(
         ("--max-thinking-tokens",),
         "max_thinking_tokens",
@@ -246,6 +249,7 @@ FLAGS: tuple[Flag, ...] = (
         "choice",
         PERMISSIONS,
         "What happens to calls that no rule decides.",
+        metavar="MODE",
         choices=MODES,
     ),
     Flag(
@@ -267,7 +271,8 @@ FLAGS: tuple[Flag, ...] = (
         "sandbox",
         "choice",
         PERMISSIONS,
-        "Where commands run: in a sandbox if one works (on), in one without network or not at all (strict), or bare.",
+        "Where commands run: in a sandbox if one works (on), in one without network or none at all (strict), or bare.",
+        metavar="MODE",
         choices=SANDBOX_MODES,
     ),
     Flag(
@@ -291,7 +296,7 @@ FLAGS: tuple[Flag, ...] = (
         "setting_sources",
         "names",
         OTHER,
-        'Which settings files to read, of user,project,local; "" for none.',
+        'Which settings files to read; "" for none.',
         metavar="A,B",
         choices=SETTING_SOURCES,
     ),
@@ -303,8 +308,8 @@ FLAGS: tuple[Flag, ...] = (
         "Write every event to standard error; FILTER is a comma list of event names, ! leaves one out.",
         metavar="FILTER",
     ),
-    Flag(("--theme",), "theme", "text", OTHER, "The colours of the app; /theme shows them all.", metavar="NAME"),
     Flag(("--debug-file",), "debug_file", "text", OTHER, "The same, into a file.", metavar="FILE"),
+    Flag(("--theme",), "theme", "text", OTHER, "The colours of the app; /theme shows them all.", metavar="NAME"),
     Flag(("-v", "--version"), "version", "switch", OTHER, "Show the version and exit."),
     Flag(("-h", "--help"), "help", "switch", OTHER, "Show this help and exit."),
 )
@@ -312,15 +317,16 @@ FLAGS: tuple[Flag, ...] = (
 BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
 
 COMMANDS = {
+    "help": "Show this help, or that of a command.",
     "demo": "Take a tour: the real app on a throw-away project, without a key and without a network.",
-    "config": "Show each setting with where it came from.",
-    "sessions": "List the stored sessions.",
-    "permissions": "Say what the permission rules decide about a command, and why.",
-    "doctor": "Check this installation, and prove what the sandbox holds.",
-    "trust": "Look at what a folder's own settings would do, and trust them.",
     "login": "Give agentcli an API key, checked and kept.",
     "logout": "Forget the key that was kept.",
     "status": "Say which model, server and key are used here.",
+    "doctor": "Check this installation, and prove what the sandbox holds.",
+    "sessions": "List the stored sessions.",
+    "config": "Show each setting with where it came from.",
+    "permissions": "Say what the permission rules decide about a command, and why.",
+    "trust": "Look at what a folder's own settings would do, and trust them.",
     "completion": "Print the completion script for a shell.",
 }
 """Sub-commands with their help; `app.py` has one function for each."""

@@ -64,13 +64,17 @@ def _giving_back(early: Instant | None) -> Iterator[None]:
 
 
 def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool, early: Instant | None) -> int:
-    if COMPLETE_VARIABLE in environ:
-        return _typer([])
+    if (shell := environ.get(COMPLETE_VARIABLE)) is not None:
+        from agentcli.cli.complete import answer
+
+        return answer(shell, argv[1:], environ)
     parsed = parse(argv)
     if parsed.command:
         return _typer(parsed.command)
     if parsed.get("help"):
-        return _typer(["--help"])
+        from agentcli.cli.helptext import here, print_help, root_help
+
+        return print_help(root_help(*here()))
     if parsed.get("version"):
         from agentcli.__main__ import print_version
 

@@ -179,25 +179,25 @@ def _number(flag: Flag, name: str, text: str) -> float:
 def _choice(flag: Flag, name: str, text: str) -> str:
     if text in flag.choices:
         return text
-    near = _near(text, flag.choices)
+    near = nearest(text, flag.choices)
     hint = f" Did you mean {near}?" if near else ""
     raise UsageError(f"{name} must be one of {', '.join(flag.choices)}, not {text!r}.{hint}")
 
 
 def unknown_flag(name: str) -> str:
-    near = _near(name, tuple(BY_NAME))
+    near = nearest(name, tuple(BY_NAME))
     return f"There is no flag {name}. " + (f"Did you mean {near}?" if near else "agentcli --help lists all flags.")
 
 
 def _refuse_mistyped_command(prompt: str) -> None:
     if prompt in COMMANDS:
         raise UsageError(f"A command comes first: agentcli {prompt}.")
-    near = _near(prompt, tuple(COMMANDS)) if prompt.isascii() and prompt.isalpha() else None
+    near = nearest(prompt, tuple(COMMANDS)) if prompt.isascii() and prompt.isalpha() else None
     if near is not None:
         raise UsageError(f"There is no command {prompt!r}. Did you mean {near}?")
 
 
-def _near(word: str, known: tuple[str, ...]) -> str | None:
+def nearest(word: str, known: tuple[str, ...]) -> str | None:
     # Imported here: only a mistake pays for it.
     from difflib import get_close_matches
 

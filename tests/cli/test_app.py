@@ -59,24 +59,6 @@ def test_typer_and_the_fast_parser_agree_on_the_form_of_a_flag(flag: Any) -> Non
         assert (float(by_typer) if isinstance(same, int | float) and same is not True else by_typer) == same
 
 
-def test_completion_offers_flags_and_their_values(
-    capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("_AGENTCLI_COMPLETE", "complete_bash")
-    for words, offered in (("agentcli --permission-m", "--permission-mode"), ("agentcli --permission-mode pl", "plan")):
-        monkeypatch.setenv("COMP_WORDS", words)
-        monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
-        assert main([], os.environ) == 0
-        assert capfd.readouterr().out.split() == [offered]
-
-
-def test_completion_prints_a_script_for_known_shells(capfd: pytest.CaptureFixture[str], place: Path) -> None:
-    assert main(["completion", "zsh"], os.environ) == 0
-    assert "_AGENTCLI_COMPLETE=complete_zsh" in capfd.readouterr().out
-    assert main(["completion", "tcsh"], os.environ) == 2
-    assert "There is no completion for 'tcsh'" in capfd.readouterr().err
-
-
 def test_config_shows_each_value_with_where_it_came_from(
     capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import select
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -21,6 +19,7 @@ from agentcli.doctor.examine import CHECKS, examine
 from agentcli.doctor.finding import Finding, finding_lines, summary
 from agentcli.doctor.patient import Patient, Screen
 from agentcli.permissions.sandbox.probe import probe
+from tests.support.terminal import TerminalProgram
 
 KEY = "sk-doctor-never-shows-this"
 
@@ -213,24 +212,17 @@ def test_nobody_is_asked_where_there_is_no_terminal() -> None:
         os.close(write)
 
 
-def test_a_real_terminal_is_asked_and_left_as_it_was(place: Path) -> None:
+@pytest.mark.anyio
+async def test_a_real_terminal_is_asked_and_left_as_it_was(tmp_path: Path) -> None:
     code = (
         "import termios; from agentcli.doctor.asking import ask_for_keyboard_protocol as ask;"
         "before = termios.tcgetattr(0); print(ask(seconds=20), termios.tcgetattr(0) == before)"
     )
-    child, descriptor = pty.fork()
-    if child == 0:
-        os.execv(sys.executable, [sys.executable, "-c", code])
-    try:
-        shown = b""
-        while QUESTION not in shown:
-            shown += os.read(descriptor, 1024)
-        os.write(descriptor, b"\x1b[?1u\x1b[?62;c")
-        while b"kitty True" not in shown:
-            shown += os.read(descriptor, 1024)
-    finally:
-        os.waitpid(child, 0)
-        os.close(descriptor)
+    async with TerminalProgram(tmp_path, command=("-c", code)) as program:
+        await program.wait_for(lambda: QUESTION in program.raw)
+        await program.type("\x1b[?1u\x1b[?62;c")
+        await program.wait_for("kitty True")
+        await program.end()
 
 
 def test_a_project_file_for_mcp_is_said_to_be_unread(place: Path) -> None:

@@ -1,0 +1,261 @@
+"""How a command line may go on, for shells. They pass the words typed so far; flags come from the table without typer.
+
+What is offered comes from tables and from the person's own files; names that a shell would have to quote are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentcli.cli.flags import BY_NAME, COMMANDS, FLAGS, MODES, SANDBOX_MODES, SHELLS, Flag
+from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import plain_line
+
+if TYPE_CHECKING:
+    from typer.core import TyperGroup
+
+WANTS_FILES = 3
+"""The exit code that tells the shell to offer file names."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]*")
+_MOST_SESSIONS = 50
+
+
+@frozen
+class Offer:
+    value: str
+    text: str = ""
+
+
+class Files(Exception):
+    """File names are what fits here, and a shell knows those best."""
+
+
+def answer(shell: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Print what fits, in the shell's own form. `words` ends with the one that is being typed, empty or not."""
+    joined, is_split = _joined(words) if shell == "bash" else (list(words), False)
+    try:
+        found = list(offers(joined, environ, Path.cwd()))
+    except Files:
+        return WANTS_FILES
+    if is_split:
+        found = [Offer(offer.value.partition("=")[2], offer.text) for offer in found]
+    text = "".join(f"{_line(shell, offer)}\n" for offer in found)
+    os.write(1, text.encode("utf-8", "replace"))
+    return 0
+
+
+def offers(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Iterator[Offer]:
+    """Raises `Files`."""
+    *before, current = words or [""]
+    source = Values(environ, cwd)
+    if before and before[0] in COMMANDS:
+        yield from _of_command(before, current, source)
+        return
+    if "--" in before:
+        raise Files
+    flag = BY_NAME.get(before[-1]) if before else None
+    if flag is not None and flag.kind not in ("switch", "equals"):
+        yield from fitting(source.of_flag(flag), current)
+        return
+    name, equals, part = current.partition("=")
+    if equals and (flag := BY_NAME.get(name)) is not None:
+        for offer in fitting(source.of_flag(flag), part):
+            yield Offer(f"{name}={offer.value}", offer.text)
+    elif current.startswith("-"):
+        shown = (
+            Offer(name, flag.help) for flag in FLAGS for name in flag.names if name.startswith("--") or current == "-"
+        )
+        yield from fitting(shown, current)
+    elif not before:
+        yield from fitting((Offer(name, text) for name, text in COMMANDS.items()), current)
+    else:
+        raise Files
+
+
+def fitting(found: Iterable[Offer], current: str) -> Iterator[Offer]:
+    """What begins like `current`; in a list with commas, like its last item."""
+    head, comma, last = current.rpartition(",")
+    for offer in found:
+        if offer.value.startswith(last):
+            yield Offer(f"{head}{comma}{offer.value}", offer.text)
+
+
+class Values:
+    """What may stand behind a flag. Looked up only for the flag that is asked about."""
+
+    def __init__(self, environ: Mapping[str, str], cwd: Path) -> None:
+        self._environ = environ
+        self._cwd = cwd
+
+    def of_flag(self, flag: Flag) -> Iterator[Offer]:
+        """Raises `Files`."""
+        if flag.choices:
+            return (Offer(choice) for choice in flag.choices)
+        match flag.key:
+            case "resume":
+                return self.sessions()
+            case "model" | "fallback_model":
+                return self.models()
+            case "theme":
+                return self.themes()
+            case "tools" | "allowed_tools" | "disallowed_tools":
+                return self.tools()
+        if flag.kind == "paths" or "FILE" in flag.metavar:
+            raise Files
+        return iter(())
+
+    def sessions(self) -> Iterator[Offer]:
+        from agentcli.config.paths import Paths
+        from agentcli.session.find import list_sessions
+
+        state = Paths.from_environ(self._environ).state_dir
+        for session in list_sessions(state, self._cwd)[:_MOST_SESSIONS] if state else ():
+            label = plain_line(session.label, 60)
+            yield Offer(session.session_id, label)
+            if _PLAIN.fullmatch(session.title):
+                yield Offer(session.title, f"session {session.session_id[:8]}")
+
+    def models(self) -> Iterator[Offer]:
+        from agentcli.providers.catalog import ALIASES, Catalog
+
+        yield from (Offer(alias, model) for alias, model in ALIASES.items())
+        yield from (Offer(model) for model in Catalog().known_ids())
+
+    def themes(self) -> Iterator[Offer]:
+        from agentcli.config.paths import Paths
+        from agentcli.tui.theme.themes import load_themes, theme_folders
+
+        yield Offer("auto", "as light or dark as the terminal")
+        for name, theme in load_themes(theme_folders(Paths.from_environ(self._environ).config_dir)).items():
+            if _PLAIN.fullmatch(name):
+                yield Offer(name, plain_line(theme.description, 60))
+
+    def tools(self) -> Iterator[Offer]:
+        from agentcli.assemble import Options, rights_for
+
+        options = Options(cwd=self._cwd, environ=self._environ)
+        yield from (Offer(tool.name) for tool in rights_for(options).registry)
+
+
+def _of_command(before: Sequence[str], current: str, source: Values) -> Iterator[Offer]:
+    from agentcli.cli.app import command_tree
+
+    command: Any = command_tree()
+    rest = list(before)
+    while rest and isinstance(getattr(command, "commands", None), dict) and rest[0] in command.commands:
+        command = command.commands[rest.pop(0)]
+    path = [word for word in before if not word.startswith("-")]
+    if current.startswith("-"):
+        rows = [(name, param.help) for param in command.params for name in (*param.opts, *param.secondary_opts)]
+        flags = [Offer(name, text or "") for name, text in rows if name.startswith("-")]
+        yield from fitting([*flags, Offer("--help", "Show the help of this command.")], current)
+    elif before[-1] in _VALUES_OF_OPTIONS:
+        yield from fitting(_VALUES_OF_OPTIONS[before[-1]](source), current)
+    elif subcommands := getattr(command, "commands", None):
+        yield from fitting((Offer(name, one.help or "") for name, one in subcommands.items()), current)
+    elif path[0] == "help":
+        yield from fitting(_command_names(path[1:], command_tree()), current)
+    elif path == ["completion"]:
+        yield from fitting((Offer(shell) for shell in SHELLS), current)
+    elif path == ["trust"]:
+        raise Files
+
+
+_VALUES_OF_OPTIONS: Mapping[str, Callable[[Values], Iterator[Offer]]] = {
+    "--sandbox": lambda _source: (Offer(mode) for mode in SANDBOX_MODES),
+    "--mode": lambda _source: (Offer(mode) for mode in MODES),
+    "--tool": lambda source: source.tools(),
+}
+
+
+def _command_names(path: Sequence[str], tree: TyperGroup) -> Iterator[Offer]:
+    command: Any = tree
+    for word in path:
+        command = getattr(command, "commands", {}).get(word)
+    for name, one in (getattr(command, "commands", None) or {}).items():
+        yield Offer(name, one.help or "")
+
+
+def _joined(words: Sequence[str]) -> tuple[list[str], bool]:
+    """bash takes `--effort=low` apart at the `=`; and whether the last word is such a part."""
+    joined: list[str] = []
+    is_split = False
+    for word in words:
+        is_split = False
+        if word == "=" and joined and joined[-1].startswith("--"):
+            joined[-1] += "="
+            is_split = True
+        elif joined and joined[-1].startswith("--") and joined[-1].endswith("="):
+            joined[-1] += word
+            is_split = True
+        else:
+            joined.append(word)
+    return joined, is_split
+
+
+def _line(shell: str, offer: Offer) -> str:
+    text = plain_line(offer.text, 100)
+    match shell:
+        case "zsh":
+            value = offer.value.replace("\\", "\\\\").replace(":", "\\:")
+            return f"{value}:{text}" if text else value
+        case "fish":
+            return f"{offer.value}\t{text}" if text else offer.value
+        case _:
+            return offer.value
+
+
+# ------------------------------------------------------------------------------------------------------- the scripts
+
+SCRIPTS: Mapping[str, str] = {
+    "bash": """\
+_agentcli_completion() {
+    local IFS=$'\\n' found
+    found=$(_AGENTCLI_COMPLETE=bash "$1" -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    if [ $? -eq 3 ]; then
+        return
+    fi
+    compopt +o default 2>/dev/null
+    COMPREPLY=($found)
+}
+complete -o default -F _agentcli_completion agentcli
+""",
+    "zsh": """\
+#compdef agentcli
+_agentcli() {
+    local found
+    local -a rows
+    found=$(_AGENTCLI_COMPLETE=zsh ${words[1]} -- "${(@)words[2,CURRENT]}" 2>/dev/null)
+    if (( $? == 3 )); then
+        _files
+        return
+    fi
+    rows=("${(@f)found}")
+    [[ -n $found ]] && _describe agentcli rows
+}
+if [[ $funcstack[1] == _agentcli ]]; then
+    _agentcli "$@"
+else
+    compdef _agentcli agentcli
+fi
+""",
+    "fish": """\
+function __agentcli_complete
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    test -n "$current"; or set current ''
+    set -l found (env _AGENTCLI_COMPLETE=fish $words[1] -- $words[2..-1] $current 2>/dev/null)
+    if test $status -eq 3
+        __fish_complete_path "$current"
+    else
+        printf '%s\\n' $found
+    end
+end
+complete -c agentcli -f -a '(__agentcli_complete)'
+""",
+}

@@ -1,0 +1,12 @@
+"""What the exit code of a run means; help and reference are written from here."""
+
+from __future__ import annotations
+
+EXIT_CODES: tuple[tuple[str, str], ...] = (
+    ("0", "success; a denied tool is not a failure"),
+    ("1", "the run ended in an error: API, turns, budget, refusal. The reason is in the output"),
+    ("2", "wrong usage, before any request"),
+    ("75", "a temporary failure worth retrying: rate limit, overload or network, after all retries"),
+    ("129, 130, 143", "SIGHUP, SIGINT, SIGTERM; the result is still printed"),
+    ("141", "whoever read standard output has left"),
+)
