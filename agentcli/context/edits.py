@@ -6,7 +6,7 @@ another process: the prompt cache depends on it. A block is named by its message
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -145,10 +145,14 @@ class Edits:
 
     def boundary(self, log: Sequence[Message]) -> Message | None:
         """The last compact boundary that counts."""
+        return next(self.boundaries(log), None)
+
+    def boundaries(self, log: Sequence[Message]) -> Iterator[Message]:
+        """All compact boundaries that count, the last first."""
         if self._undone:
             log = _without_undone(log, self._undone)
         places = range(len(log) - 1, -1, -1)
-        return next((log[i] for i in places if log[i].origin is Origin.BOUNDARY and is_whole(log, i)), None)
+        return (log[i] for i in places if log[i].origin is Origin.BOUNDARY and is_whole(log, i))
 
     def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """The messages with all edits laid over them."""

@@ -37,8 +37,9 @@ class View:
     """One per conversation, owned by the engine."""
 
     def __init__(self, user_context: str = "") -> None:
-        self._front: tuple[Message, ...] = ()
-        """The user context; always the same object, so that what was made of it holds."""
+        self._fronts: dict[str, tuple[Message, ...]] = {}
+        """The user context by the id of the boundary behind which it stands, "" for the beginning; always the same
+        objects, so that what was made of them holds."""
         self.set_user_context(user_context)
         self._repairs: list[tuple[str, str]] = []
         self._memory = Memory()
@@ -60,10 +61,17 @@ class View:
             if edit.freed:
                 self._freed.append((after, edit.target, edit.freed))
 
-    def set_user_context(self, text: str) -> None:
-        """What stands before all messages. Changing it breaks the prefix: at the beginning, or after a compaction."""
+    def set_user_context(self, text: str, boundary: str = "") -> None:
+        """What stands before all messages, from the compact boundary with this id on. Undoing the compaction brings
+        back what stood there before it. Changing it later would break the prefix."""
         made = Message("user", (TextBlock(text),), "user-context", Origin.ATTACHMENT)
-        self._front = (made,) if text else ()
+        self._fronts[boundary] = (made,) if text else ()
+
+    def front_boundary(self, log: Sequence[Message]) -> str:
+        """The boundary whose user context is in force."""
+        if len(self._fronts) == 1:
+            return ""
+        return next((b.id for b in self._edits.boundaries(log) if b.id in self._fronts), "")
 
     def estimate(self, log: Sequence[Message], overhead: int) -> int:
         """Tokens of a request: the last true usage, what came since, less what edits have freed since."""
@@ -94,7 +102,8 @@ class View:
 
     def messages(self, log: Sequence[Message]) -> tuple[Message, ...]:
         """The part of the log that is in force, repaired, before normalising."""
-        return (*self._front, *self._repair_all(self._edits.shown(self._edits.in_force(log))))
+        front = self._fronts[self.front_boundary(log)]
+        return (*front, *self._repair_all(self._edits.shown(self._edits.in_force(log))))
 
     def uncollapsed(self, log: Sequence[Message]) -> tuple[Message, ...]:
         """The part of the log that is in force as it would be shown if no message stood for several."""
