@@ -15,12 +15,14 @@ from dataclasses import replace
 from typing import Any, Self
 
 from agentcli.agent.account import Account
+from agentcli.agent.budgetguard import BudgetQuestion
 from agentcli.agent.compaction import Compaction, Shortening
 from agentcli.agent.conversation import Live, loop_parts
 from agentcli.agent.curating import Curated
 from agentcli.agent.loop import run_loop
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.prompts import Priority, Prompt, QueuedPrompt, prompt_blocks
+from agentcli.agent.questions import Asking
 from agentcli.agent.state import CompactTracking, LoopState, Terminal
 from agentcli.agent.uncompacting import undo_compaction
 from agentcli.agent.undoing import COMMAND_FAILED
@@ -28,7 +30,7 @@ from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.core.aio import cancel_and_wait
-from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, user_message
+from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, user_message
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.providers.base import Effort, Thinking
 
@@ -194,8 +196,10 @@ class Engine(Curated):
         if prompt is not None:
             self._parts.seams.workspace.begin(prompt.id)
             yield ev.MessageAppended(message=prompt)
-        if self._budget_spent() and local is None:
-            controller.abort(AbortReason.BUDGET)
+        if local is None:
+            async with aclosing(self._within_budget(controller)) as events:
+                async for event in events:
+                    yield event
         if local is not None:
             work = self._local(local)
         elif prompt is None:
@@ -294,7 +298,8 @@ class Engine(Curated):
         match event:
             case ev.UsageReported():
                 self._totals = self._totals.adding(event.model, event.usage, event.cost_usd)
-                if self._budget_spent():
+                if self._budget_spent() and not self.interactive:
+                    # With somebody there the reply goes on to its end, and before the next request they are asked.
                     controller.abort(AbortReason.BUDGET)
             case ev.DirectoryChanged():
                 self._tool_context = replace(self._tool_context, cwd=type(self._tool_context.cwd)(event.cwd))
@@ -316,13 +321,33 @@ class Engine(Curated):
 
     # ------------------------------------------------------------------------------------------------- plumbing
 
+    async def _within_budget(self, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
+        """Before a request: at the budget's cap somebody is asked, and nothing is sent unless they raise it."""
+        if not self._budget_spent() or controller.signal.aborted:
+            return
+
+        def ask(title: str, reason: str, display: Json, input: Json) -> Asking | None:
+            return self.asking(title, reason, display, input, controller.signal)
+
+        question = BudgetQuestion(self._budget, lambda: self._totals, ask)
+        async with aclosing(question.run()) as events:
+            async for event in events:
+                yield event
+        if question.stops:
+            controller.abort(AbortReason.BUDGET)
+
     def _budget_spent(self) -> bool:
         return self._budget.is_spent(self._totals)
 
     def _loop_parts(self, controller: AbortController) -> LoopParts:
         live = Live(self._requests, self._profile, self._questions, self._queue, self._kept, self._detach)
         parts = loop_parts(replace(self._parts, tool_context=self._tool_context), live, controller)
-        return replace(parts, changes=lambda: self._changes, tracked=self._track)
+        return replace(
+            parts,
+            changes=lambda: self._changes,
+            tracked=self._track,
+            within_budget=lambda: self._within_budget(controller),
+        )
 
     def _track(self, tracking: CompactTracking) -> None:
         self._compacting = tracking

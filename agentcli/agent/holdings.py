@@ -17,7 +17,7 @@ from agentcli.agent.questions import Asking, Audience, Questions
 from agentcli.agent.spending import Budget, Spending
 from agentcli.agent.undoing import undo_note
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController
+from agentcli.core.abort import AbortController, AbortSignal
 from agentcli.core.ids import seconds_between
 from agentcli.core.messages import Json, Message
 from agentcli.core.permission import PermissionMode
@@ -171,8 +171,11 @@ class Holdings:
     def permission_mode(self) -> PermissionMode:
         return self._parts.permissions.mode
 
-    def asking(self, title: str, reason: str, display: Json, input: Json | None = None) -> Asking | None:
-        """A question of a command's own, to be put with its events; None: nobody is there to answer it."""
+    def asking(
+        self, title: str, reason: str, display: Json, input: Json | None = None, signal: AbortSignal | None = None
+    ) -> Asking | None:
+        """A question of our own, to be put with the events of what asks; None: nobody is there to answer it. `signal`:
+        what withdraws it, if not the end of the command that asks."""
         if not self.interactive:
             return None
         question = ev.PermissionRequested(
@@ -184,9 +187,10 @@ class Holdings:
             reason=reason,
             display=display,
         )
-        # A command beside a submission of the model's is not stopped with it.
-        own = self._controller if not self._model_works else None
-        return Asking(question, self._questions, own.signal if own is not None else None)
+        if signal is None and self._controller is not None and not self._model_works:
+            # A command beside a submission of the model's is not stopped with it.
+            signal = self._controller.signal
+        return Asking(question, self._questions, signal)
 
     def take_notices(self) -> list[ev.NoticeRaised]:
         """What there is to say before the first submission, which else says it."""

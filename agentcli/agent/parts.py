@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any
 
 from agentcli.agent.cachewatch import CacheWatch
@@ -19,6 +19,12 @@ from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
 from agentcli.core.usage import Price
+
+
+async def nothing_asked() -> AsyncGenerator[Event, None]:
+    nothing: tuple[Event, ...] = ()
+    for event in nothing:
+        yield event
 
 
 @frozen
@@ -43,6 +49,8 @@ class LoopParts:
     """How often the person has changed what is in the context, or what has to read it, so far."""
     tracked: Callable[[CompactTracking], None] = lambda _tracking: None
     """Takes what the next submission has to know of compactions, as soon as it is known."""
+    within_budget: Callable[[], AsyncGenerator[Event, None]] = nothing_asked
+    """Run before a request: asks at the budget's cap, and has the signal aborted if nothing more may be sent."""
 
     def summarise(self, added: Sequence[Message], signal: AbortSignal) -> None:
         """Begin a background summary of a finished batch of tools, if such are wanted; returns at once."""

@@ -27,6 +27,9 @@ class Preparation:
         self.estimate = self._estimated()
 
     async def run(self, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
+        async with aclosing(self._parts.within_budget()) as events:
+            async for event in events:
+                yield event
         for edited in self._parts.pipeline.run(self._parts.compact.view, self.state.messages, self._situation()):
             yield edited
             self.estimate = self._estimated()
@@ -41,6 +44,9 @@ class Preparation:
                     self.state = self.state.adding(message)
                     yield ev.MessageAppended(message=message)
             self.estimate = self._estimated()
+            async with aclosing(self._parts.within_budget()) as events:
+                async for event in events:
+                    yield event
             if not signal.aborted:
                 tracking = self._tracked(worked=bool(compaction.messages))
                 self.state = replace(self.state, compact=tracking)

@@ -8,6 +8,7 @@ old, mostly read from the cache, each further time. The sizes of results are est
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -271,10 +272,10 @@ class Budget:
         text = budget_text(self.cap, totals)
         if not somebody:
             return text
-        more = f"/budget {_more(self.cap or 0.0, totals.cost_usd):g}" if totals.fully_priced else "/budget off"
+        more = f"/budget {raised(self.cap or 0.0, totals.cost_usd):g}" if totals.fully_priced else "/budget off"
         return f"{text}. Nothing is lost: {more} lets it go on, /budget off lifts the bound; then send a prompt."
 
 
-def _more(cap: float, spent: float) -> float:
-    """A next bound to offer: half as much again, and above what is spent."""
-    return round(max(cap, spent) * 1.5 + 0.005, 2)
+def raised(cap: float, spent: float) -> float:
+    """A next bound to offer: twice as much, and in any case some above what is spent; in whole cents."""
+    return math.ceil(max(cap * 2, spent * 1.2) * 100 - 1e-6) / 100

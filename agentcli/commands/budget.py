@@ -1,16 +1,13 @@
-"""/budget: show, set or lift what this session may cost. Near it a warning comes; at it the work stops until raised."""
+"""/budget: show, set or lift what this session may cost. Near it a warning comes; at it the person is asked."""
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import AsyncGenerator
 
+from agentcli.agent.budgetguard import dollars
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import fail, say
 from agentcli.core.events import Event
-
-_AMOUNT = re.compile(r"\$?\s*(\d{0,9}(?:\.\d{0,6})?)\s*(?:usd|dollars?|\$)?", re.IGNORECASE)
 
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
@@ -22,7 +19,7 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         engine.set_budget(None)
         yield say(_in_force(engine))
         return
-    cap = _dollars(wanted)
+    cap = dollars(wanted)
     if cap is None:
         yield fail(f"{arguments!r} is no amount of dollars. Say /budget 5, /budget 0.50 or /budget off.")
         return
@@ -34,14 +31,6 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     spent = engine.totals.cost_usd
     beyond = " That is less than what is spent: nothing more is sent until it is raised." if spent >= cap else ""
     yield say(_in_force(engine) + beyond)
-
-
-def _dollars(text: str) -> float | None:
-    match = _AMOUNT.fullmatch(text)
-    if match is None or not any(character.isdigit() for character in match[1]):
-        return None
-    amount = float(match[1])
-    return amount if amount > 0 and math.isfinite(amount) else None
 
 
 def _unpriced(engine: Engine) -> str:

@@ -62,6 +62,7 @@ _BESIDE = frozenset(
         "todos",
         "tasks",
         "context",
+        "budget",
     )
 )
 """Commands that may run while a submission does: they look at things, or change what the next request uses."""

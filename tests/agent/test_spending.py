@@ -19,7 +19,7 @@ from agentcli.commands.cost import table
 from agentcli.commands.run import parse, run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
-from agentcli.core.permission import PermissionMode
+from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.usage import Price, Totals, Usage
 from agentcli.tools.base import Output
 from tests.support.cacheserver import PromptCache, caching_transport
@@ -225,9 +225,13 @@ def test_at_the_budget_the_work_stops_with_a_way_to_go_on() -> None:
         async with b.engine:
             await collect(b.engine.submit("go"))
             b.engine.set_budget(0.40)
-            events = await collect(b.engine.submit("again"))
+            events = []
+            async for event in b.engine.submit("again"):
+                events.append(event)
+                if isinstance(event, ev.PermissionRequested):
+                    b.engine.answer(event.request_id, Answer("deny"))
             assert result_of(events).terminal == "max_budget_usd"
-            assert "/budget 0.61 lets it go on, /budget off lifts the bound" in result_of(events).errors[0]
+            assert "/budget 0.8 lets it go on, /budget off lifts the bound" in result_of(events).errors[0]
             b.engine.set_budget(None)
             assert result_of(await collect(b.engine.submit("again"))).text == "More."
 

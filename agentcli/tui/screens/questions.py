@@ -120,7 +120,8 @@ class QuestionsDialog(Panel[Answer | None]):
             Choice(str(number), label, detail=description, mark=boxes[0] if number in picked else boxes[1])
             for number, (label, description) in enumerate(question.options)
         ]
-        label = f"Other: {said}" if said else "Other: type your own answer"
+        own = one_line(str(self.event.display.get("other") or "Other: type your own answer"))
+        label = f"Other: {said}" if said else own
         found.append(Choice(_OTHER, label, "o", "" if said else "Other …", mark=boxes[0] if said else boxes[1]))
         return found
 

@@ -1,0 +1,212 @@
+"""At the budget's cap somebody is asked, before a request and never inside one; what they say decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentcli.agent.budgetguard import LIFT, STOP, dollars, money
+from agentcli.agent.profile import Bounds, Profile
+from agentcli.agent.questions import Audience
+from agentcli.agent.spending import raised
+from agentcli.commands.run import run_command
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortReason
+from agentcli.core.messages import Json
+from agentcli.core.permission import Answer
+from tests.support.fakes import Bench, FakeTool, bench, only, result_of
+from tests.support.scripts import call, reply
+from tests.support.virtual import run_virtual
+
+DEAR = {"input_tokens": 100_000}
+"""20 cents."""
+
+
+def looks(number: int) -> Json:
+    return reply(call("Look", what=str(number)), usage=DEAR)
+
+
+def somebody(*replies: Json | str, cap: float = 0.15, **rest: Any) -> Bench:
+    rest.setdefault("tools", [FakeTool()])
+    return bench(*replies, audience=Audience.SOMEBODY, bounds=Bounds(max_budget_usd=cap), **rest)
+
+
+def chosen(event: ev.PermissionRequested, said: str) -> Answer:
+    question = event.input["questions"][0]["question"]
+    return Answer("allow", updated_input={**event.input, "answers": {question: said}})
+
+
+def first_option(event: ev.PermissionRequested) -> str:
+    return str(event.input["questions"][0]["options"][0]["label"])
+
+
+async def answered(b: Bench, work: Any, *said: str) -> list[ev.Event]:
+    """Play to the end; the questions get these answers in turn, "" stands for the first option."""
+    left, events = list(said), []
+    async for event in work:
+        events.append(event)
+        if isinstance(event, ev.PermissionRequested):
+            assert b.engine.answer(event.request_id, chosen(event, left.pop(0) or first_option(event)))
+    assert left == []
+    assert b.refused == []
+    return events
+
+
+def asked(events: list[ev.Event]) -> list[str]:
+    return [event.input["questions"][0]["question"] for event in only(events, ev.PermissionRequested)]
+
+
+def test_whoever_raises_it_goes_on_where_the_work_was() -> None:
+    async def main() -> None:
+        tool = FakeTool(seconds=5)
+        b = somebody(looks(1), looks(2), "Done.", tools=[tool])
+        async with b.engine:
+            events = await answered(b, b.engine.submit("go"), "", "5")
+            assert asked(events) == [
+                "The budget of $0.15 is spent ($0.20).",
+                "The budget of $0.30 is spent ($0.40).",
+            ]
+            assert first_option(only(events, ev.PermissionRequested)[0]) == "Raise it to $0.30 and go on"
+            assert (result_of(events).terminal, result_of(events).text) == ("completed", "Done.")
+            assert tool.ended == ["done", "done"], "what a reply has begun is finished"
+            assert len(b.requests) == 3
+            assert b.engine.budget == 5.0
+            resolved = [event.behavior for event in only(events, ev.PermissionResolved)]
+            assert resolved == ["allow", "allow"]
+
+    run_virtual(main)
+
+
+def test_the_question_comes_before_the_request_and_after_the_tools() -> None:
+    async def main() -> None:
+        b = somebody(looks(1), "Done.")
+        async with b.engine:
+            events = await answered(b, b.engine.submit("go"), "1")
+            kinds = [type(event).__name__ for event in events]
+            assert kinds.index("ToolFinished") < kinds.index("PermissionRequested")
+            starts = [place for place, kind in enumerate(kinds) if kind == "RequestStarted"]
+            assert starts[0] < kinds.index("PermissionRequested") < starts[1]
+
+    run_virtual(main)
+
+
+def test_stopping_is_resumable_and_the_next_prompt_asks_again() -> None:
+    async def main() -> None:
+        b = somebody(looks(1), "Done.")
+        async with b.engine:
+            events = await answered(b, b.engine.submit("go"), STOP)
+            assert result_of(events).terminal == "max_budget_usd"
+            assert "Nothing is lost" in result_of(events).errors[0]
+            assert len(b.requests) == 1
+            assert b.engine.messages[-1].tool_results, "the results wait for whoever goes on"
+            events = await answered(b, b.engine.submit("go on"), "off")
+            assert result_of(events).text == "Done."
+            assert b.engine.budget is None
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("answer", [Answer("deny"), Answer("allow"), Answer("allow", updated_input={"answers": [1]})])
+def test_a_no_or_an_empty_answer_stops(answer: Answer) -> None:
+    async def main() -> None:
+        b = somebody(looks(1), "Done.")
+        events = []
+        async with b.engine:
+            async for event in b.engine.submit("go"):
+                events.append(event)
+                if isinstance(event, ev.PermissionRequested):
+                    b.engine.answer(event.request_id, answer)
+            assert result_of(events).terminal == "max_budget_usd"
+            assert len(b.requests) == 1
+
+    run_virtual(main)
+
+
+def test_what_is_no_amount_or_too_little_is_asked_for_again() -> None:
+    async def main() -> None:
+        b = somebody(looks(1), "Done.")
+        async with b.engine:
+            events = await answered(b, b.engine.submit("go"), "plenty", "0.18", "$2")
+            assert asked(events)[1:] == [
+                "“plenty” is no amount of dollars. The budget of $0.15 is spent ($0.20).",
+                "$0.18 is not more than what is spent. The budget of $0.15 is spent ($0.20).",
+            ]
+            assert result_of(events).text == "Done."
+            assert b.engine.budget == 2.0
+
+    run_virtual(main)
+
+
+def test_esc_at_the_question_is_an_interruption() -> None:
+    async def main() -> None:
+        b = somebody(looks(1), "Done.")
+        events = []
+        async with b.engine:
+            async for event in b.engine.submit("go"):
+                events.append(event)
+                if isinstance(event, ev.PermissionRequested):
+                    b.engine.abort(AbortReason.USER_CANCEL)
+            assert result_of(events).terminal == "aborted_streaming"
+            assert [event.behavior for event in only(events, ev.PermissionResolved)] == ["withdrawn"]
+            assert len(b.requests) == 1
+            assert b.engine._questions.open_ids == ()
+
+    run_virtual(main)
+
+
+def test_a_last_answer_that_crosses_the_cap_is_an_answer() -> None:
+    async def main() -> None:
+        b = somebody(reply("Done.", usage=DEAR), "More.")
+        async with b.engine:
+            events = await answered(b, b.engine.submit("go"))
+            assert (result_of(events).terminal, result_of(events).text) == ("completed", "Done.")
+            events = await answered(b, b.engine.submit("more"), "")
+            assert result_of(events).text == "More."
+
+    run_virtual(main)
+
+
+def test_a_compaction_asks_too() -> None:
+    async def main() -> None:
+        b = somebody(reply("Done.", usage=DEAR))
+        async with b.engine:
+            await answered(b, b.engine.submit("go"))
+            events = await answered(b, run_command(b.engine, "compact", ""), STOP)
+            assert result_of(events).terminal == "max_budget_usd"
+            assert len(b.requests) == 1
+
+    run_virtual(main)
+
+
+def test_where_a_price_is_not_known_the_budget_can_only_be_lifted() -> None:
+    async def main() -> None:
+        profile = Profile(model="my-llama", small_model="my-llama")
+        b = somebody(looks(1), "Done.", profile=profile)
+        async with b.engine:
+            events = await answered(b, b.engine.submit("go"), "")
+            [question] = only(events, ev.PermissionRequested)
+            assert "The price of my-llama is not known" in asked(events)[0]
+            assert first_option(question) == LIFT
+            assert result_of(events).text == "Done."
+            assert b.engine.budget is None
+
+    run_virtual(main)
+
+
+def test_with_nobody_there_nothing_is_asked_and_the_work_ends() -> None:
+    async def main() -> None:
+        b = bench(looks(1), "Done.", tools=[FakeTool()], bounds=Bounds(max_budget_usd=0.15))
+        async with b.engine:
+            events = await b.run()
+            assert result_of(events).subtype == "error_max_budget_usd"
+            assert only(events, ev.PermissionRequested) == []
+
+    run_virtual(main)
+
+
+def test_amounts_as_people_write_them() -> None:
+    assert [dollars(text) for text in ("5", "$0.50", "2 dollars", "1.5 USD", " 3$ ")] == [5.0, 0.5, 2.0, 1.5, 3.0]
+    assert [dollars(text) for text in ("", "$", ".", "0", "-1", "1e9", "five", "1,000")] == [None] * 8
+    assert [money(amount) for amount in (1, 0.4, 0.004, 1234.5)] == ["$1.00", "$0.40", "$0.004", "$1,234.50"]
+    assert all(raised(cap, spent) > spent for cap in (0.001, 0.5, 20) for spent in (cap, cap * 1.02, cap * 9))
