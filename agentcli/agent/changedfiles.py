@@ -3,6 +3,7 @@
 Before each request every such file is looked at with one `stat`; only where that differs the content is hashed, so that
 our own writes, which the tools have noted, are never told. A file whose whole difference was shown counts as known from
 then on; one whose difference was cut or could not be shown does not, and changing it is refused until it is read.
+What is known is written down, so that a resumed session is told what was changed while no process held it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from agentcli.agent.seenfiles import SEEN, Record, Remember, Stamp, recall, recalled, to_json
 from agentcli.agent.state import LoopState
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
-from agentcli.core.messages import Message, Origin, user_message
+from agentcli.core.messages import Json, Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import in_thread, shown_path
@@ -45,8 +47,6 @@ _LEAD = (
     "Take the changes into account and do not undo them unasked. What was is marked with -, what is with +."
 )
 
-Stamp = tuple[int, ...] | None
-
 
 @frozen
 class Change:
@@ -71,6 +71,9 @@ class _Knowledge:
     """With the digest that the model knew then."""
     told: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Digests that the model was told of without getting to know the content, each with the one that it knows."""
+    found: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
+    """Stamps with the digests that were found under them, also young ones: by the time a session is gone on with, they
+    are old enough."""
     stopped_at: str = ""
 
 
@@ -85,17 +88,38 @@ class _Told:
 class ChangedFiles:
     """One per conversation."""
 
-    def __init__(self, ids: Ids, told_elsewhere: Callable[[str], bool] | None = None) -> None:
-        """`told_elsewhere`: whether changes of this file are told by another attachment."""
+    def __init__(
+        self,
+        ids: Ids,
+        told_elsewhere: Callable[[str], bool] | None = None,
+        remember: Remember | None = None,
+    ) -> None:
+        """`told_elsewhere`: whether changes of this file are told by another attachment. `remember` writes down what
+        the model has seen, for `recall` in another process."""
         self._ids = ids
         self._told_elsewhere = told_elsewhere
+        self._remember = remember
+        self._written: dict[str, Record] = {}
         self._known = _Knowledge()
         self._last: _Told | None = None
+
+    def recall(self, log: Sequence[Message], lines: Iterable[tuple[str, Json]], context: ToolContext) -> None:
+        """Know again what was written down: `lines` as `remember` got them, each with the id of the message before."""
+        records = recalled(log, lines)
+        recall(context.read_cache, records, log, context)
+        self._written = records
+        for path, record in records.items():
+            if record.stamp is not None:
+                self._known.stamps[path] = self._known.found[path] = (record.stamp, record.digest)
+            if record.told:
+                self._known.told[path] = (record.told, record.digest)
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         cache = state.tool_context.read_cache
         self._take_back_unsent(state, cache)
+        known = self._records(cache)
         changes = await self._look(state.tool_context)
+        self._write_down(known, changes)
         if not changes:
             return ()
         message_id = self._ids.new()
@@ -104,7 +128,9 @@ class ChangedFiles:
         for change in changes:
             self._note(change, cache)
         text = _text(changes, state.tool_context)
-        meta = {CHANGED_FILES: [change.path for change in changes]}
+        now = self._records(cache)
+        seen = {change.path: to_json(now[change.path]) for change in changes if change.path in now}
+        meta = {CHANGED_FILES: [change.path for change in changes], SEEN: seen}
         return (user_message(text, message_id, Origin.ATTACHMENT, meta),)
 
     async def peek(self, context: ToolContext) -> list[str]:
@@ -133,6 +159,31 @@ class ChangedFiles:
         # An abort while the thread works leaves everything as it was.
         self._known, changes = await in_thread(_swept, paths, context.read_cache, self._known, True)
         return changes
+
+    def _records(self, cache: ReadCache) -> dict[str, Record]:
+        """What the model knows by all that is in the log."""
+        records = {}
+        for path in cache.paths()[-MOST_CHECKED:]:
+            seen = cache.seen(path)
+            if seen is not None:
+                told, base = self._known.told.get(path, ("", ""))
+                records[path] = Record(seen.digest, seen.whole, None, told if base == seen.digest else "")
+        return records
+
+    def _write_down(self, known: dict[str, Record], changes: Sequence[Change]) -> None:
+        """What is new since the last time. A change that was just found is not known yet: its message says it."""
+        if self._remember is None:
+            return
+        changed = {change.path for change in changes}
+        for path, record in known.items():
+            stamp, digest = self._known.found.get(path, (None, ""))
+            if path not in changed and digest == record.digest:
+                known[path] = replace(record, stamp=stamp)
+        new: Json = {path: to_json(record) for path, record in known.items() if self._written.get(path) != record}
+        new.update({path: None for path in self._written if path not in known})
+        if new:
+            self._remember(new)
+            self._written = known
 
     def _note(self, change: Change, cache: ReadCache) -> None:
         if change.complete:
@@ -164,7 +215,7 @@ def _swept(
     paths: Sequence[str], cache: ReadCache, known: _Knowledge, differences: bool
 ) -> tuple[_Knowledge, list[Change]]:
     """Blocking; never raises for what is on the disk."""
-    after = _Knowledge(dict(known.stamps), dict(known.told))
+    after = _Knowledge(dict(known.stamps), dict(known.told), dict(known.found))
     deadline = time.monotonic() + _SECONDS
     hashed = 0
     changes: list[Change] = []
@@ -184,6 +235,8 @@ def _swept(
         hashed += stamp[1] if stamp is not None else 0
         if change is not None:
             changes.append(change)
+        elif stamp is not None and told is None:
+            after.found[path] = (stamp, seen.digest)
         if stamp is None or time.time_ns() - stamp[3] > _SETTLED_NANOSECONDS:
             after.stamps[path] = (stamp, seen.digest)
         else:
@@ -242,7 +295,7 @@ def _with_differences(changes: Iterable[Change], cache: ReadCache) -> list[Chang
 def _differing(change: Change, before: bytes | None, most: int) -> Change:
     assert change.data is not None
     if before is None:
-        return _described(change, "changed, and too large for its difference to be shown")
+        return _described(change, "changed; what has changed cannot be shown, so read it again before relying on it")
     then, now = decode(before), decode(change.data)
     if then is None or now is None:
         return _described(change, "changed, and is binary or in an unknown encoding")

@@ -3,16 +3,18 @@
 What it was shown at first is the user context, at the front of every request, which stays as it is. All else comes as
 attachments at the end, one for each file: those of folders that a tool has touched, and any that has changed. What has
 been told is read from the messages that are in sight, so that it survives a resume and is told again after a compaction
-has taken it away. Right after a compaction the front is made anew instead: then it costs nothing.
+has taken it away. Right after a compaction the front is made anew instead: then it costs nothing. It belongs to that
+compaction: undoing it brings the old front back, byte for byte.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.agent.state import LoopState
+from agentcli.context.view import View
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
@@ -40,37 +42,38 @@ NEW = "[Instructions that hold for files you work with:]"
 CHANGED = "[These instructions have changed since you were shown them. From now on they are:]"
 GONE = "[The instructions in {} are gone; they do not hold any more.]"
 
-Shown = Callable[[Sequence[Message]], Sequence[Message]]
-Renew = Callable[[UserContext], None]
+Renew = Callable[[UserContext, str], None]
+"""Put another user context to the front from the boundary with this id on, and record it."""
 
 
 class Instructing:
-    """One per conversation. `told` is the user context that requests begin with."""
+    """One per conversation."""
 
     def __init__(
         self,
         files: InstructionFiles,
-        told: UserContext,
+        fronts: Mapping[str, UserContext],
         ids: Ids,
-        shown: Shown | None = None,
+        view: View,
         renew: Renew | None = None,
         notice: Callable[[str], None] | None = None,
     ) -> None:
-        """`shown`: what of a log requests show (`View.messages`). `renew` puts another user context to the front and
-        records it; None: never. `notice` gets what a person should know of files that were skipped or cut."""
+        """`fronts`: the user contexts that `view` has, by boundary, the first one under "". `renew` None: never.
+        `notice` gets what a person should know of files that were skipped or cut."""
         self._files = files
-        self._front = told
+        self._fronts = dict(fronts)
         self._ids = ids
-        self._shown = shown or _since_boundary
+        self._view = view
         self._renew = renew
         self._notice = notice
-        self._noticed = set(told.notices)
+        self._noticed = {notice for front in fronts.values() for notice in front.notices}
         self._touched: dict[str, None] = {}
         """Folders, the one touched last at the end."""
         self._scanned: tuple[int, str] = (0, "")
         """How many messages have been looked through, and the id of the last of them."""
-        self._renewed = ""
-        self._ours: set[str] = set(told.sources)
+        self._decided: set[str] = set(fronts)
+        """Boundaries after which it was decided whether the front is made anew: once for each."""
+        self._ours = {path for front in fronts.values() for path in front.sources}
 
     def tells(self, path: str) -> bool:
         """Whether changes of this file (real path) are told here."""
@@ -88,7 +91,7 @@ class Instructing:
         self._ours |= {file.real for file in files}
         due = [file for file in files if told.get(file.real) != file.digest]
         if due:
-            known = _known_anyway(due, self._shown(state.messages), state.tool_context)
+            known = _known_anyway(due, self._view.messages(state.messages), state.tool_context)
             due = [file for file in due if file.real not in known]
         messages = [self._message(file, new=not told.get(file.real)) for file in _at_once(due)]
         return [*messages, *(self._gone(path) for path in gone if told.get(path))]
@@ -99,24 +102,37 @@ class Instructing:
         return always, self._files.near(folders, always), gone
 
     def _told(self, state: LoopState) -> dict[str, str]:
-        told = dict(self._front.sources)
-        for message in self._shown(state.messages):
+        told = dict(self._front(state).sources)
+        for message in self._view.messages(state.messages):
             if INSTRUCTIONS in message.meta:
                 told.update(message.meta[INSTRUCTIONS])
         return told
 
+    def _front(self, state: LoopState) -> UserContext:
+        return self._fronts[self._view.front_boundary(state.messages)]
+
     def _renew_front(self, state: LoopState, always: Instructions) -> bool:
         """Only between a compaction and the request after it: there the cache has nothing to lose."""
-        boundary = _fresh_boundary(state.messages)
-        if self._renew is None or not boundary or boundary == self._renewed:
+        boundary = self._fresh_boundary(state.messages)
+        if self._renew is None or not boundary or boundary in self._decided:
             return False
-        self._renewed = boundary
+        self._decided.add(boundary)
         fresh = always.as_context()
-        if dict(fresh.sources) == dict(self._front.sources):
+        if dict(fresh.sources) == dict(self._front(state).sources):
             return False
-        self._front = fresh
-        self._renew(fresh)
+        self._fronts[boundary] = fresh
+        self._renew(fresh, boundary)
         return True
+
+    def _fresh_boundary(self, messages: Sequence[Message]) -> str:
+        """The id of the compact boundary in force if no request has been made since, else "". Replies that a compaction
+        says again have no usage."""
+        for message in reversed(messages):
+            if message.origin is Origin.REPLY and message.usage is not None:
+                return ""
+            if message.origin is Origin.BOUNDARY and message is self._view.edits.boundary(messages):
+                return message.id
+        return ""
 
     def _message(self, file: InstructionFile, new: bool) -> Message:
         text = f"{NEW if new else CHANGED}\n{file.section}"
@@ -192,21 +208,3 @@ def _at_once(files: Sequence[InstructionFile]) -> list[InstructionFile]:
             break
         chosen.append(file)
     return chosen
-
-
-def _fresh_boundary(messages: Sequence[Message]) -> str:
-    """The id of the last compact boundary if no request has been made since, else "". Replies that a compaction says
-    again have no usage."""
-    for message in reversed(messages):
-        if message.origin is Origin.BOUNDARY:
-            return message.id
-        if message.origin is Origin.REPLY and message.usage is not None:
-            return ""
-    return ""
-
-
-def _since_boundary(messages: Sequence[Message]) -> Sequence[Message]:
-    for place in range(len(messages) - 1, -1, -1):
-        if messages[place].origin is Origin.BOUNDARY:
-            return messages[place + 1 :]
-    return messages

@@ -57,15 +57,26 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
     bounds = models.bounds(profile)
     provider, key_source = models.provider()
     results_dir = session.store.results_dir()
-    readable = (results_dir,) if results_dir else ()
-    launcher = rights.launcher(policy, results_dir)
-    permissions = LivePermissions(replace(policy, readable=readable), rights.rule_keeper().save)
+    readable = (*((results_dir,) if results_dir else ()), *session.results_elsewhere)
+    launcher = rights.launcher(policy, readable)
+    permissions = LivePermissions(replace(rights.keeping_keys(policy), readable=readable), rights.rule_keeper().save)
     shells = Shells()
     system = sessions.system(session)
     hides = rights.hides(policy)
     telling = Telling(ground, session, hides)
     seams = _seams(ground, sessions, session)
     seams = replace(seams, attachments=telling.attachments(permissions, shells, system, seams.attachments))
+    tool_context = ToolContext(
+        cwd=ground.cwd,
+        working_dirs=ground.working_dirs,
+        results_dir=results_dir,
+        environ=child_environment(ground.environ),
+        hides=hides,
+        reaches=permissions.reaches,
+        launcher=launcher,
+        shells=shells,
+    )
+    telling.recall(tool_context)
     return Engine(
         Conversation(
             provider=provider,
@@ -73,16 +84,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             store=session.store,
             permissions=permissions,
             profile=replace(profile, system=system),
-            tool_context=ToolContext(
-                cwd=ground.cwd,
-                working_dirs=ground.working_dirs,
-                results_dir=results_dir,
-                environ=child_environment(ground.environ),
-                hides=hides,
-                reaches=permissions.reaches,
-                launcher=launcher,
-                shells=shells,
-            ),
+            tool_context=tool_context,
             catalog=ground.catalog,
             ids=options.ids,
             clock=options.clock,
@@ -129,6 +131,8 @@ def rights_for(options: Options) -> Rights:
     parts = RightsParts(ground)
     registry = parts.registry()
     policy = parts.policy(registry)
+    if parts.keys_file is not None and parts.keys_file.exists():
+        policy = parts.keeping_keys(policy)
     context = ToolContext(cwd=ground.cwd, working_dirs=ground.working_dirs, environ=child_environment(ground.environ))
     return Rights(policy, registry, context, tuple(notice.text for notice in ground.notices))
 
@@ -138,5 +142,5 @@ def sandbox_for(options: Options) -> tuple[Launcher, str]:
     doctor`. Raises `UsageError` as `build_engine` does."""
     ground = Ground(options)
     parts = RightsParts(ground)
-    launcher = parts.launcher(parts.policy(parts.registry()), None)
+    launcher = parts.launcher(parts.policy(parts.registry()))
     return launcher, " ".join(notice.text for notice in ground.notices if notice.code == "sandbox")

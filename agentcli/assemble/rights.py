@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.assemble.ground import Ground
+from agentcli.assemble.model import key_store
 from agentcli.config.paths import project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
@@ -77,6 +78,17 @@ class RightsParts:
             policy = policy.with_rules(ask=parse_rules(registry.names, source))
         return policy
 
+    @property
+    def keys_file(self) -> Path | None:
+        return key_store(self._ground).path
+
+    def keeping_keys(self, policy: Policy) -> Policy:
+        """With the file of kept keys denied to the agent in every mode. Commands in a sandbox do not see it anyway."""
+        if self.keys_file is None:
+            return policy
+        rules = [f"{tool}(/{Path(os.path.realpath(self.keys_file))})" for tool in ("Read", "Edit")]
+        return policy.with_rules(deny=parse_rules(rules, "agentcli itself"))
+
     def rule_keeper(self) -> RuleKeeper:
         folder = project_folder(self._ground.cwd)
         paths = {"local": folder / "settings.local.json", "project": folder / "settings.json"}
@@ -84,8 +96,9 @@ class RightsParts:
             paths["user"] = self._ground.paths.user_settings
         return RuleKeeper(paths, self._ground.trust, self._ground.cwd)
 
-    def launcher(self, policy: Policy, results_dir: Path | None) -> Launcher:
-        """How commands are started; says so where no sandbox holds though one was wanted."""
+    def launcher(self, policy: Policy, readable: tuple[Path, ...] = ()) -> Launcher:
+        """How commands are started; says so where no sandbox holds though one was wanted. `readable`: folders with
+        tool output, which commands may read though they are among our own."""
         mode = self._ground.settings.text("sandbox.mode") or "on"
         if mode == "off":
             return BareLauncher()
@@ -94,12 +107,12 @@ class RightsParts:
         cache_dir = self._ground.paths.cache_dir
         temp_root = Path(self._ground.environ.get("TMPDIR") or tempfile.gettempdir())
         around = Surroundings(environ=self._ground.environ, temp_root=temp_root, cache_dir=cache_dir)
-        chosen = choose(mode, self._sandbox_rules(policy, results_dir), around)
+        chosen = choose(mode, self._sandbox_rules(policy, readable), around)
         if chosen.warning:
             self._ground.warn(chosen.warning, "sandbox")
         return chosen.launcher
 
-    def _sandbox_rules(self, policy: Policy, results_dir: Path | None) -> SandboxRules:
+    def _sandbox_rules(self, policy: Policy, readable: tuple[Path, ...]) -> SandboxRules:
         from agentcli.permissions.sandbox.denied import DeniedFiles
         from agentcli.permissions.sandbox.plan import SandboxRules
 
@@ -121,7 +134,7 @@ class RightsParts:
             own_folders=tuple(
                 folder for folder in (self._ground.paths.config_dir, self._ground.paths.state_dir) if folder
             ),
-            readable=(results_dir,) if results_dir else (),
+            readable=readable,
             denied_files=DeniedFiles(hides, specs, self._ground.working_dirs, home) if hides else lambda: (),
             excluded_commands=self._ground.settings.texts("sandbox.excludedCommands"),
             cache_dir=self._ground.paths.cache_dir / "sandbox" if self._ground.paths.cache_dir else None,
@@ -129,6 +142,8 @@ class RightsParts:
 
     def hides(self, policy: Policy) -> Callable[[str], bool] | None:
         """What searches must not bring out; None when no rule hides anything, which is cheaper."""
+        if self.keys_file is not None and any(map(self.keys_file.is_relative_to, self._ground.working_dirs)):
+            policy = self.keeping_keys(policy)
         return (
             partial(policy.hides, cwd=self._ground.cwd, working_dirs=self._ground.working_dirs)
             if policy.hides_anything

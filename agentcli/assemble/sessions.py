@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from agentcli.context.prompt import system_context, system_parts
 from agentcli.context.view import View
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Message
+from agentcli.core.messages import Json, Message
 from agentcli.session.base import Store, Workplace
 from agentcli.session.null import NullStore
 from agentcli.workspace.late import LateHistory
@@ -28,9 +28,14 @@ class OpenedSession:
     log: Sequence[Message] = ()
     view: View = field(default_factory=View)
     system_context: str | None = None
-    user_context: tuple[str, dict[str, str]] | None = None
+    user_contexts: Mapping[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
+    """By the boundary from which on each stands before all messages."""
     forked_from: str = ""
+    results_elsewhere: tuple[Path, ...] = ()
+    """Folders of other sessions with tool output that this conversation names: those that it was forked from."""
     pinned: tuple[str, ...] = ()
+    seen: Sequence[tuple[str, Json]] = ()
+    """What the model has seen of files, as `ChangedFiles.recall` takes it."""
     last_reply_at: str = ""
     """When the last reply came, as a timestamp; "" if that is not known."""
 
@@ -69,6 +74,7 @@ class SessionParts:
             raise AgentError(f"The session {found.stem} cannot be read: {error.strerror}.") from error
 
     def _resumed(self, workplace: Workplace, path: Path, new_id: str) -> OpenedSession:
+        from agentcli.session.find import results_along
         from agentcli.session.load import load_session
         from agentcli.session.store import SessionStore
 
@@ -91,9 +97,11 @@ class SessionParts:
                 # Of a newer version; what it hid is shown.
                 view.edit([edit_from_dict(edit)], after)
         forked_from = path.stem if options.persist and options.fork_session else ""
-        contexts = loaded.system_context, loaded.user_context
-        opened = OpenedSession(store, loaded.messages, view, *contexts, forked_from, loaded.pinned)
-        return replace(opened, last_reply_at=loaded.last_reply_at)
+        # Without a file of its own the conversation goes on from the other's.
+        elsewhere = results_along(workplace.state_dir, loaded.forked_from if options.persist else path.stem)
+        contexts = loaded.system_context, loaded.user_contexts
+        opened = OpenedSession(store, loaded.messages, view, *contexts, forked_from, elsewhere, loaded.pinned)
+        return replace(opened, last_reply_at=loaded.last_reply_at, seen=loaded.seen)
 
     def _found_session(self, state_dir: Path) -> Path:
         from agentcli.session.find import find, latest

@@ -12,6 +12,7 @@ from agentcli.agent.ports import Attachments
 from agentcli.assemble.ground import Ground
 from agentcli.assemble.sessions import OpenedSession
 from agentcli.memory.instructions import InstructionFiles, Places, UserContext
+from agentcli.tools.base import ToolContext
 from agentcli.tools.shells import Shells
 
 
@@ -26,7 +27,12 @@ class Telling:
         self._instructing = self._instructed(hides)
         elsewhere = self._instructing.tells if self._instructing is not None else None
         wanted = ground.settings.boolean("changedFiles")
-        self.changed = ChangedFiles(ground.options.ids, elsewhere) if wanted else None
+        self.changed = ChangedFiles(ground.options.ids, elsewhere, session.store.note_seen) if wanted else None
+
+    def recall(self, context: ToolContext) -> None:
+        """What the model has seen of files in the part of the session that is gone on with."""
+        if self.changed is not None and self._session.seen:
+            self.changed.recall(self._session.log, self._session.seen, context)
 
     def attachments(
         self, permissions: LivePermissions, shells: Shells, system: tuple[str, ...], others: Attachments
@@ -49,20 +55,19 @@ class Telling:
         wanted = ground.settings.boolean("instructionFiles") and ground.settings.get("systemPrompt") != ""
         places = Places.around(ground.cwd, ground.working_dirs, ground.paths.config_dir, ground.home)
         files = InstructionFiles(places, hides=hides)
-        if session.user_context is not None:
-            told = UserContext(*session.user_context)
-        elif session.log or not wanted:
-            told = UserContext()  # begun without: what there is comes at the end, the prefix stays
-        else:
-            told = files.always().as_context()
+        fronts = {boundary: UserContext(*context) for boundary, context in session.user_contexts.items()}
+        if wanted and not fronts and not session.log:
+            fronts[""] = told = files.always().as_context()
             session.store.set_user_context(told.text, told.sources)
-        for notice in told.notices:
-            ground.warn(notice, "instructions")
-        session.view.set_user_context(told.text)
+            for notice in told.notices:
+                ground.warn(notice, "instructions")
+        fronts.setdefault("", UserContext())  # begun without: what there is comes at the end, the prefix stays
+        for boundary, context in fronts.items():
+            session.view.set_user_context(context.text, boundary)
         if not wanted:
             return None
-        return Instructing(files, told, ground.options.ids, session.view.messages, self._renew, self.news.append)
+        return Instructing(files, fronts, ground.options.ids, session.view, self._renew, self.news.append)
 
-    def _renew(self, context: UserContext) -> None:
-        self._session.view.set_user_context(context.text)
-        self._session.store.set_user_context(context.text, context.sources)
+    def _renew(self, context: UserContext, boundary: str) -> None:
+        self._session.view.set_user_context(context.text, boundary)
+        self._session.store.set_user_context(context.text, context.sources, boundary)

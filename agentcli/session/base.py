@@ -9,6 +9,7 @@ from typing import Protocol
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
+from agentcli.core.messages import Json
 
 
 @frozen
@@ -52,8 +53,13 @@ class Store(Protocol):
         """What a resumed session must put into its system prompt again, byte for byte."""
         ...
 
-    def set_user_context(self, text: str, sources: Mapping[str, str]) -> None:
-        """The same for what stands before all messages. `sources`: what it was made from, files with their digests."""
+    def set_user_context(self, text: str, sources: Mapping[str, str], boundary: str = "") -> None:
+        """The same for what stands before all messages, from the compact boundary with this id on. `sources`: what it
+        was made from, files with their digests."""
+        ...
+
+    def note_seen(self, files: Json) -> None:
+        """What the model has seen of files and was not noted before, by path; None for one that is forgotten."""
         ...
 
     def results_dir(self) -> Path | None:

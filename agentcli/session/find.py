@@ -11,7 +11,7 @@ from typing import Any
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.session.lines import decode_line
-from agentcli.session.places import is_session_id, project_dir, sessions_dir
+from agentcli.session.places import is_session_id, project_dir, results_path, sessions_dir
 
 WINDOW = 64 * 1024
 TEXT_LIMIT = 200
@@ -78,6 +78,32 @@ def find(state_dir: Path, cwd: Path, text: str) -> list[SessionInfo]:
     ):
         return by_id
     return [info for info in sessions if folded in info.title.casefold() or folded in info.first_prompt.casefold()]
+
+
+def results_along(state_dir: Path, session_id: str) -> tuple[Path, ...]:
+    """The folders with large tool output of a session, of the one that it was forked from, and so on: a fork's
+    conversation names files in all of them. Only folders of sessions, whatever is written in a file."""
+    found: list[Path] = []
+    seen: set[str] = set()
+    while is_session_id(session_id) and session_id not in seen:
+        seen.add(session_id)
+        session_id, folders = _source_and_results(sessions_dir(state_dir), session_id)
+        found += folders
+    return tuple(found)
+
+
+def _source_and_results(sessions: Path, session_id: str) -> tuple[str, list[Path]]:
+    source = ""
+    for path in sessions.glob(f"*/{session_id}.jsonl"):
+        try:
+            with path.open("rb") as file:
+                header = decode_line(file.readline(WINDOW)) or {}
+        except OSError:
+            continue
+        source = source or str(header.get("forkedFrom") or "")
+    # The file may be gone and the folder not.
+    folders = (results_path(folder) for folder in sessions.glob(f"*/{session_id}"))
+    return source, [folder for folder in folders if folder.is_dir() and not folder.is_symlink()]
 
 
 def describe_session(path: Path) -> SessionInfo | None:

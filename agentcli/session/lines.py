@@ -14,9 +14,11 @@ sessionId, timestamp, cwd, version, isSidechain, message); a message of several 
     redaction        requests leave something out from here on (`repair`, `through`)
     edit             requests show old content otherwise from here on (`edits`, `step`)
     pin              what the person wants kept in the context, all of it (`items`)
+    seen             what the model has seen of files, those that are new since the last (`files`)
     submission-end   a Result: how it ended, cost, usage per model, number of messages in the log
     resume           another process goes on from here: what is still open above stays as it is
     system-context   the system context has changed
+    user-context     what stands before all messages, from a boundary on (`boundary`, "" for the beginning)
     gap              records were lost here (full disk)
     custom-title     the session's name
 

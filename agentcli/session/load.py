@@ -57,13 +57,17 @@ class LoadedSession:
     redactions: list[Redaction] = field(default_factory=list)
     edits: list[tuple[str, Json]] = field(default_factory=list)
     """How old content is shown, in the form of `context.edits`, each with the id of the last message before it."""
+    seen: list[tuple[str, Json]] = field(default_factory=list)
+    """What the model has seen of files, in the form of `agent.seenfiles`, each with the id of the last message before.
+    """
     pinned: tuple[str, ...] = ()
     """What the person wants kept in the context, by the names that `context.compact` has for it."""
     cwd: str = ""
     title: str = ""
     system_context: str | None = None
-    user_context: tuple[str, dict[str, str]] | None = None
-    """The text before all messages and what it was made from; None in sessions that were begun without."""
+    user_contexts: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
+    """The text before all messages and what it was made from, by the boundary from which on it stands there, "" for the
+    beginning; none in sessions that were begun without."""
     forked_from: str = ""
     last_reply_at: str = ""
     """When the last reply that says what it used was complete, as a timestamp; "" if nothing tells."""
@@ -182,6 +186,7 @@ class _Reader:
             "redaction": self._take_redaction,
             "edit": self._take_edit,
             "pin": self._take_pin,
+            "seen": self._take_seen,
             "submission-end": self._take_submission_end,
             "resume": self._take_resume,
             "gap": self._take_gap,
@@ -222,7 +227,12 @@ class _Reader:
 
     def _take_user_context(self, record: Json) -> None:
         sources = {str(path): str(digest) for path, digest in record["sources"].items()}
-        self.session.user_context = (str(record["userContext"]), sources)
+        boundary = record.get("boundary")
+        if boundary is None:
+            # Older files do not say; a later one was always made right behind the last boundary.
+            before = reversed(self.session.messages)
+            boundary = next((message.id for message in before if message.origin is Origin.BOUNDARY), "")
+        self.session.user_contexts[str(boundary)] = (str(record["userContext"]), sources)
 
     def _take_title(self, record: Json) -> None:
         self.session.title = str(record["customTitle"])
@@ -238,6 +248,10 @@ class _Reader:
     def _take_edit(self, record: Json) -> None:
         last = self.session.messages[-1].id if self.session.messages else ""
         self.session.edits += [(last, dict(edit)) for edit in record["edits"]]
+
+    def _take_seen(self, record: Json) -> None:
+        last = self.session.messages[-1].id if self.session.messages else ""
+        self.session.seen.append((last, dict(record["files"])))
 
     def _take_pin(self, record: Json) -> None:
         self.session.pinned = tuple(map(str, record["items"]))

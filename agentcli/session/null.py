@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentcli.core.events import Event
+from agentcli.core.messages import Json
 
 
 class NullStore:
@@ -37,7 +38,10 @@ class NullStore:
     def set_system_context(self, text: str) -> None:
         pass
 
-    def set_user_context(self, text: str, sources: Mapping[str, str]) -> None:
+    def set_user_context(self, text: str, sources: Mapping[str, str], boundary: str = "") -> None:
+        pass
+
+    def note_seen(self, files: Json) -> None:
         pass
 
     def results_dir(self) -> Path | None:

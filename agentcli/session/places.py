@@ -50,6 +50,11 @@ def session_path(state_dir: Path, cwd: Path, session_id: str) -> Path:
     return project_dir(state_dir, cwd) / f"{session_id}.jsonl"
 
 
+def results_path(session: Path) -> Path:
+    """The folder for large tool output of the session with this file."""
+    return session.with_suffix("") / "tool-results"
+
+
 def make_private_dir(folder: Path) -> None:
     """Make a folder, and those above it that are missing, for this user only, whatever the umask is. Raises OSError.
 

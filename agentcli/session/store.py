@@ -34,7 +34,7 @@ from agentcli.session.errors import SessionExists, SessionTooNew
 from agentcli.session.journal import Journal
 from agentcli.session.lines import FORMAT, encode_line, whole_message_fields
 from agentcli.session.load import LoadedSession, load_session, read_records
-from agentcli.session.places import is_session_id, make_private_dir, session_path
+from agentcli.session.places import is_session_id, make_private_dir, results_path, session_path
 
 
 @frozen
@@ -60,7 +60,7 @@ class SessionStore:
         self._session_id = journal.path.stem
         self._forked_from = ""
         self._system_context = loaded.system_context if loaded else None
-        self._user_context = loaded.user_context if loaded else None
+        self._user_contexts = dict(loaded.user_contexts) if loaded else {}
         self._title = loaded.title if loaded else ""
         self._opening: str | None = "resume" if loaded else "session"
         """The record that has to be written before the first other one."""
@@ -118,7 +118,7 @@ class SessionStore:
         store = cls.create(workplace, session_id)
         store._forked_from = loaded.session_id
         store._system_context = loaded.system_context
-        store._user_context = loaded.user_context
+        store._user_contexts = dict(loaded.user_contexts)
         store._write_opening()
         for record in read_records(source):
             if record.get("type") != "session":
@@ -182,16 +182,21 @@ class SessionStore:
         if self._opening != "session":
             self._write("system-context", {"systemContext": text})
 
-    def set_user_context(self, text: str, sources: Mapping[str, str]) -> None:
-        if (text, dict(sources)) == self._user_context:
+    def set_user_context(self, text: str, sources: Mapping[str, str], boundary: str = "") -> None:
+        if (text, dict(sources)) == self._user_contexts.get(boundary):
             return
-        self._user_context = (text, dict(sources))
+        self._user_contexts[boundary] = (text, dict(sources))
         if self._opening != "session":
             self._write_opening()
-            self._journal.append(self._user_context_line())
+            self._journal.append(self._user_context_line(boundary))
+
+    def note_seen(self, files: Json) -> None:
+        # A session that has no record yet gets none by this: nobody has said anything in it.
+        if self._opening != "session":
+            self._write("seen", {"files": files})
 
     def results_dir(self) -> Path | None:
-        folder = self._journal.path.with_suffix("") / "tool-results"
+        folder = results_path(self._journal.path)
         try:
             make_private_dir(folder)
         except OSError:
@@ -343,15 +348,16 @@ class SessionStore:
         if begins:
             # Behind the first prompt: who lists sessions looks for that near the beginning. In one piece with it, so
             # that there is never a prompt without what was sent before it.
-            line += self._user_context_line()
+            line += self._user_context_lines()
         self._journal.append(line)
         return uuid
 
-    def _user_context_line(self) -> bytes:
-        if self._user_context is None:
-            return b""
-        text, sources = self._user_context
-        fields = {"userContext": text, "sources": sources}
+    def _user_context_lines(self) -> bytes:
+        return b"".join(map(self._user_context_line, self._user_contexts))
+
+    def _user_context_line(self, boundary: str) -> bytes:
+        text, sources = self._user_contexts[boundary]
+        fields = {"userContext": text, "sources": sources, "boundary": boundary}
         return encode_line(self._line("user-context", self._workplace.ids.new(), self._leaf, fields))
 
     def _write_opening(self) -> None:
@@ -394,7 +400,7 @@ class SessionStore:
         self._call_lines.clear()
         gap = self._line("gap", self._workplace.ids.new(), self._leaf, {"lost": count})
         # The header may be among what was lost.
-        return self._header() + encode_line(gap) + self._user_context_line()
+        return self._header() + encode_line(gap) + self._user_context_lines()
 
 
 def _choose(content: Iterable[Block], pool: Iterable[_Part], add: Callable[[Block], _Part]) -> list[_Part]:

@@ -91,7 +91,7 @@ async def test_the_folder_is_told_again_after_a_compaction_and_known_again_when_
     whereabouts = Whereabouts(told, now, (now,), SequentialIds(), view.messages)
     (first,) = await whereabouts.collect(state(prompt()))
     assert "Working directory: /work" in first.text
-    log = (prompt(), first, *turn())
+    log: tuple[Message, ...] = (prompt(), first, *turn())
     assert await whereabouts.collect(state(*log)) == ()
     log = (*log, BOUNDARY, user_message("so far", "s", Origin.SUMMARY))
     assert len(await whereabouts.collect(state(*log))) == 1

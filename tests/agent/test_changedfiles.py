@@ -170,7 +170,7 @@ async def test_gone_binary_large_and_odd_files_are_named_only(desk: Desk) -> Non
     desk.put("large", "y\n" * 200_000)
     told = await desk.told()
     assert told.rpartition("\n\n")[2].rstrip("]").splitlines() == [
-        "large changed, and too large for its difference to be shown",
+        "large changed; what has changed cannot be shown, so read it again before relying on it",
         "ends changed only in its line ends, its encoding or the like",
         "folder is gone",
         "pipe is gone",

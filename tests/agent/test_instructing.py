@@ -36,6 +36,7 @@ def turn(name: str, is_error: bool = False, **input: Any) -> tuple[Message, Mess
 PROMPT = user_message("go", "p", Origin.PROMPT)
 BOUNDARY = Message("user", (), "b", Origin.BOUNDARY)
 SUMMARY = user_message("so far", "s", Origin.SUMMARY)
+UNDO = ContextEdit(kind="undo_compaction", target="b", through="s")
 
 
 class Project:
@@ -59,12 +60,12 @@ class Project:
         files = InstructionFiles(Places.around(self.folder))
         told = told or files.always().as_context()
         self.view = View(told.text)
-        self.instructing = Instructing(files, told, self.ids, self.view.messages, self.renew, self.notices.append)
+        self.instructing = Instructing(files, {"": told}, self.ids, self.view, self.renew, self.notices.append)
         return self.instructing
 
-    def renew(self, context: UserContext) -> None:
+    def renew(self, context: UserContext, boundary: str) -> None:
         self.renewed.append(context)
-        self.view.set_user_context(context.text)
+        self.view.set_user_context(context.text, boundary)
 
     async def told(self, *messages: Message) -> list[str]:
         """What is told after these messages have come into the log: texts without their frame."""
@@ -187,6 +188,49 @@ async def test_after_a_compaction_the_front_is_made_anew_and_nested_files_come_a
     assert len(project.renewed) == 1
 
 
+async def test_a_compaction_that_is_undone_at_once_leaves_the_front_as_it_was(project: Project) -> None:
+    project.put("AGENTS.md", "be brief")
+    project.begin()
+    await project.told(*turn("Read", file_path="x"))
+    before = project.view.wire(project.log)
+    project.put("AGENTS.md", "be loud")
+    project.log += (BOUNDARY, SUMMARY)
+    project.view.edit([UNDO])
+    assert project.view.wire(project.log) == before
+    (told,) = await project.told()
+    assert told.startswith(CHANGED)
+    assert project.renewed == []
+    assert project.view.messages(project.log)[0].text.count("be brief") == 1
+
+
+async def test_a_front_that_was_made_anew_goes_with_the_compaction_that_is_undone(project: Project) -> None:
+    project.put("AGENTS.md", "be brief")
+    project.begin()
+    await project.told(*turn("Read", file_path="x"))
+    before = project.view.messages(project.log)
+    project.put("AGENTS.md", "be loud")
+    assert await project.told(BOUNDARY, SUMMARY) == []
+    assert "be loud" in project.view.messages(project.log)[0].text
+    project.view.edit([UNDO])
+    assert project.view.messages(project.log) == before
+    assert "be loud" in (await project.told())[0]
+    assert await project.told() == []
+
+
+async def test_undoing_the_second_of_two_compactions_brings_the_front_of_the_first_back(project: Project) -> None:
+    project.put("AGENTS.md", "one")
+    project.begin()
+    project.put("AGENTS.md", "two")
+    await project.told(BOUNDARY, SUMMARY)
+    project.put("AGENTS.md", "three")
+    await project.told(Message("user", (), "b2", Origin.BOUNDARY), user_message("more", "s2", Origin.SUMMARY))
+    assert "three" in project.view.messages(project.log)[0].text
+    project.view.edit([ContextEdit(kind="undo_compaction", target="b2", through="s2")])
+    assert "two" in project.view.messages(project.log)[0].text
+    assert "three" in (await project.told())[0]
+    assert len(project.renewed) == 2
+
+
 async def test_replies_that_a_compaction_says_again_are_no_requests(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.begin()
@@ -282,7 +326,9 @@ async def test_in_the_engine_the_front_is_the_same_bytes_in_every_request(tmp_pa
     files, ids = InstructionFiles(Places.around(tmp_path)), SequentialIds(5)
     told = files.always().as_context()
     view = View(told.text)
-    instructing = Instructing(files, told, ids, view.messages, lambda context: view.set_user_context(context.text))
+    instructing = Instructing(
+        files, {"": told}, ids, view, lambda context, boundary: view.set_user_context(context.text, boundary)
+    )
     attachments = Composite(ChangedFiles(ids, instructing.tells), instructing)
     agents, page = str(tmp_path / "AGENTS.md"), str(tmp_path / "web" / "x.ts")
     table = bench(

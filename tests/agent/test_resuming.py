@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from agentcli.agent import changedfiles
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.errors import CredentialError
+from agentcli.core.permission import PermissionMode
 from tests.support.fakes import collect, only, result_of
-from tests.support.scripts import provider_on, transport_for
+from tests.support.scripts import call, provider_on, reply, transport_for
 
 pytestmark = pytest.mark.anyio
 
@@ -98,3 +100,85 @@ async def test_a_start_that_fails_keeps_no_session_busy(home: Home) -> None:
         build_engine(options)
     _events, requests = await home.ask("one", "Hi.", resume=session_of(events))
     assert len(requests) == 1
+
+
+async def test_a_fork_reads_the_results_that_its_source_moved_to_files_and_so_does_what_goes_on_from_it(
+    home: Home,
+) -> None:
+    events, _first = await home.ask("one", "Hi.")
+    source = session_of(events)
+    (log,) = (home.folder / "home").rglob(f"{source}.jsonl")
+    moved = log.with_suffix("") / "tool-results" / "large.txt"
+    moved.parent.mkdir(parents=True)
+    moved.write_text("the whole result\n")
+    stranger = log.parent / "00000000-0000-4000-8000-00000000dead" / "tool-results" / "large.txt"
+    stranger.parent.mkdir(parents=True)
+    stranger.write_text("of another session\n")
+    look = reply(call("Read", file_path=str(moved)), call("Read", file_path=str(stranger)))
+    forked, requests = await home.ask("one", look, "Read.", resume=source, fork_session=True)
+    seen(requests)
+    again, requests = await home.ask("one", look, "Read.", resume=session_of(forked))
+    seen(requests)
+    _events, requests = await home.ask("one", look, "Read.", resume=session_of(again), fork_session=True)
+    seen(requests)
+    _events, requests = await home.ask("one", look, "Read.", resume=source, persist=False)
+    seen(requests)
+
+
+def seen(requests: list[dict[str, Any]]) -> None:
+    """The source's result was read, and the one of a session that is none of ours was not."""
+    own, other = [block for block in requests[-1]["messages"][-1]["content"] if block["type"] == "tool_result"]
+    assert "the whole result" in str(own["content"])
+    assert other["is_error"]
+    assert "of another session" not in str(other["content"])
+
+
+# ------------------------------------------------------------------------------------- files that changed meanwhile
+
+
+def last_texts(requests: list[dict[str, Any]]) -> str:
+    return " ".join(block.get("text", "") for block in requests[0]["messages"][-1]["content"])
+
+
+async def test_files_that_changed_while_no_process_held_the_session_are_told_once_after_a_resume(home: Home) -> None:
+    folder = home.folder / "one"
+    folder.mkdir()
+    for name in ("read.py", "same.py"):
+        (folder / name).write_text("before\n")
+    reads = [call("Read", file_path=str(folder / name)) for name in ("read.py", "same.py")]
+    wrote = call("Write", file_path=str(folder / "made.py"), content="one\ntwo\n")
+    allowed = {"permission_mode": PermissionMode.BYPASS}
+    events, _first = await home.ask("one", reply(*reads, wrote), "Done.", **allowed)
+    resumed = {"resume": session_of(events), **allowed}
+    (folder / "read.py").write_text("after, by somebody\n")
+    (folder / "made.py").write_text("one\n2\n")
+    _events, second = await home.ask("one", "I see.", **resumed)
+    told = last_texts(second)
+    assert "read.py changed; what has changed cannot be shown, so read it again" in told
+    assert "-two\n+2" in told
+    assert "same.py" not in told
+    _events, third = await home.ask("one", "Still.", **resumed)
+    assert last_texts(third) == "hello"
+    (folder / "read.py").unlink()
+    _events, fork = await home.ask("one", "Gone.", **resumed, fork_session=True)
+    assert "read.py is gone" in last_texts(fork)
+
+
+async def test_a_resume_reads_no_file_again_that_looks_as_it_did(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = home.folder / "one"
+    folder.mkdir()
+    for number in range(5):
+        (folder / f"{number}.py").write_text(f"file {number}\n")
+    reads = [call("Read", file_path=str(folder / f"{number}.py")) for number in range(5)]
+    events, _first = await home.ask("one", reply(*reads), "Done.")
+    loaded: list[str] = []
+
+    def load(path: str) -> bytes:
+        loaded.append(Path(path).name)
+        return Path(path).read_bytes()
+
+    monkeypatch.setattr(changedfiles, "load_now", load)
+    (folder / "3.py").write_text("changed by somebody\n")
+    _events, second = await home.ask("one", "I see.", resume=session_of(events))
+    assert loaded == ["3.py"]
+    assert "3.py changed" in last_texts(second)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,32 @@ async def test_a_compaction_makes_the_front_anew(home: Home) -> None:
     assert "be brief" not in str(last)
     _events, later = await home.ask("Still.", resume=session)
     assert texts(later[0])[: len(texts(last))] == texts(last)
+
+
+@pytest.mark.parametrize("asked_between", [False, True])
+async def test_undoing_a_compaction_brings_back_the_very_bytes_also_in_another_process(
+    home: Home, asked_between: bool
+) -> None:
+    (home.cwd / "AGENTS.md").write_text("be brief")
+    transport = transport_for("Hi. " * 400, "summary", *(["Between."] if asked_between else []), "Go.")
+    made = Options(cwd=home.cwd, environ=home.environ, provider=provider_on(transport), sandbox="off")
+    async with build_engine(made) as engine:
+        await collect(engine.submit("hello " * 500))
+        before = texts(transport.requests[0])
+        (home.cwd / "AGENTS.md").write_text("be loud")
+        assert only(await collect(engine.compact()), ev.ContextCompacted)
+        if asked_between:
+            await collect(engine.submit("between"))
+            assert "be loud" in texts(transport.requests[-1])[0]
+        assert not result_of(await collect(engine.undo_compaction())).is_error
+        session = engine.session_id
+    _events, elsewhere = await home.ask("Go.", resume=session, fork_session=True)
+    assert texts(elsewhere[0])[: len(before)] == before
+    async with build_engine(replace(made, resume=session)) as engine:
+        await collect(engine.submit("on"))
+    again = texts(transport.requests[-1])
+    assert again[: len(before)] == before
+    assert "be loud" in again[-1]
 
 
 async def test_a_nested_file_that_is_skipped_is_told_to_the_person(home: Home) -> None:

@@ -546,18 +546,31 @@ def test_the_user_context_comes_back_as_it_was_also_in_a_fork(tmp_path: Path) ->
     assert info is not None
     assert info.first_prompt == "hello"
     again, loaded = SessionStore.resume(workplace(tmp_path), file_of(store))
-    assert loaded.user_context == (text, {"/repo/AGENTS.md": "digest"})
+    assert loaded.user_contexts == {"": (text, {"/repo/AGENTS.md": "digest"})}
     again.set_user_context(text, {"/repo/AGENTS.md": "digest"})
-    again.set_user_context("other", {})
+    again.set_user_context("other", {}, "boundary-1")
     again.close()
-    assert load_session(file_of(store)).user_context == ("other", {})
+    contexts = {"": (text, {"/repo/AGENTS.md": "digest"}), "boundary-1": ("other", {})}
+    assert load_session(file_of(store)).user_contexts == contexts
     fork, forked = SessionStore.fork(workplace(tmp_path), file_of(store), OTHER_ID)
     fork.close()
-    assert forked.user_context == load_session(file_of(fork)).user_context == ("other", {})
+    assert forked.user_contexts == load_session(file_of(fork)).user_contexts == contexts
+
+
+def test_a_user_context_that_does_not_say_where_it_begins_belongs_to_the_boundary_before_it(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    store.set_user_context("first", {})
+    store.record(prompt("hello"))
+    store.record(MessageAppended(message=Message("user", (), "b1", Origin.BOUNDARY)))
+    store.set_user_context("second", {}, "b1")
+    store.close()
+    path = file_of(store)
+    path.write_bytes(path.read_bytes().replace(b',"boundary":""', b"").replace(b',"boundary":"b1"', b""))
+    assert load_session(path).user_contexts == {"": ("first", {}), "b1": ("second", {})}
 
 
 def test_a_session_begun_without_a_user_context_has_none(tmp_path: Path) -> None:
     store = SessionStore.create(workplace(tmp_path), SESSION_ID)
     store.record(prompt("hello"))
     store.close()
-    assert load_session(file_of(store)).user_context is None
+    assert load_session(file_of(store)).user_contexts == {}
