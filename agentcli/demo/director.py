@@ -32,6 +32,8 @@ class World:
     """The fix stands in the code."""
     limited: bool
     """The rate limit of the tour was met already."""
+    just_limited: bool = False
+    """It was met by the request before this one."""
     next_line: str = ""
     """What stands ready in the box; "" for nothing."""
 
@@ -162,7 +164,9 @@ def _fix(situation: Situation, world: World, aside: str) -> Reply:
         return _says(words.ALREADY) if world.fixed else _reads()
     if last.name == "Edit":
         if not last.failed:
-            return _limit() if not world.limited else _tests(aside + (words.CHECKING if world.fixed else words.PARTLY))
+            waited = words.WAS_LIMITED if world.just_limited else ""
+            checking = words.CHECKING if world.fixed else words.PARTLY
+            return _tests(aside + waited + checking) if world.limited else _limit()
         if _READ_FIRST.search(last.text) and len(edits) < _MOST_EDITS:
             return _reads(CODE)
         return _says(aside + _why_not(last))

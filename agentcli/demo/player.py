@@ -80,6 +80,8 @@ class _Telling:
         self._stop = stop
         self._write = write
         self._characters = 0
+        self._open = ""
+        """Text that is being written."""
 
     async def run(self) -> None:
         if self._stop.note:
@@ -97,10 +99,12 @@ class _Telling:
         match event:
             case ev.TextStreamed():
                 self._characters += len(event.text)
+                self._open += event.text
                 if 0 < self._stop.stop_after * _CHARACTERS_A_TOKEN < self._characters:
                     self._engine.abort(AbortReason.USER_CANCEL)
             case ev.BlockFinished(block=TextBlock(text=text)):
                 self._write(plain_text(text).rstrip())
+                self._open = ""
             case ev.BlockFinished(block=ThinkingBlock(thinking=thinking)):
                 self._write(f"(thinks: {plain_line(thinking, 200)})")
             case ev.PermissionRequested():
@@ -118,6 +122,8 @@ class _Telling:
             case ev.NoticeRaised():
                 self._write(f"  {plain_text(event.text)}")
             case ev.Result(is_error=True):
+                if self._open:
+                    self._write(f"{plain_text(self._open).rstrip()} …")
                 self._write(f"  ! {plain_line('; '.join(event.errors) or event.terminal, 300)}")
             case ev.Result() if self._stop.name == "compact":
                 self._write(f"  {plain_line(event.text, 300)}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 PREFIX = "agentcli-demo-"
-NAME = "tab"
+NAME = "evening"
 CODE = "tab/money.py"
 TESTS = "test_tab.py"
 TEST_COMMAND = "python3 -m unittest"

@@ -53,7 +53,7 @@ class DemoServer:
         self._fixed = fixed
         self._next_line = next_line
         self._speed = speed
-        self._limited = False
+        self._limited = self._just_limited = False
         self._billing = Billing()
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -145,8 +145,9 @@ class DemoServer:
     async def _reply(self, body: Json, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.requests += 1
         number = self.requests
-        reply = reply_to(body, World(self._fixed(), self._limited, self._next_line()))
+        reply = reply_to(body, World(self._fixed(), self._limited, self._just_limited, self._next_line()))
         error = reply.error_answer()
+        self._just_limited = error is not None
         if error is not None:
             self._limited = True
             await _send(writer, self._hurried(error))

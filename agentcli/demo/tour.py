@@ -32,18 +32,20 @@ class Stop:
 FIX = Stop("fix", words.FIX)
 FIX_AGAIN = Stop("fix", words.FIX_AGAIN)
 TALK = Stop(
-    "talk", words.TALK, "Next, interrupting: a long answer comes. Press Esc in the midst of it.", stop_after=110
+    "talk", words.TALK, "Stop 2 of 6, interrupting: a long answer comes. Press Esc in the midst of it.", stop_after=110
 )
 STEER = Stop("steer", words.STEER, "Stopped. Now say what you want instead, or press Enter for a suggestion.")
 EFFORT = Stop(
-    "effort", "/effort high", "Next, effort: how hard the model works. The status line at the bottom shows it."
+    "effort", "/effort high", "Stop 3 of 6, effort: how hard the model works. The status line at the bottom shows it."
 )
 COMPACT = Stop(
-    "compact", "/compact", "Next, room: a summary takes the conversation's place. You see it before it does."
+    "compact", "/compact", "Stop 4 of 6, room: a summary takes the conversation's place. You see it before it does."
 )
-UNDO = Stop("undo", "/undo", "Next, undo: takes back what a prompt has changed in files, in a repository or not.")
+UNDO = Stop(
+    "undo", "/undo", "Stop 5 of 6, undo: takes back what a prompt has changed in files, in a repository or not."
+)
 REDO = Stop("redo", "/redo", "The bug is back. /redo takes the undo back.")
-GOODBYE = Stop("goodbye", words.GOODBYE, "Last stop: where to go from here.")
+GOODBYE = Stop("goodbye", words.GOODBYE, "Stop 6 of 6: where to go from here.")
 LEAVE = Stop("leave", "/exit", "The tour is over: Enter leaves. Stay as long as you like.")
 _COMMANDS = {stop.line.split()[0]: stop for stop in (EFFORT, COMPACT, UNDO, REDO, LEAVE)}
 _PROMPTS = {stop.line: stop for stop in (FIX, FIX_AGAIN, TALK, STEER, GOODBYE)}

@@ -39,7 +39,7 @@ THINK_EDIT = (
 )
 SEEN_FAILING = "`999 != 1000`: the lost cent. Here is the fix, as a diff for you to approve.\n"
 NOT_SEEN = "Then without seeing it fail. Here is the fix, as a diff for you to approve.\n"
-CHECKING = "The edit is in. I run the test again, which you may have allowed for good already.\n"
+CHECKING = "The edit is in. I run the test again; with “Always allow” you would not be asked this time.\n"
 PARTLY = "The edit is in, though not as I proposed it. I run the test to see what it says.\n"
 DONE = f"""\
 **Fixed, and proven:** `{TEST_COMMAND}` passes.
@@ -48,9 +48,12 @@ DONE = f"""\
 |---|---|---|
 | `split(1000, 3)` | 333 + 333 + 333 = **999** | 334 + 333 + 333 = **1000** |
 
-One function in `{CODE}` was changed. On the way the server answered *429, too many requests*: \
-agentcli waited as long as it was told to, and went on by itself.
+One function in `{CODE}` was changed; `/diff` shows it.
 """
+WAS_LIMITED = (
+    "*(The server had just said “429, too many requests”: agentcli waited as long as it was told to, and asked again "
+    "by itself.)*\n\n"
+)
 UNTESTED = (
     f"The fix stands in `{CODE}`, but without the test nobody knows. Run it yourself: `!{TEST_COMMAND}` "
     "(a line that begins with `!` goes to your shell).\n"
@@ -134,7 +137,7 @@ LIMITED = "This request would exceed your rate limit. It is part of the tour: th
 # ------------------------------------------------------------------------------------- around the conversation
 
 WELCOME = (
-    "Scripted demo: no key, no network, no cost",
-    "The answers come from a script. All else is real, in a throw-away project",
-    "The first prompt stands in the box: press Enter. Or type whatever you like.",
+    "A scripted demo: no key, no cost",
+    "Only the answers are a script · files, tools and permissions are real, in a throw-away project",
+    "Enter begins · or type anything",
 )
