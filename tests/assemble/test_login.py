@@ -1,0 +1,207 @@
+"""What a login does: for which address, where it goes, and what is in its way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.assemble import Options, build_engine
+from agentcli.assemble.ground import Ground
+from agentcli.assemble.login import Login, tidy_key
+from agentcli.assemble.model import ModelParts, reconnect
+from agentcli.core.errors import CredentialError, UsageError
+from agentcli.providers.connection import Connection
+from tests.support.listener import Listener
+
+pytestmark = pytest.mark.anyio
+KEY = "sk-ant-login-0123456789abcdef"
+
+
+class Home:
+    def __init__(self, folder: Path, **environ: str) -> None:
+        self.folder = folder
+        self.work = folder / "work"
+        self.work.mkdir()
+        self.environ = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "AGENTCLI_SANDBOX": "off", **environ}
+
+    def options(self, **more: Any) -> Options:
+        return Options(cwd=self.work, environ=self.environ, **more)
+
+    @property
+    def login(self) -> Login:
+        return Login(self.options())
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        path = self.folder / ".config/agentcli/settings.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def set(self, **values: Any) -> None:
+        path = self.folder / ".config/agentcli/settings.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+
+
+def test_a_kept_key_is_what_the_next_engine_uses(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with pytest.raises(CredentialError, match="agentcli demo"):
+        ModelParts(Ground(home.options())).credentials()
+    address = home.login.address()
+    assert (address.url, address.source, address.is_public) == ("https://api.anthropic.com", "default", True)
+    home.login.keep(address, KEY)
+    found = ModelParts(Ground(home.options())).credentials()
+    assert (found.api_key, found.source) == (KEY, "agentcli login")
+    assert home.login.in_the_way(address) == ""
+    assert home.login.forget(address)
+    assert not home.login.forget(address)
+
+
+def test_the_address_in_use_is_a_setting_and_goes_back_to_the_public_one(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.set(theme="dark")
+    own = home.login.address("https://Gateway.example.org:443/v1/")
+    assert home.login.use(own).endswith("settings.json")
+    assert home.settings == {"theme": "dark", "baseUrl": "https://gateway.example.org"}
+    assert home.login.use(own) == "", "nothing to change"
+    assert home.login.address().url == "https://gateway.example.org"
+    home.login.use(home.login.address("https://api.anthropic.com"))
+    assert home.settings == {"theme": "dark"}
+
+
+def test_the_model_of_a_server_that_is_left_goes_with_it_and_one_of_the_public_ones_stays(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.login.use(home.login.address("http://127.0.0.1:11434"), "llama3.2")
+    assert home.settings == {"baseUrl": "http://127.0.0.1:11434", "model": "llama3.2"}
+    home.login.use(home.login.address("https://api.anthropic.com"))
+    assert home.settings == {}
+    home.set(baseUrl="http://127.0.0.1:11434", model="sonnet")
+    home.login.use(home.login.address("https://api.anthropic.com"))
+    assert home.settings == {"model": "sonnet"}
+
+
+def test_a_key_goes_to_no_other_address_than_its_own(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.login.keep(home.login.address(), KEY)
+    home.set(baseUrl="http://127.0.0.1:9")
+    assert ModelParts(Ground(home.options())).credentials().source == "none"
+    assert "requests go to 127.0.0.1:9" in home.login.in_the_way(home.login.address("https://api.anthropic.com"))
+
+
+def test_a_server_chosen_for_the_session_gets_no_key_of_the_environment(tmp_path: Path) -> None:
+    home = Home(tmp_path, ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL="https://gateway.example.org")
+    found = ModelParts(Ground(home.options(base_url="http://127.0.0.1:11434"))).credentials()
+    assert (found.base_url, found.source, found.api_key) == ("http://127.0.0.1:11434", "none", "")
+
+
+@pytest.mark.parametrize(
+    ("environ", "settings", "told"),
+    [
+        ({"ANTHROPIC_API_KEY": "k"}, {}, "ANTHROPIC_API_KEY is set, which is stronger: unset it"),
+        ({"ANTHROPIC_AUTH_TOKEN": "k"}, {}, "ANTHROPIC_AUTH_TOKEN is set"),
+        ({}, {"apiKeyHelper": "echo k"}, "take it out of the settings"),
+        ({"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}, {}, "ANTHROPIC_BASE_URL is set"),
+        ({}, {"platform": "bedrock"}, "bedrock has credentials of its own"),
+    ],
+)
+def test_what_is_stronger_than_a_kept_key_is_told(
+    tmp_path: Path, environ: dict[str, str], settings: dict[str, str], told: str
+) -> None:
+    home = Home(tmp_path, **environ)
+    home.set(**settings)
+    address = home.login.address("https://api.anthropic.com")
+    home.login.keep(address, KEY)
+    assert told in home.login.in_the_way(address)
+
+
+def test_a_repository_says_nothing_about_where_keys_go(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (home.work / ".agentcli").mkdir()
+    (home.work / ".agentcli/settings.json").write_text('{"baseUrl": "http://evil.example", "apiKeyHelper": "x"}')
+    home.login.keep(home.login.address(), KEY)
+    for trust in (False, True):
+        found = ModelParts(Ground(home.options(trust=trust))).credentials()
+        assert (found.base_url, found.source) == ("https://api.anthropic.com", "agentcli login")
+
+
+def test_settings_that_are_broken_are_not_overwritten_by_a_login(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.set()
+    path = tmp_path / ".config/agentcli/settings.json"
+    path.write_text("{ broken")
+    with pytest.raises(Exception, match="mend the file"):
+        home.login.use(home.login.address("http://127.0.0.1:9"))
+    assert path.read_text() == "{ broken"
+
+
+def test_an_address_with_a_password_is_not_kept(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="user name or password"):
+        Home(tmp_path).login.address("https://me:secret@example.org")
+
+
+def test_an_address_in_the_open_is_known_as_one(tmp_path: Path) -> None:
+    login = Home(tmp_path).login
+    assert login.address("http://gateway.example.com").in_the_open
+    for safe in ("https://gateway.example.com", "http://localhost:1", "http://127.0.0.1:1"):
+        assert not login.address(safe).in_the_open
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [(" k\n", "k"), ("\x1b[200~k\x1b[201~\n", "k"), ("'k'", "k"), ('"k"', "k"), ("", ""), ("\n", "")],
+)
+def test_a_key_is_taken_without_what_came_along_with_it(text: str, key: str) -> None:
+    assert tidy_key(text) == key
+
+
+@pytest.mark.parametrize("text", ["two words", "a\nb", "schlüssel", "a\x07b", "x" * 10_000])
+def test_what_is_no_key_is_refused_without_repeating_it(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        tidy_key(text)
+    assert text not in str(caught.value)
+
+
+async def test_a_key_is_checked_at_the_address_it_is_for(tmp_path: Path) -> None:
+    async with Listener(models=(200, b"{}")) as server:
+        login = Home(tmp_path).login
+        assert (await login.check(login.address(server.url), KEY)).verdict == "accepted"
+        assert server.requests[0][2]["x-api-key"] == KEY
+
+
+# ---------------------------------------------------------------------------------------- the way can change later
+
+
+async def test_a_conversation_goes_on_over_another_way(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    connection = Connection()
+    options = home.options(connection=connection, interactive=True, key_needed=False)
+    engine = build_engine(options)
+    assert "agentcli login" in connection.problem
+    told = [event async for event in engine.submit("hi")]
+    assert "There is no API key" in told[-1].errors[0]  # type: ignore[union-attr]
+
+    home.login.keep(home.login.address(), KEY)
+    reconnect(options, connection)
+    assert (connection.problem, connection.key_source) == ("", "agentcli login")
+    await engine.aclose()
+
+
+async def test_what_cannot_be_connected_leaves_the_old_way(tmp_path: Path) -> None:
+    home = Home(tmp_path, ANTHROPIC_API_KEY=KEY)
+    connection = Connection()
+    options = home.options(connection=connection, interactive=True)
+    engine = build_engine(options)
+    home.environ["ANTHROPIC_BASE_URL"] = "nonsense"
+    with pytest.raises(UsageError):
+        reconnect(options, connection)
+    assert (connection.problem, connection.key_source) == ("", "ANTHROPIC_API_KEY")
+    await engine.aclose()
+
+
+async def test_a_model_of_ones_own_does_the_side_jobs_too(tmp_path: Path) -> None:
+    parts = ModelParts(Ground(Home(tmp_path).options(model="llama3.2")))
+    assert parts.profile("").small_model == "llama3.2"
+    (tmp_path / "other").mkdir()
+    assert ModelParts(Ground(Home(tmp_path / "other").options())).profile("").small_model == "claude-haiku-5-5"
