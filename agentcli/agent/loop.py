@@ -34,8 +34,9 @@ async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> A
             state = preparation.state
             if preparation.blocked is not None:
                 blocked = Stop(Terminal.BLOCKING_LIMIT, preparation.blocked)
-                for event in await _ending(parts, state, blocked, TurnOutcome()):
-                    yield event
+                async with aclosing(_ending(parts, state, blocked, TurnOutcome())) as events:
+                    async for event in events:
+                        yield event
                 return
 
             parts.stage(state.messages, preparation.estimate, signal)
@@ -61,8 +62,9 @@ async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> A
                 decision = decide(state, outcome, parts.limits)
 
             if isinstance(decision, Stop):
-                for event in await _ending(parts, state, decision, outcome, turn.final):
-                    yield event
+                async with aclosing(_ending(parts, state, decision, outcome, turn.final)) as events:
+                    async for event in events:
+                        yield event
                 return
             added = way_on_messages(decision, ids)
             if decision.transition is Transition.NEXT_TURN and outcome.tool_results:
@@ -80,18 +82,20 @@ async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> A
 
 async def _ending(
     parts: LoopParts, state: LoopState, stop: Stop, outcome: TurnOutcome, final: object = None
-) -> list[ev.Event]:
+) -> AsyncGenerator[ev.Event, None]:
     """The messages that a terminal leaves, what background work still had to say, and `LoopEnded`."""
-    events: list[ev.Event] = []
     for prompt in refused_prompts(state) if outcome.refused is not None else ():
         parts.compact.view.repair("leave_out_prompt", prompt)
-        events.append(ev.RequestRepaired(repair="leave_out_prompt", through=prompt, text=stop.text))
+        yield ev.RequestRepaired(repair="leave_out_prompt", through=prompt, text=stop.text)
     if stop.terminal is Terminal.PROMPT_TOO_LONG:
         parts.detach(parts.seams.hooks.after_failure(stop.text))
-    events += [ev.MessageAppended(message=m) for m in way_out_messages(stop, outcome, parts.turn.ids)]
+    for message in way_out_messages(stop, outcome, parts.turn.ids):
+        yield ev.MessageAppended(message=message)
     await parts.aclose()
+    for late in parts.late_events():
+        yield late
     failure = outcome.failure
-    ended = ev.LoopEnded(
+    yield ev.LoopEnded(
         terminal=stop.terminal.value,
         turns=state.turn_count,
         text=stop.text,
@@ -100,4 +104,3 @@ async def _ending(
         retryable=bool(failure and failure.retryable),
         final=final,
     )
-    return [*events, *parts.late_events(), ended]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from agentcli.context.edits import Edit, block_id
+from agentcli.context.edits import COLLAPSED, Edit, block_id
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.context.steps import Situation, newest_exchange, rewriting_usd, rewritten_tokens
 from agentcli.context.view import View
@@ -21,7 +21,7 @@ SYSTEM = "The system prompt is part of every request."
 TOOLS = "The tools are part of every request. A deny rule for one takes it away."
 INSTRUCTIONS = "What stands before all messages is part of every request. Change the instruction files instead."
 SUMMARY = "The summary stands for all that came before it. /compact undo brings that back."
-COLLAPSED = "It stands for several messages. Bring them back first; then they can be dropped one by one."
+COLLAPSED_SPAN = "It stands for several messages. Bring them back first; then they can be dropped one by one."
 LAST_PROMPT = "The last prompt is what the model goes by."
 IN_USE = "The model is working with it right now. Drop it when the work is done."
 UNANSWERED = "It led to calls whose results the model has not answered yet. It can be dropped once it has."
@@ -31,7 +31,6 @@ PINNED_TOO = "What belongs to it is pinned. Unpin that first."
 DROPPED_ALREADY = "It is dropped already."
 NOT_CHANGED = "It is shown whole already."
 
-_COLLAPSED = "collapse:"
 _FRONT = "user-context:"
 
 
@@ -141,7 +140,7 @@ def _always_there(item: str) -> str | None:
         return TOOLS
     if item.startswith(_FRONT):
         return INSTRUCTIONS
-    return COLLAPSED if item.startswith(_COLLAPSED) else None
+    return COLLAPSED_SPAN if item.startswith(COLLAPSED) else None
 
 
 def _kept_because(messages: Sequence[Message], place: int, number: int, *, running: bool) -> str | None:
@@ -194,7 +193,7 @@ def _reply_of(messages: Sequence[Message], place: int) -> Message | None:
 
 def planned_restore(view: View, log: Sequence[Message], item: str, situation: Situation) -> Change | str:
     """What bringing an item back whole would change, or why it cannot be."""
-    if item.startswith(_COLLAPSED):
+    if item.startswith(COLLAPSED):
         return _uncollapsed(view, log, item, situation)
     if _always_there(item) is not None:
         return NOT_CHANGED
@@ -223,9 +222,9 @@ def price_of_restore(change: Change, situation: Situation) -> Restored:
 
 
 def _uncollapsed(view: View, log: Sequence[Message], item: str, situation: Situation) -> Change | str:
-    first = item.removeprefix(_COLLAPSED).rpartition(":")[0]
+    first = item.removeprefix(COLLAPSED).rpartition(":")[0]
     shown = view.messages(log)
-    stand_in = next((message for message in shown if message.id == f"{_COLLAPSED}{first}"), None)
+    stand_in = next((message for message in shown if message.id == f"{COLLAPSED}{first}"), None)
     if stand_in is None:
         return NOT_THERE
     hidden = {message.id for message in view.edits.collapsed(view.edits.in_force(log), first)}

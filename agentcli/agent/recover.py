@@ -33,6 +33,7 @@ class Finding:
             edited = self._parts.seams.collapser.drain(log, pinned_now(log, compact.pinned))
             self.outcome = replace(self.outcome, collapses_committed=len(edited.edits) if edited else 0)
             if edited is not None:
+                self._parts.pipeline.broken_by(compact.view, log, edited, compact.view.estimate(log, compact.overhead))
                 yield edited
         elif find.fact == "reactive_compact":
             compaction = Compaction(self._parts.compact, "reactive")

@@ -19,6 +19,9 @@ NUMBERS = "numbers"
 """In the meta of a message that is shown without some of its blocks: the number that each of the others has in the log.
 """
 
+COLLAPSED = "collapse:"
+"""Before the id of the first of several messages: the id of the one that stands for them."""
+
 EditKind = Literal["replace", "drop", "collapse", "undo_compaction", "restore"]
 """replace: `text` stands in the place of a result's or a text's content, or of a picture.
 drop: the block is left out; dropping a call drops its result too (both are named).
@@ -216,7 +219,7 @@ class Edits:
                 continue
             known = self._spans.get(message.id)
             if known is None or known[0] != edit:
-                stand_in = Message("user", (TextBlock(edit.text),), f"collapse:{message.id}", Origin.SUMMARY)
+                stand_in = Message("user", (TextBlock(edit.text),), f"{COLLAPSED}{message.id}", Origin.SUMMARY)
                 known = self._spans[message.id] = (edit, stand_in)
             shown.append(known[1])
             until = "" if edit.through == message.id else edit.through

@@ -6,10 +6,10 @@ what one step means for the next: once the prefix is broken at some place, chang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from agentcli.context.edits import Edit, edit_to_dict
+from agentcli.context.edits import COLLAPSED, Edit, edit_to_dict
 from agentcli.context.estimate import block_tokens
 from agentcli.context.steps import Plan, Situation, Step, worth_it
 from agentcli.context.view import View
@@ -26,18 +26,37 @@ class Pipeline:
         """The last reply there was when the prefix was broken, and how many tokens before that place are still as the
         cache has them: until the next reply, the cache has nothing behind it."""
 
-    def run(self, view: View, log: Sequence[Message], situation: Callable[[int], Situation]) -> list[ContextEdited]:
+    def run(self, view: View, log: Sequence[Message], situation: Callable[[int], Situation]) -> Iterator[ContextEdited]:
         """Carry out what is worth it. `situation` says how things stand once so many tokens have been freed in this
-        run. The edits are in the view already when the events are returned; the events are for the record."""
+        run. What an event tells is in the view when it comes, and what the next one tells is not: whoever records them
+        one by one, and stops at any of them, has recorded what was done."""
         if not log or not self._steps:
-            return []
+            return
         run = _Run(view, log, situation, self._intact)
-        put_off = [step for step in self._steps if not run.carried_out(step)]
-        if run.broken:
-            for step in put_off:  # What was not worth breaking the prefix for may be free now.
-                run.carried_out(step)
-        self._intact = run.intact
-        return run.events
+        for step in self._steps:
+            yield from self._carried_out(run, step)
+        # What was not worth breaking the prefix for may be free now.
+        for step in tuple(run.put_off) if run.broken else ():
+            yield from self._carried_out(run, step)
+
+    def broken_by(self, view: View, log: Sequence[Message], edited: ContextEdited, estimate: int) -> None:
+        """Somebody else has collapsed something: what it breaks need not be broken twice. `estimate`: of the next
+        request as it is now."""
+        stand_ins = {f"{COLLAPSED}{edit['target']}" for edit in edited.edits if edit.get("kind") == "collapse"}
+        shown = view.messages(log)
+        first = next((place for place, message in enumerate(shown) if message.id in stand_ins), None)
+        if first is None:
+            return
+        behind = round(sum(map(view.estimator.message, shown[first:])) * view.estimator.density)
+        run = _Run(view, log, lambda _freed: Situation(estimate=estimate, usable=estimate), self._intact)
+        intact, position = run.intact[1], max(0, estimate - behind)
+        self._intact = (run.intact[0], position if intact < 0 else min(intact, position))
+
+    def _carried_out(self, run: _Run, step: Step) -> Iterator[ContextEdited]:
+        edited = run.carried_out(step)
+        if edited is not None:
+            self._intact = run.intact
+            yield edited
 
 
 class _Run:
@@ -48,35 +67,35 @@ class _Run:
         self._log = log
         self._situation = situation
         self._freed = 0
-        self.events: list[ContextEdited] = []
+        self.put_off: list[Step] = []
+        """What they would do is not worth it."""
         self.broken = False
         self._look()
         last_reply = self._messages[self._last_reply].id if self._last_reply >= 0 else ""
         self.intact = intact if intact[0] == last_reply else (last_reply, -1)
 
-    def carried_out(self, step: Step) -> bool:
-        """False: it would do something that is not worth it."""
+    def carried_out(self, step: Step) -> ContextEdited | None:
         situation = self._now()
         plan = step.plan(self._messages, situation)
         if plan is None:
-            return True
+            return None
         plan = self._allowed(plan, situation)
         if not plan.edits:
-            return True
+            return None
         first = min(map(self._place, plan.edits))
         position = max(0, situation.estimate - self._tokens_from(*first))
         if not worth_it(plan, position, situation):
-            return False
+            self.put_off.append(step)
+            return None
         self._view.edit(plan.edits, after=self._log[-1].id)
         self._freed += plan.freed
-        edits = [edit_to_dict(edit) for edit in plan.edits]
-        self.events.append(ContextEdited(edits=edits, step=step.name, freed_tokens=plan.freed, text=plan.text))
         if first[0] < self._last_reply:
             self.broken = True
             self.intact = (self.intact[0], min(position, situation.cached))
         if any(edit.kind == "collapse" for edit in plan.edits):
             self._look()
-        return True
+        edits = [edit_to_dict(edit) for edit in plan.edits]
+        return ContextEdited(edits=edits, step=step.name, freed_tokens=plan.freed, text=plan.text)
 
     def _look(self) -> None:
         """The messages that the next request shows one by one, as they are in the log."""

@@ -162,7 +162,7 @@ def test_a_collapsed_span_is_restored_but_not_dropped() -> None:
             span = Edit(kind="collapse", target=first, through=last, text="It was told.", step="collapse", freed=7_000)
             b.engine._parts.view.edit([span], b.engine.messages[-1].id)
             collapsed = item(b, "summary", "It was told.")
-            assert b.engine.drop(collapsed) == pinning.COLLAPSED
+            assert b.engine.drop(collapsed) == pinning.COLLAPSED_SPAN
             assert isinstance(b.engine.restore(collapsed), Restored)
             assert b.engine._parts.view.wire(b.engine.messages) == before
 

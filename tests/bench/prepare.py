@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 from agentcli.context.budget import ToolResultBudget
+from agentcli.context.collapse import Collapse, find_spans
 from agentcli.context.microcompact import Microcompact
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import Snip
 from agentcli.context.steps import Situation
 from agentcli.context.view import View
-from agentcli.core.events import ContextEdited
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from tests.bench.measure import Measure, Report
@@ -30,6 +30,7 @@ def prepare(runs: int, messages: int = MESSAGES) -> Report:
         while len(conversation.log) < messages - 2 * TURNS:
             conversation.turn()
         first.append(conversation.prepare(estimate=90_000))
+        conversation.stage()
         for _turn in range(TURNS):
             conversation.turn()
             steady.append(conversation.prepare(estimate=90_000))
@@ -56,8 +57,14 @@ class _Conversation:
         self.edits = 0
         self._turns = 0
         self._view = View("The instructions of the project.\n" * 20)
+        self._collapse = Collapse()
         self._pipeline = Pipeline(
-            [ToolResultBudget(lambda name, _text: f"/results/{name}"), Snip(), Microcompact(threshold=0.6)]
+            [
+                ToolResultBudget(lambda name, _text: f"/results/{name}"),
+                Snip(),
+                Microcompact(threshold=0.6),
+                self._collapse,
+            ]
         )
 
     def turn(self) -> None:
@@ -82,13 +89,19 @@ class _Conversation:
         """In milliseconds."""
         began = time.perf_counter()
         self._view.estimate(self.log, 10_000)
-        events = self._pipeline.run(
+        running = self._pipeline.run(
             self._view,
             self.log,
             lambda freed: Situation(estimate=estimate - freed, usable=_USABLE, cached=estimate - 2_000),
         )
+        events = list(running)
         self._view.estimate(self.log, 10_000)
         self._view.wire(self.log)
         took = (time.perf_counter() - began) * 1000
-        self.edits += sum(len(event.edits) for event in events if isinstance(event, ContextEdited))
+        self.edits += sum(len(event.edits) for event in events)
         return took
+
+    def stage(self) -> None:
+        """Summaries of all that may be summarised, as if the small model had made them."""
+        for span in find_spans(self._view.edits.shown(self.log), lambda _message: False, self._view.estimator.message):
+            self._collapse.stage(span, "What was done in these turns.")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hypothesis import strategies as st
 
+from agentcli.context.pipeline import Pipeline
+from agentcli.context.steps import Situation
 from agentcli.context.view import View
+from agentcli.core.events import ContextEdited
 from agentcli.core.messages import (
     Block,
     ImageBlock,
@@ -79,6 +82,13 @@ def shown_text(view: View, log: Sequence[Message], block: str) -> str:
 
 def refused(view: View, log: Sequence[Message]) -> list[str]:
     return problems({"model": "m", "max_tokens": 10, "messages": list(view.wire(log))})
+
+
+def ran(
+    pipeline: Pipeline, view: View, log: Sequence[Message], situation: Callable[[int], Situation]
+) -> list[ContextEdited]:
+    """Run to its end, as somebody does who does not go away."""
+    return list(pipeline.run(view, log, situation))
 
 
 # ------------------------------------------------------------------------------------------------- any conversation

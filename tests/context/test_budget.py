@@ -11,7 +11,7 @@ from agentcli.context.steps import Situation
 from agentcli.context.view import View
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import TextBlock, ToolResultBlock
-from tests.context.logs import PIXEL, Talk, refused, shown_block, shown_text
+from tests.context.logs import PIXEL, Talk, ran, refused, shown_block, shown_text
 
 SITUATION = Situation(estimate=1_000, usable=100_000)
 
@@ -27,7 +27,7 @@ class Folder:
 
 def prepared(talk: Talk, budget: ToolResultBudget, view: View | None = None) -> tuple[View, list[object]]:
     view = view or View()
-    return view, list(Pipeline([budget]).run(view, talk.log, lambda _freed: SITUATION))
+    return view, ran(Pipeline([budget]), view, talk.log, lambda _freed: SITUATION)
 
 
 def test_a_result_over_the_limit_is_shown_by_its_head_its_size_and_where_it_is() -> None:

@@ -23,7 +23,7 @@ from agentcli.context.steps import Situation, Step
 from agentcli.context.view import View
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
-from tests.context.logs import PIXEL, Talk, numbered, refused, talks
+from tests.context.logs import PIXEL, Talk, numbered, ran, refused, talks
 
 BODY = numbered(1, 200)
 """About three thousand tokens as a result."""
@@ -280,12 +280,12 @@ def test_the_pipeline_commits_and_tells_and_then_has_nothing_left_to_do() -> Non
     talk = long_talk()
     view, step = View(), staged(talk.log)
     pipeline = Pipeline([step])
-    events = pipeline.run(view, talk.log, lambda freed: at(90_000 - freed, cached=90_000))
+    events = ran(pipeline, view, talk.log, lambda freed: at(90_000 - freed, cached=90_000))
     (edited,) = events
     assert isinstance(edited, ContextEdited)
     assert (edited.step, edited.text, len(edited.edits)) == ("collapse", "summarised 4 old exchanges", 4)
     assert [message.text for message in view.messages(talk.log)[:4]] == [f"summary {n}" for n in range(4)]
-    assert pipeline.run(view, talk.log, lambda freed: at(90_000 - freed, cached=90_000)) == []
+    assert ran(pipeline, view, talk.log, lambda freed: at(90_000 - freed, cached=90_000)) == []
     assert not step.staged
 
 
@@ -355,7 +355,7 @@ def test_with_the_other_steps_in_any_order_it_holds_too(
         return Situation(estimate=95_000 - min(freed, 10_000), usable=100_000, cached=90_000, pinned=pinned)
 
     for _time in range(2):
-        pipeline.run(view, log, situation)
+        ran(pipeline, view, log, situation)
         assert refused(view, log) == []
         shown = {message.id: message for message in view.messages(log)}
         assert said_last(log) in "".join(message.text for message in shown.values())

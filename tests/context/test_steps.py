@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.context.budget import ToolResultBudget
-from agentcli.context.edits import Edit, edit_from_dict
+from agentcli.context.edits import Edit, edit_from_dict, edit_to_dict
 from agentcli.context.microcompact import Microcompact
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import READ_AGAIN, Snip
@@ -20,7 +20,7 @@ from agentcli.context.view import View
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.usage import Price, Usage
-from tests.context.logs import Talk, numbered, refused, shown_text, talks
+from tests.context.logs import Talk, numbered, ran, refused, shown_text, talks
 
 # ------------------------------------------------------------------------------------------------------ the arithmetic
 
@@ -102,7 +102,7 @@ def long_talk() -> tuple[Talk, list[str]]:
 def test_a_change_of_what_was_sent_is_told_with_its_reason_and_is_in_the_view_at_once() -> None:
     talk, blocks = long_talk()
     view = View()
-    events = Pipeline([Fixed("snip", blocks[8], 9_000)]).run(view, talk.log, lambda freed: at(25_000 - freed))
+    events = ran(Pipeline([Fixed("snip", blocks[8], 9_000)]), view, talk.log, lambda freed: at(25_000 - freed))
     assert events == [
         ContextEdited(
             edits=[{"kind": "replace", "target": blocks[8], "text": "x", "step": "snip", "freed": 9_000}],
@@ -116,7 +116,7 @@ def test_a_change_of_what_was_sent_is_told_with_its_reason_and_is_in_the_view_at
 
 def test_a_change_of_what_was_never_sent_breaks_nothing() -> None:
     talk, blocks = long_talk()
-    events = Pipeline([Fixed("budget", blocks[9], 10)]).run(View(), talk.log, lambda _freed: at(0))
+    events = ran(Pipeline([Fixed("budget", blocks[9], 10)]), View(), talk.log, lambda _freed: at(0))
     assert [type(event) for event in events] == [ContextEdited]
 
 
@@ -125,9 +125,38 @@ def test_what_was_not_worth_breaking_the_prefix_for_comes_along_when_it_is_broke
     small = Fixed("snip", blocks[5], 50)
     large = Fixed("microcompact", blocks[1], 20_000)
     situation = Situation(estimate=30_000, usable=100_000, cached=29_000)
-    assert Pipeline([small]).run(View(), talk.log, lambda _freed: situation) == []
-    events = Pipeline([small, large]).run(View(), talk.log, lambda _freed: situation)
+    assert ran(Pipeline([small]), View(), talk.log, lambda _freed: situation) == []
+    events = ran(Pipeline([small, large]), View(), talk.log, lambda _freed: situation)
     assert [event.step for event in events if isinstance(event, ContextEdited)] == ["microcompact", "snip"]
+
+
+def test_a_drain_has_broken_the_prefix_already() -> None:
+    talk, blocks = long_talk()
+    talk.prompt("more")
+    talk.answer()
+    view = View()
+    small = Fixed("snip", blocks[9], 50)
+    warm = Situation(estimate=30_000, usable=100_000, cached=29_000)
+    pipeline = Pipeline([small])
+    assert ran(pipeline, view, talk.log, lambda _freed: warm) == [], "not worth breaking the prefix for"
+    drained = Edit(kind="collapse", target="m3", through="m6", text="They ran things.", step="collapse")
+    view.edit([drained], talk.log[-1].id)
+    told = ContextEdited(edits=[edit_to_dict(drained)], step="collapse", freed_tokens=9_000)
+    pipeline.broken_by(view, talk.log, told, 21_000)
+    less = Situation(estimate=21_000, usable=100_000, cached=29_000)
+    assert [event.step for event in ran(pipeline, view, talk.log, lambda _freed: less)] == ["snip"]
+
+
+def test_a_step_does_nothing_before_the_one_before_it_is_on_record() -> None:
+    talk, blocks = long_talk()
+    view = View()
+    steps = [Fixed("snip", blocks[1], 9_000), Fixed("microcompact", blocks[2], 9_000)]
+    running = Pipeline(steps).run(view, talk.log, lambda _freed: at(0, cache_cold=True))
+    assert next(running).step == "snip"
+    assert [shown_text(view, talk.log, block) == "x" for block in blocks[1:3]] == [True, False]
+    assert next(running).step == "microcompact"
+    assert [shown_text(view, talk.log, block) == "x" for block in blocks[1:3]] == [True, True]
+    assert next(running, None) is None
 
 
 def test_until_the_next_reply_the_cache_has_nothing_behind_the_broken_place() -> None:
@@ -144,11 +173,11 @@ def test_until_the_next_reply_the_cache_has_nothing_behind_the_broken_place() ->
 
     pipeline = Pipeline([Watching(), Fixed("microcompact", blocks[1], 20_000)])
     situation = Situation(estimate=30_000, usable=100_000, cached=29_000)
-    assert pipeline.run(view, talk.log, lambda _freed: situation)
-    pipeline.run(view, talk.log, lambda _freed: situation)
+    assert ran(pipeline, view, talk.log, lambda _freed: situation)
+    ran(pipeline, view, talk.log, lambda _freed: situation)
     talk.answer()
     talk.prompt("more")
-    pipeline.run(view, talk.log, lambda _freed: situation)
+    ran(pipeline, view, talk.log, lambda _freed: situation)
     assert seen[0] == seen[2] == 29_000
     assert seen[1] < 12_000
 
@@ -157,10 +186,10 @@ def test_steps_that_are_switched_off_do_not_run_and_pins_bind_every_step() -> No
     talk, blocks = long_talk()
     step = Fixed("snip", blocks[1], 9_000)
     cold = at(0, cache_cold=True)
-    assert Pipeline([step], frozenset({"snip"})).run(View(), talk.log, lambda _freed: cold) == []
+    assert ran(Pipeline([step], frozenset({"snip"})), View(), talk.log, lambda _freed: cold) == []
     pinned = at(0, cache_cold=True, pinned=frozenset([blocks[1]]))
-    assert Pipeline([step]).run(View(), talk.log, lambda _freed: pinned) == []
-    assert Pipeline([step]).run(View(), [], lambda _freed: cold) == []
+    assert ran(Pipeline([step]), View(), talk.log, lambda _freed: pinned) == []
+    assert ran(Pipeline([step]), View(), [], lambda _freed: cold) == []
 
 
 def test_what_a_step_frees_lowers_the_estimate_by_that_and_the_next_request_too() -> None:
@@ -169,8 +198,11 @@ def test_what_a_step_frees_lowers_the_estimate_by_that_and_the_next_request_too(
     talk.prompt("more")
     view = View()
     before = view.estimate(talk.log, 0)
-    events = Pipeline([Microcompact(keep=3)]).run(
-        view, talk.log, lambda freed: Situation(estimate=before - freed, usable=30_000, cached=before)
+    events = ran(
+        Pipeline([Microcompact(keep=3)]),
+        view,
+        talk.log,
+        lambda freed: Situation(estimate=before - freed, usable=30_000, cached=before),
     )
     assert isinstance(events[0], ContextEdited)
     assert events[0].freed_tokens > 10_000
@@ -185,7 +217,7 @@ def test_what_was_never_sent_is_not_taken_off_the_estimate_twice() -> None:
     talk.prompt("more")
     talk.call("Bash", {"command": "seq"}, "output of a command\n" * 10_000)
     view = View()
-    Pipeline([ToolResultBudget(lambda name, _text: name)]).run(view, talk.log, lambda _freed: at(0))
+    ran(Pipeline([ToolResultBudget(lambda name, _text: name)]), view, talk.log, lambda _freed: at(0))
     assert 5_020 < view.estimate(talk.log, 0) < 6_500
 
 
@@ -198,11 +230,11 @@ def test_messages_under_a_collapse_are_not_looked_at() -> None:
     talk.call("Bash", {"command": "ls"}, "a")
     view = View()
     view.edit([Edit(kind="collapse", target="m0", through="m2", text="They read /a.")])
-    events = Pipeline([Snip()]).run(view, talk.log, lambda _freed: at(0, cache_cold=True))
+    events = ran(Pipeline([Snip()]), view, talk.log, lambda _freed: at(0, cache_cold=True))
     assert isinstance(events[0], ContextEdited)
     assert [(edit["target"], edit["text"]) for edit in events[0].edits] == [(second, READ_AGAIN)], f"not {first}"
     view.edit([Edit(kind="collapse", target="m4", through="m4", text="And again.")])
-    assert Pipeline([Snip()]).run(view, talk.log, lambda _freed: at(0, cache_cold=True)) == []
+    assert ran(Pipeline([Snip()]), view, talk.log, lambda _freed: at(0, cache_cold=True)) == []
 
 
 # ------------------------------------------------------------------------------------------------ for any conversation
@@ -256,13 +288,13 @@ def test_any_log_any_order_any_pins_give_a_valid_request_with_all_that_has_to_be
 
     turns = [place for place, message in enumerate(log) if message.role == "assistant"]
     for end in [*turns, len(log)]:  # as a loop does it: before every request
-        events = pipeline.run(view, log[:end], situation)
+        events = ran(pipeline, view, log[:end], situation)
         for event in events:
             if isinstance(event, ContextEdited):
                 resumed.edit(map(edit_from_dict, event.edits), log[end - 1].id)
         assert refused(view, log[:end]) == []
     done = sum(event.freed_tokens for event in events if isinstance(event, ContextEdited))
-    assert pipeline.run(view, log, lambda freed: situation(done + freed)) == [], "applying twice changes nothing"
+    assert ran(pipeline, view, log, lambda freed: situation(done + freed)) == [], "applying twice changes nothing"
     assert resumed.wire(log) == view.wire(log), "what was recorded gives the same request again"
     shown = all_blocks(view.messages(log))
     assert all(shown[block] == blocks[block] for block in pinned), "pinned blocks are there as they were"
@@ -281,7 +313,7 @@ def test_what_was_sent_changes_only_where_it_is_told(log: list[Message], order: 
     pipeline, view = Pipeline(steps_in(order)), View()
     sent: tuple[object, ...] = ()
     for end in [p for p, message in enumerate(log) if message.role == "assistant"]:
-        events = pipeline.run(view, log[:end], lambda _freed: at(40_000))
+        events = ran(pipeline, view, log[:end], lambda _freed: at(40_000))
         wire = view.wire(log[:end])
         if not events:
             assert wire[: len(sent)] == sent
