@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from agentcli.assemble.model import SCRIPT_VARIABLE
+from agentcli.assemble.model import SCRIPT_VARIABLE, ModelParts
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 from agentcli.doctor.finding import Finding
 from agentcli.doctor.patient import Patient
 from agentcli.providers.catalog import DEFAULT_MODEL
-from agentcli.providers.credentials import Credentials, resolve_credentials
+from agentcli.providers.credentials import Credentials
 
 _SECONDS = 8.0
 _MOST_BYTES = 2_000_000
@@ -84,8 +84,7 @@ def _needs_no_key(patient: Patient) -> str | None:
 
 
 def _credentials(patient: Patient) -> Credentials:
-    settings = patient.ground.settings
-    return resolve_credentials(patient.ground.environ, settings.text("apiKeyHelper"), settings.text("baseUrl"))
+    return ModelParts(patient.ground).credentials()
 
 
 @frozen
