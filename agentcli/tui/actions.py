@@ -78,11 +78,13 @@ class Actions:
         return False
 
     def run(self, name: str) -> None:
-        """An action of the screen by its name: a command's, `palette` or `rewind`."""
+        """An action of the screen by its name: a command's, `palette`, `rewind` or `keys`."""
         if name == "palette":
             self._start(self._palette())
         elif name == "rewind":
             self._start(self._rewind())
+        elif name == "keys":
+            self._start(self._help(keys_first=True))
         else:
             self._line(f"/{name}")
 
@@ -254,14 +256,18 @@ class Actions:
         if picked is not None:
             await engine.stop_background(picked[1])
 
-    async def _help(self) -> None:
+    async def _help(self, keys_first: bool = False) -> None:
+        from agentcli.commands.manual import READ_ON, page_lines
         from agentcli.commands.registry import COMMANDS
         from agentcli.tui.keys import help_rows
         from agentcli.tui.screens.help_page import HelpPage
 
         keymap = self._app.preferences.keymap or {}
         commands = [("Commands", command.usage, command.summary) for command in COMMANDS]
-        picked = await self._asked(HelpPage(commands, help_rows(keymap), self._chat.palette))
+        keys = [*help_rows(keymap), *(("Read on", where, text) for where, text in READ_ON)]
+        more = {command.usage: page_lines(command) for command in COMMANDS}
+        start = None if keys_first else commands[0][1]
+        picked = await self._asked(HelpPage(commands, keys, self._chat.palette, more, start))
         if picked is not None:
             self._chat.prompt.load(Draft(f"{picked.split()[0]} "))
 

@@ -260,7 +260,7 @@ class ChatScreen(Screen[None]):
 
     @on(PromptBox.HelpWanted)
     def _help_wanted(self) -> None:
-        self.actions.run("help")
+        self.actions.run("keys")
 
     @on(Transcript.FollowingChanged)
     def _following_changed(self, event: Transcript.FollowingChanged) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
+from agentcli.commands.base import Command
+from agentcli.commands.manual import MANUAL, READ_ON
 from agentcli.commands.registry import COMMANDS, find, matching, names, near
 from agentcli.commands.run import parse, run_command
 from agentcli.core import events as ev
@@ -204,7 +206,6 @@ async def test_an_unknown_command_is_a_failure_with_a_hint(tmp_path: Path) -> No
         assert "--continue goes on" in await refused(engine, "/undo")
         assert await refused(engine, "/unod") == "There is no command /unod. Did you mean /undo?"
         assert await refused(engine, "/xyzzy") == "There is no command /xyzzy. /help lists them."
-        assert await said(engine, "/help usage") == ("/cost: What this conversation has used so far. Also: /usage.")
         assert "Did you mean /undo" in await refused(engine, "/help unod")
 
 
@@ -291,3 +292,48 @@ async def test_a_shell_line_runs_bare_and_the_model_is_told_with_the_next_prompt
         assert "token s3" in finished.result.text
         assert not result_of(events).is_error
         assert any("token s3" in message.text for message in engine.messages)
+
+
+# ------------------------------------------------------------------------------------------------------ help and doctor
+
+
+def test_every_command_has_a_page_and_every_page_a_command() -> None:
+    assert set(MANUAL) == set(names())
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one.name)
+def test_the_examples_of_a_page_are_lines_of_that_command(command: Command) -> None:
+    for typed, text in MANUAL[command.name].examples:
+        line = parse(typed)
+        assert line is not None
+        assert find(line[0]) is command
+        assert text
+        assert not line[1] or command.argument_hint, f"{typed}: the usage of /{command.name} names no argument"
+
+
+def test_where_to_read_on_names_what_exists() -> None:
+    for where, _text in READ_ON:
+        if where.startswith("/"):
+            assert find(where.split()[0][1:]) is not None
+
+
+async def test_help_lists_all_commands_and_tells_more_about_one(tmp_path: Path) -> None:
+    async with engine_on(tmp_path) as engine:
+        everything = await said(engine, "/help")
+        assert all(command.usage in everything and command.summary in everything for command in COMMANDS)
+        assert "agentcli --help" in everything
+        one = await said(engine, "/help /usage")
+        assert one.splitlines()[0] == "/cost (also /usage)"
+        assert "  /compact undo" in await said(engine, "/help compact")
+        assert await refused(engine, "/help compat") == "There is no command /compat. Did you mean /compact?"
+        assert await refused(engine, "/help zzzzz") == "There is no command /zzzzz. /help lists them all."
+
+
+async def test_doctor_says_how_it_is_line_by_line(tmp_path: Path) -> None:
+    async with engine_on(tmp_path) as engine:
+        text = await said(engine, "/doctor")
+        assert "online" in await refused(engine, "/doctor nonsense")
+    heads = [line for line in text.splitlines()[:-2] if not line.startswith(" ")]
+    assert len(heads) > 8
+    assert {line.split()[0] for line in heads} <= {"ok", "warn", "fail"}
+    assert any(line.split()[1] == "sandbox" for line in heads)

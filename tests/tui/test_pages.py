@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -23,7 +24,12 @@ from agentcli.config.schema import BY_NAME, KEYS
 from agentcli.config.settings import Row as Setting
 from agentcli.core.usage import Totals, Usage
 from agentcli.tools.shells import BackgroundTask
-from agentcli.tui.keys import help_rows
+from agentcli.tui.app import AgentApp
+from agentcli.tui.chat import ChatScreen
+from agentcli.tui.keys import SCREEN_KEYS, app_bindings, help_rows, screen_bindings
+from agentcli.tui.prompt.box import PromptBox
+from agentcli.tui.prompt.editor import PromptEditor
+from agentcli.tui.prompt.keys import PROMPT_KEYS, key_table
 from agentcli.tui.screens.context_page import ContextPage, shared_out
 from agentcli.tui.screens.cost_page import CostPage
 from agentcli.tui.screens.frame import Sheet
@@ -305,6 +311,31 @@ def test_long_keys_do_not_push_what_they_do_off_the_screen() -> None:
 def test_enter_on_a_command_returns_it_and_on_a_key_just_closes() -> None:
     assert answer(HelpPage(COMMANDS, KEYS_TABLE), *"model", "enter") == "/model [name]"
     assert answer(HelpPage(COMMANDS, KEYS_TABLE), "enter") is None
+
+
+def test_a_wide_screen_shows_more_about_the_command_under_the_cursor() -> None:
+    more = {"/model [name]": ["By id or by a short name.", "  /model sonnet  change it"]}
+    page = HelpPage(COMMANDS, KEYS_TABLE, more=more, start="/model [name]")
+    shown = look(page, size=(110, 24))
+    assert "│ By id or by a short name." in shown
+    assert " ❯ /model [name]" in shown
+    assert "By id" not in look(HelpPage(COMMANDS, KEYS_TABLE, more=more, start="/model [name]"), size=(80, 24))
+
+
+def test_every_key_that_help_lists_is_bound_and_does_something() -> None:
+    bound = {binding.id: binding for binding in (*app_bindings(), *screen_bindings())}
+    for key in SCREEN_KEYS:
+        binding = bound[key.id]
+        owner = AgentApp if key.everywhere else ChatScreen
+        action = binding.action if binding.action != "interrupt_work" else key.action
+        assert any(hasattr(one, f"action_{action}") for one in (owner, ChatScreen, AgentApp)), key.action
+    table, done_by_box = key_table(), inspect.getsource(PromptBox.act)
+    for prompt_key in PROMPT_KEYS:
+        own = hasattr(PromptEditor, f"action_{prompt_key.action}")
+        assert own or f'"{prompt_key.action}"' in done_by_box, prompt_key.action
+        for name in prompt_key.keys.split(","):
+            assert table[name.strip()] is prompt_key
+    assert len(help_rows({})) >= len(SCREEN_KEYS)
 
 
 # ------------------------------------------------------------------------------------------------------------ settings

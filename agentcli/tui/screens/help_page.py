@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agentcli.tui.screens.picker import ListSheet
 from agentcli.tui.screens.rows import Row
@@ -19,10 +19,23 @@ class HelpPage(ListSheet[str, str]):
     label_cells = 26
     verb = "use the command"
 
-    def __init__(self, commands: Sequence[Entry], keys: Sequence[Entry], palette: Palette | None = None) -> None:
+    def __init__(
+        self,
+        commands: Sequence[Entry],
+        keys: Sequence[Entry],
+        palette: Palette | None = None,
+        more: Mapping[str, Sequence[str]] | None = None,
+        start: str | None = None,
+    ) -> None:
+        """`more`: what is shown beside a command where there is room. `start`: where the cursor begins."""
         rows = [Row("", key, text, group=group or "Keys") for group, key, text in keys]
         rows += [Row(command, command, text, group=group or "Commands") for group, command, text in commands]
-        super().__init__("Help", rows, palette)
+        known = more or {}
+
+        def preview(row: Row[str]) -> Sequence[str]:
+            return known.get(row.value) or (row.label, row.detail)
+
+        super().__init__("Help", rows, palette, start=start, preview=preview if known else None)
 
     def choose(self, row: Row[str]) -> None:
         self.close_with(row.value or None)

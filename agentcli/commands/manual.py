@@ -1,0 +1,136 @@
+"""More about each command than its line in the menu says: what to know, and lines to type. `/help` shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentcli.commands.base import Command
+from agentcli.core.frozen import frozen
+
+Line = tuple[str, str]
+"""What to type, and what that does."""
+
+
+@frozen
+class Page:
+    text: str
+    examples: tuple[Line, ...]
+
+
+READ_ON: tuple[Line, ...] = (
+    ("/help COMMAND", "More about one command, with examples"),
+    ("/doctor", "What is not well here, and what to do"),
+    ("agentcli --help", "Every flag of the command line, with examples"),
+    ("README", "The guide, and a reference of settings, files and variables"),
+)
+"""Where else there are answers."""
+
+_NOW = "With something cached, the price of sending it anew is asked about first; now does not ask."
+
+MANUAL: Mapping[str, Page] = {
+    "help": Page(
+        "In the app, ? on an empty box shows the same with all keys; typing searches.",
+        (("/help", "all commands"), ("/help compact", "more about one of them")),
+    ),
+    "status": Page("What a line in a bug report should say.", (("/status", "session, model, mode, sandbox, cost"),)),
+    "doctor": Page(
+        "Looks at versions, programs, terminal, settings, key, folders, sessions and proves what the sandbox holds. "
+        "Nothing is changed.",
+        (("/doctor", "look at everything here"), ("/doctor online", "also ask the server for its models")),
+    ),
+    "undo": Page(
+        "Whatever changed the files: an edit or a command. What you changed since stays, and so does the conversation.",
+        (("/undo", "the last prompt's changes"), ("/undo", "again: those of the prompt before")),
+    ),
+    "redo": Page("Only what /undo took back, and only where nothing else changed since.", (("/redo", "as it was"),)),
+    "diff": Page(
+        "Compared with the copies that are kept before a change, so git is not needed.",
+        (("/diff", "of the last prompt"), ("/diff all", "since the session began, your own changes included")),
+    ),
+    "compact": Page(
+        "Happens by itself before the window is full. In the app the summary is shown first and can be changed. "
+        "Your own words, the last exchange, files in use and what is pinned stay.",
+        (
+            ("/compact", "summarise now"),
+            ("/compact the parser, not the tests", "say what matters"),
+            ("/compact undo", "take it back"),
+        ),
+    ),
+    "model": Page(
+        f"By id, or by a short name such as opus, sonnet or haiku. {_NOW}",
+        (("/model", "choose from a list"), ("/model sonnet", "change it"), ("/model haiku now", "without asking")),
+    ),
+    "effort": Page(
+        f"low, medium, high, xhigh, max, or auto for the model's own default. {_NOW}",
+        (("/effort", "choose from a list"), ("/effort high", "change it")),
+    ),
+    "thinking": Page(
+        f"Which of the modes a model takes differs; one that always thinks says so. {_NOW}",
+        (("/thinking", "what is in force"), ("/thinking disabled", "answer at once")),
+    ),
+    "mode": Page(
+        "default asks, acceptEdits lets edits in the working folders pass, plan changes nothing, dontAsk refuses what "
+        "would ask, bypassPermissions asks about next to nothing. Shift+Tab cycles through the first three.",
+        (("/mode", "choose from a list"), ("/mode acceptEdits", "change it")),
+    ),
+    "plan": Page("The model looks around and proposes; you approve, refuse or change.", (("/plan", "begin to plan"),)),
+    "permissions": Page(
+        "Deny beats ask beats allow, then the mode decides. To try a rule: agentcli permissions test 'COMMAND'.",
+        (("/permissions", "the rules, and what was refused so far"),),
+    ),
+    "context": Page(
+        "What is pinned survives everything; what is dropped is not sent any more, and can be brought back. In the app "
+        "p, d and u do the same on a list.",
+        (
+            ("/context", "what fills the window, by kind"),
+            ("/context items", "each item with its id"),
+            ("/context pin ID", "keep it, whatever happens"),
+            ("/context unpin ID", "keep it no more"),
+            ("/context price ID", "what dropping it saves and costs"),
+            ("/context drop ID", "leave it out"),
+            ("/context restore ID", "bring it back"),
+        ),
+    ),
+    "cost": Page("Per model, per prompt and per tool, side jobs included.", (("/cost", "tokens and dollars so far"),)),
+    "budget": Page(
+        "A warning comes at 80 %; at the cap you are asked, and nothing is lost.",
+        (("/budget", "what is left"), ("/budget 2.50", "set it, in dollars"), ("/budget off", "lift it")),
+    ),
+    "todos": Page("The model keeps it for longer work; Ctrl+T shows it too.", (("/todos", "done and to do"),)),
+    "tasks": Page("Ctrl+B sends the running command there. All of them end with the session.", (("/tasks", "list"),)),
+    "rename": Page("Sessions are found by name: agentcli -r NAME.", (("/rename the parser", "name this session"),)),
+    "copy": Page(
+        "As Markdown, without gutters and line wraps; over ssh through the terminal.",
+        (
+            ("/copy", "the last answer"),
+            ("/copy 2", "the one before"),
+            ("/copy code", "the last block of code"),
+            ("/copy code 2", "the block before"),
+        ),
+    ),
+    "find": Page("Ctrl+F does the same; Enter goes on, Esc ends.", (("/find", "begin"), ("/find TODO", "look for it"))),
+    "theme": Page(
+        "auto follows the terminal. A theme of your own is a file in ~/.config/agentcli/themes.",
+        (("/theme", "choose from a list, with a preview"), ("/theme nord", "put it on")),
+    ),
+    "config": Page("Enter changes a value, for you or for this project.", (("/config", "all settings"),)),
+    "resume": Page(
+        "What you typed and did not send stays in the box.",
+        (("/resume", "choose from a list"), ("/resume parser", "the one that fits")),
+    ),
+    "clear": Page("The old session is kept: /resume goes back to it.", (("/clear", "begin anew"),)),
+    "exit": Page(
+        "Ctrl+C twice does the same. A prompt that was not sent is there at the next start.", (("/exit", "leave"),)
+    ),
+}
+
+
+def page_lines(command: Command) -> list[str]:
+    """What `/help COMMAND` says."""
+    also = f" (also {', '.join(f'/{alias}' for alias in command.aliases)})" if command.aliases else ""
+    lines = [f"{command.usage}{also}", f"{command.summary}."]
+    page = MANUAL.get(command.name)
+    if page is None:
+        return lines
+    width = max(len(typed) for typed, _text in page.examples)
+    return [*lines, page.text, "", *(f"  {typed:<{width}}  {text}" for typed, text in page.examples)]
