@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agentcli.assemble import Options
 
 FASTEST = 100.0
-_SETTINGS = {
+SETTINGS = {
     "smallModel": MODEL,
     "models": {
         MODEL: {
@@ -86,7 +86,7 @@ class _Demo:
             interactive=True,
             model=MODEL,
             permission_mode=self._mode,
-            settings=json.dumps(_SETTINGS),
+            settings=json.dumps(SETTINGS),
         )
 
     def in_app(self, theme: str | None, playing: float) -> int:

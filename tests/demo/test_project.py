@@ -1,0 +1,99 @@
+"""The throw-away project: its test fails for the right reason, passes with the fix, and nothing stays behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentcli.demo.project import BROKEN, CODE, FIXED, TESTS, Project, sweep
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Project() as made:
+        yield made
+
+
+def fix(project: Project) -> None:
+    code = project.folder / CODE
+    code.write_text(code.read_text().replace(BROKEN, FIXED))
+
+
+def test_the_test_fails_at_first_and_passes_with_the_fix(project: Project) -> None:
+    assert not project.fixed
+    assert "failures=1" in project.problem()
+    fix(project)
+    assert project.fixed
+    assert project.problem() == ""
+
+
+def test_a_test_that_was_taken_away_does_not_pass(project: Project) -> None:
+    fix(project)
+    (project.folder / TESTS).write_text("")
+    assert project.problem()
+    (project.folder / TESTS).unlink()
+    assert project.problem()
+
+
+def test_it_is_a_repository_with_nothing_left_to_commit(project: Project) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("no git here")
+    project.make_repository()
+    shown = subprocess.run(
+        ["git", "status", "--porcelain", "--branch"], cwd=project.folder, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.split() == ["##", "main"]
+
+
+def test_nothing_of_the_persons_environment_but_the_terminal_comes_along(project: Project) -> None:
+    given = {
+        "PATH": "/bin",
+        "TERM": "xterm",
+        "LC_ALL": "C",
+        "HOME": "/home/me",
+        "ANTHROPIC_API_KEY": "sk-mine",
+        "ANTHROPIC_AUTH_TOKEN": "mine",
+        "AGENTCLI_CONFIG_DIR": "/home/me/config",
+        "XDG_STATE_HOME": "/home/me/state",
+        "HTTPS_PROXY": "http://proxy",
+        "GITHUB_TOKEN": "mine",
+    }
+    seen = project.environment(given)
+    assert seen["PATH"] == "/bin"
+    assert seen["TERM"] == "xterm"
+    assert seen["LC_ALL"] == "C"
+    assert not [name for name, value in seen.items() if "mine" in value or "/home/me" in value or "proxy" in value]
+    assert all(seen[f"AGENTCLI_{name}_DIR"].startswith(str(project.root)) for name in ("CONFIG", "STATE", "CACHE"))
+
+
+def test_the_folder_is_gone_afterwards_unless_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Project() as gone:
+        assert gone.root.parent == tmp_path
+    assert not gone.root.exists()
+    with Project(keep=True) as kept:
+        pass
+    assert (kept.folder / CODE).is_file()
+    sweep(tmp_path)
+    assert kept.root.exists(), "what was kept on purpose is not swept"
+
+
+def test_what_a_killed_demo_left_is_swept_and_one_that_runs_is_not(project: Project, tmp_path: Path) -> None:
+    killed = tmp_path / "agentcli-demo-killed"
+    killed.mkdir()
+    (killed / ".in-use").touch()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / ".in-use").touch()
+    link = tmp_path / "agentcli-demo-link"
+    link.symlink_to(elsewhere)
+    sweep(tmp_path)
+    assert not killed.exists()
+    assert project.root.exists()
+    assert os.path.lexists(elsewhere / ".in-use")
