@@ -28,6 +28,58 @@ class Checked:
     """What happened, for people; empty when it was accepted."""
 
 
+@frozen
+class Listing:
+    """What a server says when it is asked for its models."""
+
+    status: int = 0
+    """Of HTTP; 0: nothing answered."""
+    models: tuple[str, ...] = ()
+    problem: str = ""
+    """Why nothing answered, for people."""
+
+    @property
+    def is_refused(self) -> bool:
+        return self.status in _REFUSED
+
+    @property
+    def is_absent(self) -> bool:
+        """The server answers, and has no such list."""
+        return self.status in _ABSENT or (self.status == 200 and not self.models)
+
+
+async def list_models(credentials: Credentials, seconds: float = SECONDS) -> Listing:
+    """With the client that requests go out with, so that proxies and certificates are the same."""
+    host = credentials.host
+    try:
+        async with asyncio.timeout(seconds):
+            return await _list(credentials, host)
+    except TimeoutError:
+        return Listing(problem=f"{host} gave no answer within {seconds:.0f} seconds.")
+    except CredentialError as error:
+        return Listing(problem=str(error))
+
+
+async def _list(credentials: Credentials, host: str) -> Listing:
+    await asyncio.to_thread(importlib.import_module, "httpx2")
+    import httpx2
+
+    from agentcli.providers.wire import API_VERSION, make_client
+
+    headers = {"anthropic-version": API_VERSION, "user-agent": "agentcli", **await credentials.headers()}
+    client = await asyncio.to_thread(make_client, credentials.base_url)
+    try:
+        async with client:
+            answer = await client.get(f"{credentials.base_url}/v1/models?limit=1000", headers=headers)
+            rows = answer.json().get("data") if answer.status_code == 200 else ()
+            return Listing(answer.status_code, tuple(str(row["id"]) for row in rows or ()))
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        return Listing(problem=from_exception(error, Where(host)).message)
+    except (ValueError, AttributeError, TypeError, KeyError):
+        # Something answers, but not with what the API calls a list of models.
+        return Listing(200)
+
+
 async def check_key(credentials: Credentials, seconds: float = SECONDS) -> Checked:
     """Ask for the list of models; where there is none, have the tokens of a word counted."""
     host = credentials.host
