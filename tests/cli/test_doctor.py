@@ -13,6 +13,7 @@ import pytest
 
 from agentcli.assemble import Options
 from agentcli.cli.main import main
+from agentcli.config.credentials import KeyStore
 from agentcli.doctor import model, settings, terminal
 from agentcli.doctor.asking import QUESTION, ask_for_keyboard_protocol, understood
 from agentcli.doctor.examine import CHECKS, examine
@@ -338,4 +339,14 @@ def test_the_scripted_model_needs_no_key_and_no_server(place: Path) -> None:
     for check in (model.key, model.endpoint):
         [line] = check(scripted)
         assert line.status == "ok"
-        assert "scripted" in line.text
+        assert "the scripted model answers" in line.text
+
+
+def test_a_key_that_was_kept_is_told_by_where_it_is_kept(place: Path) -> None:
+    url = "http://127.0.0.1:9"
+    state = place / "home" / ".local" / "state" / "agentcli"
+    KeyStore(state, vault=lambda: None).keep(url, KEY)
+    [line] = model.key(patient(place, ANTHROPIC_BASE_URL=url))
+    assert line.status == "ok"
+    assert str(state) in line.text
+    assert KEY not in repr(line)
