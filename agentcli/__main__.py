@@ -42,6 +42,10 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
             return None
     except OSError:
         return None
+    from agentcli.plain.wanted import may_be_wanted
+
+    if may_be_wanted(argv, os.environ):
+        return None
     from agentcli.tui.terminal import instant
     from agentcli.tui.terminal.look import look_path
 

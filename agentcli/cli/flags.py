@@ -111,7 +111,20 @@ FLAGS: tuple[Flag, ...] = (
         metavar="JSON|FILE",
         headless=True,
     ),
-    Flag(("--verbose",), "verbose", "switch", OUTPUT, "Show notices and retries on standard error."),
+    Flag(
+        ("--verbose",),
+        "verbose",
+        "switch",
+        OUTPUT,
+        "Show notices and retries on standard error; with --plain thinking and whole results.",
+    ),
+    Flag(
+        ("--plain",),
+        "plain",
+        "switch",
+        OUTPUT,
+        "Lines instead of the full-screen app: for screen readers, native scrollback and simple terminals.",
+    ),
     Flag(("-c", "--continue"), "continue", "switch", SESSION, "Go on with the latest session of this folder."),
     Flag(
         ("-r", "--resume"),

@@ -16,6 +16,7 @@ from agentcli.cli.flags import COMPLETE_VARIABLE
 from agentcli.cli.parse import Parsed, parse
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.plaintext import plain_text
+from agentcli.plain.wanted import is_bare, may_be_wanted
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
@@ -80,6 +81,8 @@ def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool,
 
         return print_version()
     if not parsed.headless:
+        if may_be_wanted(argv, environ) and _wants_lines(parsed, environ):
+            return _plain(parsed, environ, early)
         return _app(parsed, environ, early)
     return _headless(parsed, environ, stdin_open)
 
@@ -114,6 +117,46 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
             continue_latest=bool(parsed.get("continue", False)),
         ),
         early,
+    )
+
+
+def _wants_lines(parsed: Parsed, environ: Mapping[str, str]) -> bool:
+    """By flag, by setting, or because the terminal can do no more."""
+    if parsed.get("plain") or is_bare(environ):
+        return True
+    from agentcli.config.paths import Paths
+    from agentcli.config.settings import SettingsRequest, load_settings
+
+    paths, cwd = Paths.from_environ(environ), _current_folder()
+    request = SettingsRequest(paths=paths, cwd=cwd, environ=environ, flag_text=parsed.get("settings"))
+    return load_settings(request).boolean("plain")
+
+
+def _plain(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> int:
+    if early is not None:
+        early.finish()
+        early.restore.restore_terminal()
+    from agentcli.plain.start import PlainStart, run
+
+    cwd = _current_folder()
+
+    def make_options() -> Options:
+        from agentcli.cli.invocation import build_invocation
+
+        return build_invocation(parsed, cwd).options
+
+    _keep_tracebacks_in_files(environ)
+    return run(
+        PlainStart(
+            make_options=make_options,
+            cwd=cwd,
+            environ=environ,
+            prompt=parsed.prompt or "",
+            pick_session="resume" in parsed.values and not parsed.get("resume"),
+            goes_on=bool(parsed.get("resume") or parsed.get("continue")),
+            trust=bool(parsed.get("trust", False)),
+            verbose=bool(parsed.get("verbose", False)),
+        )
     )
 
 

@@ -323,6 +323,14 @@ KEYS: tuple[Key, ...] = (
         repository="no",
         environment=("AGENTCLI_REDUCED_MOTION",),
     ),
+    Key(
+        "plain",
+        "boolean",
+        "Whether a session in the terminal is lines instead of the full-screen app, as with `--plain`.",
+        default=False,
+        repository="no",
+        environment=("AGENTCLI_PLAIN",),
+    ),
     Key("mouse", "boolean", "Whether the terminal app takes the mouse.", default=True, repository="no"),
     Key(
         "notifications",

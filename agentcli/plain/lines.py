@@ -1,0 +1,149 @@
+"""The prompt where the terminal can do nothing (TERM=dumb): the system edits lines, and we read them whole.
+
+Not one escape byte is written. What is typed while work goes on is echoed by the system; a line that was ended counts
+as sent, so it waits for the work, and a question never takes it for its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from agentcli.core.errors import AgentError
+from agentcli.plain.reading import Left, Listener, Stopped
+
+PROMPT, CONTINUED = "> ", "  "
+_ESCAPE = "\x1b"
+
+
+class LineReader:
+    def __init__(
+        self, write: Callable[[str], None], ended_line: Callable[[], None], mode: Callable[[], str], descriptor: int = 0
+    ) -> None:
+        """`ended_line`: the person has ended the line that a prompt began. `mode`: what stands before the prompt."""
+        self._mode = mode
+        self._write = write
+        self._ended_line = ended_line
+        self._descriptor = descriptor
+        self._bytes = b""
+        self._lines: deque[str] = deque()
+        self._closed = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._listener: Listener | None = None
+        self._asking = ""
+        self._attached = False
+        self._remember: Callable[[str], None] = lambda _text: None
+
+    def remember_with(self, remember: Callable[[str], None]) -> None:
+        """Who keeps what was sent, for the history of the app."""
+        self._remember = remember
+
+    # ----------------------------------------------------------------------------------------------- the contract
+
+    async def prompt(self, draft: str = "") -> str:
+        if draft.strip():
+            self._write(f"(not sent: {' '.join(draft.split())})\n")
+        rows = [await self._asked(f"{self._mode()} {PROMPT}".lstrip())]
+        while rows[-1].endswith("\\"):
+            rows[-1] = rows[-1][:-1]
+            rows.append(await self._asked(CONTINUED))
+        text = "\n".join(rows)
+        self._remember(text)
+        return text
+
+    async def ask(self, question: str) -> str | None:
+        try:
+            text = await self._asked(question)
+        except Stopped:
+            return None
+        return None if text.strip() == _ESCAPE else text
+
+    @contextmanager
+    def working(self, listener: Listener) -> Iterator[None]:
+        self._attach()
+        self._listener = listener
+        self._hand_out()
+        try:
+            yield
+        finally:
+            self._listener = None
+
+    def take_typed(self) -> str:
+        return ""
+
+    async def above(self, write: Callable[[], None]) -> None:
+        asking = self._asking
+        if asking:
+            self._write("\n")
+        write()
+        if asking:
+            self._write(asking)
+
+    def signalled(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(Stopped())
+        elif self._listener is not None:
+            self._listener.interrupt()
+
+    async def edit(self, text: str) -> str:
+        raise AgentError("This terminal (TERM=dumb) cannot show an editor.")
+
+    # -------------------------------------------------------------------------------------------------- plumbing
+
+    async def _asked(self, question: str) -> str:
+        self._attach()
+        self._write(question)
+        self._asking = question
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            while not self._lines:
+                if self._closed:
+                    raise Left
+                await self._waiter
+                self._waiter = asyncio.get_running_loop().create_future()
+        except (Stopped, Left, asyncio.CancelledError):
+            self._write("\n")
+            raise
+        finally:
+            self._waiter = None
+            self._asking = ""
+            self._ended_line()
+        return self._lines.popleft()
+
+    def _attach(self) -> None:
+        if not self._attached:
+            self._attached = True
+            asyncio.get_running_loop().add_reader(self._descriptor, self._readable)
+
+    def close(self) -> None:
+        if self._attached:
+            self._attached = False
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._descriptor, 1 << 16)
+        except OSError:
+            data = b""
+        if not data:
+            self._closed = True
+            self.close()
+        *whole, self._bytes = (self._bytes + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._lines.extend(each.decode("utf-8", "replace") for each in whole)
+        if self._waiter is not None:
+            if not self._waiter.done():
+                self._waiter.set_result(None)
+        else:
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        """While work goes on, lines are the listener's. One that is nothing but Esc stops the work."""
+        while self._lines and self._listener is not None:
+            text = self._lines.popleft()
+            if text.strip() == _ESCAPE:
+                self._listener.interrupt()
+            else:
+                self._listener.line(text)

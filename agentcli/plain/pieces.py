@@ -1,0 +1,43 @@
+"""What is printed, as values: the printer makes these out of events, the writer puts them on the terminal.
+
+All text in a piece is already free of control sequences; line breaks and tabs stay.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from agentcli.core.frozen import frozen
+
+Look = Literal["text", "strong", "quiet", "mark", "added", "removed", "warning", "error"]
+
+
+@frozen
+class Line:
+    """Whole lines of their own. A line break in a run begins another line."""
+
+    runs: tuple[tuple[str, Look], ...]
+
+
+@frozen
+class Gap:
+    """An empty line, unless there is one already."""
+
+
+@frozen
+class Answer:
+    """More of the Markdown that the model writes."""
+
+    text: str
+
+
+@frozen
+class AnswerEnd:
+    """What was written of it is all there is."""
+
+
+Piece = Line | Gap | Answer | AnswerEnd
+
+
+def line(text: str, look: Look = "text", mark: str = "", mark_look: Look = "quiet") -> Line:
+    return Line(((mark, mark_look), (text, look)) if mark else ((text, look),))

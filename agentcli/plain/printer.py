@@ -1,0 +1,328 @@
+"""Events to pieces of output. Pure: time comes in, values go out.
+
+What is printed stays as it is, so nothing is printed before it is sure: a call when it starts, a result when it is
+there. All untrusted text is cleaned here, once. State is kept for the submission under way only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import singledispatchmethod
+
+from agentcli.core import events as ev
+from agentcli.core.messages import Json, Message, Origin, TextBlock, ThinkingBlock, ToolUseBlock, is_thinking
+from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
+from agentcli.interactive import wording
+from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Look, Piece, line
+from agentcli.plain.results import INDENT, result_lines
+
+SILENT: tuple[type[ev.Event], ...] = (
+    ev.SessionStarted,
+    ev.RequestStarted,
+    ev.ReplyStarted,
+    ev.BlockStarted,
+    ev.ToolInputStreamed,
+    ev.RawStreamed,
+    ev.UsageReported,
+    ev.ToolResultAdded,
+    ev.TodosChanged,  # the call that changed them has them
+    ev.DirectoryChanged,
+    ev.ToolBatchSummarised,
+    ev.PermissionRequested,  # asked by `questions`
+    ev.PermissionResolved,
+    ev.PermissionDecided,
+    ev.PermissionDenied,  # the result says so
+    ev.ContextPinned,
+    ev.CompactionProposed,  # asked by `questions`
+    ev.ContextCompacted,  # its boundary is a message
+    ev.LoopContinued,
+    ev.LoopEnded,  # the result follows
+)
+"""Events that print nothing; every other one has a method."""
+
+Titles = Callable[[str, Json], str]
+_TITLE = 2_000
+_SIGNS: dict[str, str] = {"info": "· ", "warning": "! ", "error": "! "}
+
+
+@dataclass(slots=True)
+class _Call:
+    title: str
+    started: bool = False
+    live: bool = False
+    """What it puts out is printed as it comes."""
+    stripper: ControlStripper = field(default_factory=ControlStripper)
+    unended: str = ""
+    seen: bool = False
+
+
+class Printer:
+    def __init__(
+        self,
+        title_of: Titles = lambda name, _input: name,
+        *,
+        verbose: bool = False,
+        aside: Callable[[], str] = lambda: "",
+    ) -> None:
+        """`aside`: what is worth saying with the last line of every submission."""
+        self._aside = aside
+        self._title_of = title_of
+        self._verbose = verbose
+        self._strippers: dict[tuple[str, int], ControlStripper] = {}
+        self._thoughts: dict[tuple[str, int], tuple[float, str]] = {}
+        """When thinking began, and of its text the line that has not ended."""
+        self._calls: dict[str, _Call] = {}
+        self._last_call = ""
+        """The call whose line was the last thing printed."""
+        self._of_reply = ""
+        """The reply of which something was printed."""
+        self._mode = ""
+        self._told = ""
+        self._cost = 0.0
+        self._halted = False
+
+    # ---------------------------------------------------------------------------------------------- from outside
+
+    def interrupted(self) -> list[Piece]:
+        """Said at once; what still comes until the submission has settled is not printed."""
+        said = [] if self._halted else self.note(wording.INTERRUPTED, "warning")
+        self._halted = True
+        return [AnswerEnd(), *said]
+
+    def halt(self) -> list[Piece]:
+        """As `interrupted`, without a word: what the person has sent instead says enough."""
+        self._halted = True
+        return [AnswerEnd()]
+
+    def settled(self) -> None:
+        """The submission is over, however."""
+        self._strippers.clear()
+        self._thoughts.clear()
+        self._calls.clear()
+        self._last_call = self._of_reply = self._told = ""
+        self._halted = False
+
+    def note(self, text: str, level: str = "info") -> list[Piece]:
+        text = plain_text(text)
+        self._told = text
+        look: Look = "error" if level == "error" else "warning" if level == "warning" else "quiet"
+        return [line(text, look, _SIGNS.get(level, "· "), look)]
+
+    def seen(self, tool_use_id: str) -> None:
+        """The person has been shown all that this call would do."""
+        if tool_use_id in self._calls:
+            self._calls[tool_use_id].seen = True
+
+    @property
+    def running_calls(self) -> tuple[str, ...]:
+        """The ids of calls that run now, the newest first."""
+        return tuple(id for id, call in reversed(self._calls.items()) if call.started)
+
+    # --------------------------------------------------------------------------------------------------- events
+
+    def show(self, event: ev.Event, now: float) -> list[Piece]:
+        if self._halted:
+            return []
+        pieces = self._show(event, now)
+        if pieces and not isinstance(event, ev.ToolStarted):
+            self._last_call = ""
+        return pieces
+
+    @singledispatchmethod
+    def _show(self, event: ev.Event, now: float) -> list[Piece]:
+        return []
+
+    @_show.register
+    def _(self, event: ev.MessageAppended, now: float) -> list[Piece]:
+        if event.message.is_copy or event.message.origin is Origin.PROMPT:
+            return []  # the person has typed it just now
+        return self.message(event.message)
+
+    def message(self, message: Message) -> list[Piece]:
+        """A message that is no reply and no result."""
+        text = plain_text(message.text)
+        match message.origin:
+            case Origin.PROMPT | Origin.QUEUED:
+                return [Gap(), *prompt_lines(text), Gap()]
+            case Origin.ATTACHMENT | Origin.HOOK | Origin.RECOVERY:
+                told = wording.told(message)
+                return self.note(told) if told else []
+            case Origin.BOUNDARY:
+                return [Gap(), line(f"--- {wording.boundary(message)} ---", "quiet"), Gap()]
+            case Origin.SUMMARY:
+                count = text.count("\n") + 1
+                if self._verbose:
+                    return [line(wording.SUMMARY, "strong"), Answer(text), AnswerEnd(), Gap()]
+                return self.note(f"{wording.SUMMARY}: {count} lines. --verbose shows them.")
+        return []
+
+    @_show.register
+    def _(self, event: ev.NoticeRaised, now: float) -> list[Piece]:
+        if event.code == "command":
+            return [line(plain_text(event.text), "error" if event.level == "error" else "text")]
+        return self.note(event.text, event.level)
+
+    # ------------------------------------------------------------------------------------------------- the reply
+
+    @_show.register
+    def _(self, event: ev.TextStreamed, now: float) -> list[Piece]:
+        place = (event.message_id, event.index)
+        first = place not in self._strippers
+        text = self._strippers.setdefault(place, ControlStripper()).feed(event.text)
+        if first:
+            text = text.lstrip("\n")
+            if not text:
+                del self._strippers[place]
+                return []
+        self._of_reply = event.message_id
+        return [Gap(), Answer(text)] if first else [Answer(text)] if text else []
+
+    @_show.register
+    def _(self, event: ev.ThinkingStreamed, now: float) -> list[Piece]:
+        place = (event.message_id, event.index)
+        began, unended = self._thoughts.get(place, (now, ""))
+        if not self._verbose:
+            self._thoughts[place] = (began, "")
+            return []
+        text = self._strippers.setdefault(place, ControlStripper()).feed(event.text)
+        *whole, unended = (unended + text).split("\n")
+        self._thoughts[place] = (began, unended)
+        return [line(row, "quiet", "| ") for row in whole]
+
+    @_show.register
+    def _(self, event: ev.BlockFinished, now: float) -> list[Piece]:
+        block, place = event.block, (event.message_id, event.index)
+        streamed = self._strippers.pop(place, None)
+        if isinstance(block, ToolUseBlock):
+            self._calls[block.id] = _Call(self._title(block.name, block.input))
+            return []
+        if isinstance(block, TextBlock):
+            text = plain_text(block.text).strip("\n")
+            if streamed is not None:
+                return [AnswerEnd(), Gap()]
+            return [Gap(), Answer(text), AnswerEnd(), Gap()] if text.strip() else []
+        if is_thinking(block):
+            began, unended = self._thoughts.pop(place, (now, ""))
+            rows: list[Piece] = [line(unended, "quiet", "| ")] if unended.strip() else []
+            if self._verbose and streamed is None and isinstance(block, ThinkingBlock) and block.thinking.strip():
+                rows = [line(row, "quiet", "| ") for row in plain_text(block.thinking).strip("\n").split("\n")]
+            return [*rows, line(f"thought for {wording.seconds(max(0.0, now - began))}", "quiet", "· ")]
+        return []
+
+    @_show.register
+    def _(self, event: ev.ReplyTombstoned, now: float) -> list[Piece]:
+        self._strippers.clear()
+        self._thoughts.clear()
+        if self._of_reply != event.message_id:
+            return []
+        self._of_reply = ""
+        return [AnswerEnd(), *self.note("That reply broke off: what came of it does not count.", "warning")]
+
+    # --------------------------------------------------------------------------------------------------- waiting
+
+    @_show.register
+    def _(self, event: ev.RetryScheduled, now: float) -> list[Piece]:
+        return self.note(f"{wording.retry(event)}, in {wording.seconds(event.wait_seconds)}", "warning")
+
+    @_show.register
+    def _(self, event: ev.StreamWentQuiet, now: float) -> list[Piece]:
+        return self.note(f"No data for {event.seconds:.0f} s; still waiting")
+
+    @_show.register
+    def _(self, event: ev.CompactionStarted, now: float) -> list[Piece]:
+        return self.note("Compacting the conversation")
+
+    @_show.register(ev.ModelFellBack)
+    @_show.register(ev.FeatureDropped)
+    @_show.register(ev.RequestRepaired)
+    @_show.register(ev.PrefixBroken)
+    @_show.register(ev.LoopSuspected)
+    @_show.register(ev.RulesLearned)
+    @_show.register(ev.ModeChanged)
+    @_show.register(ev.BackgroundChanged)
+    @_show.register(ev.CompactionFailed)
+    @_show.register(ev.ContextEdited)
+    def _(self, event: ev.Event, now: float) -> list[Piece]:
+        if isinstance(event, ev.ModeChanged):
+            if event.mode == self._mode:
+                return []
+            self._mode = event.mode
+        return self.note(*wording.notice(event))
+
+    # ----------------------------------------------------------------------------------------------------- tools
+
+    @_show.register
+    def _(self, event: ev.ToolStarted, now: float) -> list[Piece]:
+        call = self._calls.setdefault(event.tool_use_id, _Call(plain_line(event.title, _TITLE)))
+        call.title, call.started = plain_line(event.title, _TITLE), True
+        call.live = event.name == "!"
+        self._last_call = event.tool_use_id
+        if call.live:
+            return []  # the person has typed it just now
+        return [line(call.title, "text", "* ", "mark")]
+
+    @_show.register
+    def _(self, event: ev.ToolProgressed, now: float) -> list[Piece]:
+        call = self._calls.get(event.tool_use_id)
+        if call is None or not call.live or not event.text:
+            return []
+        *whole, call.unended = (call.unended + call.stripper.feed(event.text)).split("\n")
+        return [line(row) for row in whole]
+
+    @_show.register
+    def _(self, event: ev.ToolFinished, now: float) -> list[Piece]:
+        call = self._calls.pop(event.tool_use_id, None) or _Call(plain_line(event.name))
+        status = wording.tool_status(event)
+        taken = wording.hunks_taken(event.result.text)
+        words = [status if status != "done" else "", plain_line(event.summary).removeprefix(status).lstrip(": "), taken]
+        if event.duration_ms >= 1_000:
+            words.append(wording.seconds(event.duration_ms / 1_000))
+        look: Look = "error" if status == "failed" else "warning" if status != "done" else "quiet"
+        said = " · ".join(filter(None, words)) or "done"
+        if call.live:
+            rest: list[Piece] = [line(call.unended)] if call.unended else []
+            return rest if status == "done" else [*rest, line(said, look, "! ", look)]
+        pieces: list[Piece] = []
+        if not call.started:
+            pieces.append(line(call.title, "text", "* ", "mark"))
+        elif self._last_call != event.tool_use_id:
+            # Others ran beside it: whose result this is has to be said again.
+            said = f"{call.title}: {said}"
+        pieces.append(line(f"{INDENT}{said}", look))
+        if status != "denied":
+            pieces += result_lines(event, verbose=self._verbose, seen=call.seen)
+        return pieces
+
+    def _title(self, name: str, input: Json) -> str:
+        return plain_line(self._title_of(name, input) or name, _TITLE)
+
+    # ------------------------------------------------------------------------------------------------------- end
+
+    @_show.register
+    def _(self, event: ev.Result, now: float) -> list[Piece]:
+        cost, self._cost = event.total_cost_usd - self._cost, event.total_cost_usd
+        if event.terminal in wording.ABORTED:
+            return self.interrupted()
+        ended = wording.ended(event)
+        if event.is_error:
+            if ended is None or ended[0] in self._told:
+                return []
+            text, level, errors = ended
+            return [*self.note(text, level), *(line(f"{INDENT}{error}", "error") for error in errors)]
+        if not event.turns:
+            return []
+        words = [wording.seconds(event.duration_ms / 1_000)]
+        if event.turns > 1:
+            words.append(f"{event.turns} turns")
+        if event.total_cost_usd > 0:
+            whole = f" ({wording.dollars(event.total_cost_usd)} in all)" if event.total_cost_usd - cost > 1e-9 else ""
+            words.append(f"{wording.dollars(cost)}{whole}")
+        words.append(self._aside())
+        return [line(" · ".join(filter(None, words)), "quiet", "= ")]
+
+
+def prompt_lines(text: str) -> Iterable[Piece]:
+    """What the person has sent, where they have not just typed it."""
+    first, *rest = text.strip("\n").split("\n")
+    return [line(first, "strong", "> ", "mark"), *(line(f"  {row}", "strong") for row in rest)]

@@ -1,0 +1,282 @@
+"""What a person is asked, and what their line means: permissions, the model's questions, plans, summaries, trust.
+
+Everything is answered by a letter or a number and Enter; a line that is none of the answers is asked about again, so
+that whoever types on answers nothing. Esc and Ctrl+C stop the work, as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from agentcli.config.trust import UNREADABLE, Part, TrustState
+from agentcli.core import events as ev
+from agentcli.core.errors import AgentError
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
+from agentcli.core.permission import Answer, PermissionMode, SaveTo
+from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.shell import shown_command
+from agentcli.interactive.wording import dollars
+from agentcli.plain.pieces import Gap, Line, Piece, line
+from agentcli.plain.subject import markdown, question_of, rows, subject
+
+Question = ev.PermissionRequested | ev.CompactionProposed
+_EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
+_MOST_LISTED = 12
+
+
+class Asking(Protocol):
+    """What a question needs of the front end."""
+
+    def show(self, pieces: Iterable[Piece]) -> None: ...
+
+    async def ask(self, question: str) -> str | None:
+        """None: Esc or Ctrl+C."""
+        ...
+
+    async def edit(self, text: str) -> str:
+        """Raises `AgentError`."""
+        ...
+
+
+@frozen
+class Choice:
+    letter: str
+    label: str
+    """Its first word may be typed for the letter."""
+    words: bool = False
+    """Whether words behind it mean something."""
+
+    def is_meant(self, word: str, number: int, rest: str) -> bool:
+        first = self.label.split(" ")[0].strip(",:")
+        return word.lower() in (self.letter, str(number), first) and (self.words or not rest)
+
+
+class _Closed(Exception):
+    """Esc or Ctrl+C."""
+
+
+async def answer_to(event: Question, asking: Asking) -> Answer | None:
+    """None: the person closed the question, which stops the work."""
+    try:
+        if isinstance(event, ev.CompactionProposed):
+            return await _summary(event, asking)
+        match event.display.get("kind"):
+            case "questions":
+                return await _questions(event, asking)
+            case "plan":
+                return await _plan(event, asking)
+        return await _permission(event, asking)
+    except _Closed:
+        # Nothing has happened yet: the conversation stays as it was, and that is all.
+        return Answer("deny") if isinstance(event, ev.CompactionProposed) else None
+
+
+async def choose(choices: Sequence[Choice], asking: Asking, prompt: str = "Answer: ") -> tuple[str, str]:
+    """The letter that was chosen, by itself or by its number, and what was typed behind it. Raises `_Closed`."""
+    for number, choice in enumerate(choices, 1):
+        asking.show([Line(((f"  {number} ", "quiet"), (choice.letter, "mark"), (f"  {choice.label}", "text")))])
+    while True:
+        word, _blank, rest = (await _line(asking, prompt)).strip().partition(" ")
+        for number, choice in enumerate(choices, 1):
+            if choice.is_meant(word, number, rest):
+                return choice.letter, rest.strip()
+        letters = ", ".join(choice.letter for choice in choices)
+        asking.show([line(f"Type one of {letters} and Enter. Esc stops the work.", "warning", "! ", "warning")])
+
+
+async def _line(asking: Asking, prompt: str) -> str:
+    text = await asking.ask(prompt)
+    if text is None:
+        raise _Closed
+    return text
+
+
+def _head(text: str, agent: str = "") -> list[Piece]:
+    whose = f" (asked by {plain_line(agent)})" if agent else ""
+    return [Gap(), line(f"{text}{whose}", "warning", "? ", "warning")]
+
+
+# --------------------------------------------------------------------------------------------------- permissions
+
+
+async def _permission(event: ev.PermissionRequested, asking: Asking) -> Answer:
+    asking.show([*_head(question_of(event), event.agent), *subject(event), *_reasons(event)])
+    rules = tuple(event.suggestions)
+    named = ", ".join(shown_command(rule) for rule in rules)
+    choices = [Choice("y", "yes, once")]
+    if rules:
+        choices += [
+            Choice("a", f"always, until this session ends: {named}"),
+            Choice("p", f"project, always: {named} (saved in .agentcli/settings.local.json of this project)"),
+            Choice("u", f"user, always: {named} (saved in your own settings, for every project)"),
+        ]
+    if event.name in _EDITS:
+        choices.append(Choice("d", "do all edits from now on without asking"))
+    choices += [
+        Choice("n", "no (words behind it are told to the model)", words=True),
+        Choice("e", "explain why not", words=True),
+    ]
+    letter, rest = await choose(choices, asking)
+    places: dict[str, SaveTo] = {"a": "session", "p": "local", "u": "user"}
+    if letter in places:
+        return Answer("allow", rules=rules, save_to=places[letter])
+    match letter:
+        case "y":
+            return Answer("allow")
+        case "d":
+            return Answer("allow", mode=PermissionMode.ACCEPT_EDITS)
+        case "e" if not rest:
+            rest = await _line(asking, "What should be done instead? ")
+    return Answer("deny", message=plain_text(rest).strip())
+
+
+def _reasons(event: ev.PermissionRequested) -> list[Piece]:
+    """Each of them once: what is said about a part of a command is not said about the whole, too."""
+    reason = event.reason.removeprefix("asked because ")
+    told = any(reason.startswith(detail.partition(" because ")[2] or detail) for detail in event.details)
+    pieces: list[Piece] = [line(shown_command(reason), "quiet", "  because: ")] if reason and not told else []
+    return [*pieces, *(line(shown_command(detail), "quiet", "  - ") for detail in event.details)]
+
+
+# ------------------------------------------------------------------------------------------- the model's questions
+
+
+async def _questions(event: ev.PermissionRequested, asking: Asking) -> Answer:
+    answers: Json = {}
+    questions = event.input["questions"]
+    for number, question in enumerate(questions, 1):
+        count = f" {number} of {len(questions)}" if len(questions) > 1 else ""
+        asking.show([*_head(f"Question{count}: {shown_command(plain_text(question['question']))}", event.agent)])
+        several = bool(question.get("multiSelect"))
+        given = await _options(question["options"], several, asking)
+        if given:
+            answers[question["question"]] = given if several else given[0]
+    return Answer("allow", updated_input={**event.input, "answers": answers})
+
+
+async def _options(options: Sequence[Json], several: bool, asking: Asking) -> list[str]:
+    labels = [plain_line(option["label"], limit=200) for option in options]
+    for number, (label, option) in enumerate(zip(labels, options, strict=True), 1):
+        about = plain_line(str(option.get("description") or ""), 1_000)
+        said = f"{shown_command(label)}: {shown_command(about)}" if about else shown_command(label)
+        asking.show([line(said, "text", f"  {number}  ", "mark")])
+    how = "Numbers with commas" if several else "A number"
+    while True:
+        text = (await _line(asking, f"{how}, or your own answer: ")).strip()
+        words = [word.strip() for word in text.split(",")] if several else [text]
+        if text and all(word.isdecimal() for word in words):
+            places = [int(word) for word in words]
+            if all(1 <= place <= len(labels) for place in places):
+                return [labels[place - 1] for place in dict.fromkeys(places)]
+            asking.show([line(f"There are {len(labels)} answers to choose from.", "warning", "! ", "warning")])
+        elif text:
+            return [plain_text(text)]
+        else:
+            return []
+
+
+# -------------------------------------------------------------------------------------------------------- plans
+
+
+async def _plan(event: ev.PermissionRequested, asking: Asking) -> Answer:
+    plan = original = str(event.input.get("plan", ""))
+    choices = (
+        Choice("y", "yes, and ask before each edit"),
+        Choice("a", "accept edits by themselves: yes"),
+        Choice("e", "edit the plan first"),
+        Choice("n", "no, keep planning (words behind it are told to the model)", words=True),
+    )
+    while True:
+        asking.show([*_head("Go ahead with this plan?", event.agent), *markdown(plain_text(plan))])
+        letter, rest = await choose(choices, asking)
+        match letter:
+            case "e":
+                plan = await _edited(plan, asking)
+            case "n":
+                rest = rest or await _line(asking, "What should the plan be like instead? ")
+                return Answer("deny", message=plain_text(rest).strip())
+            case _:
+                mode = PermissionMode.ACCEPT_EDITS if letter == "a" else PermissionMode.DEFAULT
+                changed = {**event.input, "plan": plan} if plan != original else None
+                return Answer("allow", updated_input=changed, mode=mode)
+
+
+async def _edited(text: str, asking: Asking) -> str:
+    try:
+        return plain_text(await asking.edit(plain_text(text)))
+    except AgentError as error:
+        asking.show([line(str(error), "error", "! ", "error")])
+        return text
+
+
+# ----------------------------------------------------------------------------------------------------- summaries
+
+
+async def _summary(event: ev.CompactionProposed, asking: Asking) -> Answer:
+    text = original = plain_text(event.summary)
+    choices = (
+        Choice("y", "yes, go on with the summary"),
+        Choice("e", "edit the summary first"),
+        Choice("n", "no, leave the conversation as it was"),
+    )
+    while True:
+        asking.show([*_head("Put this summary in the place of the conversation?"), *markdown(text), *_effects(event)])
+        letter, _rest = await choose(choices, asking)
+        if letter == "n":
+            return Answer("deny")
+        if letter == "e":
+            text = await _edited(text, asking)
+        elif text.strip():
+            return Answer("allow", updated_input={"summary": text} if text != original else None)
+        else:
+            asking.show([line("The summary is empty.", "warning", "! ", "warning")])
+
+
+def _effects(event: ev.CompactionProposed) -> list[Piece]:
+    cost = "not known" if event.cost_usd is None else dollars(event.cost_usd)
+    words = f"about {event.tokens_before:,} tokens become {event.tokens_after:,}; the summary has cost: {cost}"
+    pieces: list[Piece] = [line(words, "quiet", "  tokens: ")]
+    for label, listed in (("stays", event.kept), ("goes", event.dropped)):
+        pieces += [line(plain_line(each, 300), "quiet", f"  {label}: ") for each in listed[:_MOST_LISTED]]
+        if len(listed) > _MOST_LISTED:
+            pieces.append(line(f"and {len(listed) - _MOST_LISTED} more", "quiet", f"  {label}: "))
+    return pieces
+
+
+# --------------------------------------------------------------------------------------------------------- trust
+
+
+async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustState], None]) -> bool:
+    """Ask about a folder that brings settings along, all of which are shown; false: the person wants to leave."""
+    count = len(state.changed)
+    files = f"{count} file{'s' if count != 1 else ''}"
+    said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"
+    pieces = _head("Changed settings: still trust this folder?" if state.known else "Trust this folder?")
+    pieces.append(line(shown_command(str(state.root)), "strong", "  "))
+    pieces.append(line(f"  {said}. Such files can make agentcli run programs, or let them run without asking."))
+    for part in sorted(state.parts, key=lambda part: part.name not in state.changed):
+        pieces += _part(part, state)
+    asking.show(pieces)
+    choices = (
+        Choice("t", "trust it: all of this takes effect"),
+        Choice("r", "restricted: go on without it, only its deny and ask rules hold"),
+        Choice("x", "exit"),
+    )
+    try:
+        letter, _rest = await choose(choices, asking)
+    except _Closed:
+        return False
+    if letter == "t":
+        trust(state)
+    return letter != "x"
+
+
+def _part(part: Part, state: TrustState) -> list[Piece]:
+    what = "new or changed" if part.name in state.changed else "known, unchanged"
+    head: list[Piece] = [Line(((f"  {shown_command(part.name)}", "strong"), (f"  ({what})", "quiet")))]
+    if part.digest == UNREADABLE:
+        text = "It is no readable file inside the folder, so it never takes effect and is never trusted."
+        return [*head, line(text, "warning", "  ! ", "warning")]
+    return [*head, *rows(part.text.replace("\r\n", "\n"), "  | ")]

@@ -1,0 +1,285 @@
+"""The prompt on prompt_toolkit, and its keys while work goes on.
+
+No prompt stands there during the work: what is typed is kept unseen and stands in the next one, Enter queues it, Esc
+and Ctrl+C stop the work. That way a reply is only ever appended, and a screen reader reads each line once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.application.current import set_app
+from prompt_toolkit.filters import completion_is_selected, has_completions, has_focus
+from prompt_toolkit.history import DummyHistory, History
+from prompt_toolkit.input.defaults import create_input
+from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.output.defaults import create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
+
+from agentcli.core.errors import AgentError
+from agentcli.core.plaintext import plain_text
+from agentcli.plain.outside import edited_outside
+from agentcli.plain.reading import Left, Listener, Stopped
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.input import Input
+    from prompt_toolkit.output import Output
+
+PROMPT = "❯ "
+_ESCAPE_SECONDS = 0.05
+"""How long an Esc may be the beginning of another key; a slow line needs that long for one."""
+_PAUSE_SECONDS = 0.8
+"""Nobody may have typed for so long before a question takes keys for an answer: who types on answers nothing."""
+_BUFFER = "DEFAULT_BUFFER"
+
+
+class PromptReader:
+    """`mode`: what stands before the prompt, "" for nothing. There is no toolbar: a screen reader would read it out
+    with every prompt."""
+
+    def __init__(
+        self,
+        history: History,
+        completer: Completer,
+        mode: Callable[[], str],
+        cycle_mode: Callable[[], None],
+        *,
+        environ: Mapping[str, str],
+        cwd: Path,
+    ) -> None:
+        self._environ, self._cwd = environ, cwd
+        self._input: Input = create_input()
+        self._output: Output = create_output()
+        if isinstance(self._output, Vt100_Output):
+            # The terminal is asked nothing: an answer that comes late would be read as keys.
+            self._output.enable_cpr = False
+        self._session: PromptSession[str] = PromptSession(
+            lambda: f"{mode()} {PROMPT}".lstrip(),  # noqa: PLW0108 -- the mode as it is each time
+            multiline=True,
+            history=history,
+            completer=completer,
+            complete_while_typing=False,
+            complete_style=CompleteStyle.COLUMN,
+            prompt_continuation="  ",
+            key_bindings=self._prompt_keys(cycle_mode),
+            enable_suspend=True,
+            input=self._input,
+            output=self._output,
+        )
+        self._question: PromptSession[str | None] = PromptSession(
+            history=DummyHistory(),
+            key_bindings=_question_keys(),
+            input=self._input,
+            output=self._output,
+        )
+        for session in (self._session, self._question):
+            session.app.ttimeoutlen = _ESCAPE_SECONDS
+        self._problem = ""
+        self._typed = ""
+        self._typed_at = 0.0
+        self._listener: Listener | None = None
+        self._flushing: asyncio.TimerHandle | None = None
+
+    # ----------------------------------------------------------------------------------------------- the contract
+
+    async def prompt(self, draft: str = "") -> str:
+        try:
+            return await self._session.prompt_async(default=draft, handle_sigint=False, set_exception_handler=False)
+        except KeyboardInterrupt:
+            raise Stopped from None
+        except EOFError:
+            raise Left from None
+
+    async def ask(self, question: str) -> str | None:
+        await self._quiet_keys()
+        try:
+            return await self._question.prompt_async(question, handle_sigint=False, set_exception_handler=False)
+        except KeyboardInterrupt:
+            return None
+        except EOFError:
+            if self._input.closed:
+                raise Left from None
+            return None
+        finally:
+            if self._listener is not None:
+                self._enable_paste(True)
+
+    @contextmanager
+    def working(self, listener: Listener) -> Iterator[None]:
+        self._listener = listener
+        self._enable_paste(True)
+        try:
+            with self._input.attach(self._keys_came):
+                self._take(get_typeahead(self._input))
+                yield
+        finally:
+            self._listener = None
+            self._enable_paste(False)
+            if self._flushing is not None:
+                self._flushing.cancel()
+
+    def take_typed(self) -> str:
+        typed, self._typed = self._typed, ""
+        return typed
+
+    async def above(self, write: Callable[[], None]) -> None:
+        app = next((one.app for one in (self._session, self._question) if one.app.is_running), None)
+        if app is None:
+            write()
+            return
+        with set_app(app):
+            await run_in_terminal(write)
+
+    def signalled(self) -> None:
+        for session in (self._session, self._question):
+            if session.app.is_running and session.app.future is not None and not session.app.future.done():
+                session.app.exit(exception=KeyboardInterrupt)
+                return
+        if self._listener is not None:
+            self._listener.interrupt()
+
+    async def edit(self, text: str) -> str:
+        with self._input.detach(), self._input.cooked_mode():
+            return await edited_outside(text, self._environ, self._cwd)
+
+    # ------------------------------------------------------------------------------------------- while work goes on
+
+    async def _quiet_keys(self) -> None:
+        """Until nobody has typed for a moment."""
+        while (pause := self._typed_at + _PAUSE_SECONDS - time.monotonic()) > 0:  # noqa: ASYNC110 -- keys extend it
+            await asyncio.sleep(pause)
+
+    def _enable_paste(self, on: bool) -> None:
+        (self._output.enable_bracketed_paste if on else self._output.disable_bracketed_paste)()
+        self._output.flush()
+
+    def _keys_came(self) -> None:
+        self._take(self._input.read_keys())
+        if self._input.closed:
+            if self._listener is not None:
+                self._listener.interrupt()
+            return
+        if self._flushing is not None:
+            self._flushing.cancel()
+        self._flushing = asyncio.get_running_loop().call_later(_ESCAPE_SECONDS, self._flush)
+
+    def _flush(self) -> None:
+        """What was held back as the beginning of a key was a whole one."""
+        if self._listener is not None:
+            self._take(self._input.flush_keys())
+
+    def _take(self, keys: Sequence[KeyPress]) -> None:
+        if len(keys) == 2 and keys[0].key == Keys.Escape and keys[1].key != Keys.Escape:
+            # One key with Alt. Only that for another line means something here.
+            self._typed += "\n" if keys[1].key == Keys.ControlM else ""
+            return
+        for key in keys:
+            if self._listener is not None:
+                self._take_one(key, self._listener)
+
+    def _take_one(self, press: KeyPress, listener: Listener) -> None:
+        match press.key:
+            case Keys.Escape | Keys.ControlC:
+                listener.interrupt()
+                return
+            case Keys.ControlM:
+                text, self._typed = self._typed, ""
+                listener.line(text)
+            case Keys.ControlB:
+                listener.to_background()
+            case Keys.ControlJ:
+                self._typed += "\n"
+            case Keys.ControlH:
+                self._typed = self._typed[:-1]
+            case Keys.ControlU:
+                self._typed = ""
+            case Keys.BracketedPaste:
+                self._typed += plain_text(press.data)
+            case key if not isinstance(key, Keys):
+                self._typed += key
+            case _:
+                return
+        self._typed_at = time.monotonic()
+
+    # ------------------------------------------------------------------------------------------------ at the prompt
+
+    def _prompt_keys(self, cycle_mode: Callable[[], None]) -> KeyBindings:
+        keys = KeyBindings()
+        here = has_focus(_BUFFER)
+
+        @keys.add("enter", filter=here & ~(has_completions & completion_is_selected))
+        def _(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if buffer.document.current_line_before_cursor.endswith("\\"):
+                buffer.delete_before_cursor()
+                buffer.insert_text("\n")
+            else:
+                buffer.validate_and_handle()
+
+        @keys.add("enter", filter=here & has_completions & completion_is_selected)
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.complete_state = None
+
+        @keys.add("c-j", filter=here)
+        @keys.add("escape", "enter", filter=here)
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("c-c", filter=here)
+        def _(event: KeyPressEvent) -> None:
+            if event.current_buffer.text:
+                event.current_buffer.reset()
+            else:
+                event.app.exit(exception=KeyboardInterrupt)
+
+        @keys.add("s-tab", filter=here & ~has_completions)
+        def _(event: KeyPressEvent) -> None:
+            cycle_mode()
+            event.app.invalidate()
+
+        @keys.add("c-x", "c-e", filter=here)
+        @keys.add("c-g", filter=here)
+        def _(event: KeyPressEvent) -> None:
+            event.app.create_background_task(self._edit_prompt(event))
+
+        return keys
+
+    async def _edit_prompt(self, event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+
+        async def edit() -> None:
+            try:
+                buffer.text = await edited_outside(buffer.text, self._environ, self._cwd)
+                buffer.cursor_position = len(buffer.text)
+            except AgentError as error:
+                self._output.write(f"{error}\n")
+                self._output.flush()
+
+        from prompt_toolkit.application import in_terminal
+
+        async with in_terminal():
+            await edit()
+
+
+def _question_keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("escape", eager=True)
+    @keys.add("c-c")
+    @keys.add("c-d")
+    def _(event: KeyPressEvent) -> None:
+        event.app.exit(result=None)
+
+    return keys

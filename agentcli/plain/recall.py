@@ -1,0 +1,67 @@
+"""The history and the completions of the prompt, in the form that prompt_toolkit wants them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import History as ToolkitHistory
+
+from agentcli.core.shell import shown_command
+from agentcli.interactive.completion import Menu, argument_menu, command_menu, file_menu, target_at
+from agentcli.interactive.draft import Draft
+from agentcli.interactive.history import History
+from agentcli.interactive.sources import Choices, FileSource, registered_commands
+
+_MOST_FILES = 20
+
+
+class SharedHistory(ToolkitHistory):
+    """The same file as the app's: what was sent there comes back here, and the other way round."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._history = history
+
+    def load_history_strings(self) -> Iterable[str]:
+        return [draft.expanded() for draft in reversed(self._history.entries)]
+
+    def store_string(self, string: str) -> None:
+        self._history.add(Draft(string))
+
+
+class PromptCompleter(Completer):
+    """Commands behind a slash, what may follow them, and files behind an @."""
+
+    def __init__(self, files: Callable[[], FileSource], choices: Choices) -> None:
+        self._files = files
+        self._choices = choices
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Not used: looking for files takes the event loop."""
+        return ()
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        column = document.cursor_position_col
+        target = target_at(document.current_line, column, first_line=document.cursor_position_row == 0)
+        menu: Menu | None = None
+        if target is None:
+            return
+        if target.kind == "file":
+            files = self._files()
+            files.begin()
+            menu = file_menu(target, await files.files(target.query, _MOST_FILES))
+        elif target.kind == "command":
+            menu = command_menu(target, registered_commands)
+        else:
+            menu = argument_menu(target, registered_commands, self._choices)
+        for candidate in menu.candidates if menu is not None else ():
+            yield Completion(
+                candidate.insert,
+                start_position=target.start - column,
+                display=shown_command(f"{candidate.label} {candidate.hint}".rstrip()),
+                display_meta=shown_command(candidate.detail),
+            )

@@ -1,0 +1,127 @@
+"""What a tool's result looks like in print: a few lines of it, and how many more there are. Pure.
+
+Displays come out of session files too, so nothing about their values is taken for granted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from agentcli.core import events as ev
+from agentcli.core.messages import Json
+from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.plain.pieces import Line, Look, line
+
+INDENT = "  "
+_ROWS = 6
+_SHELL_ROWS = 8
+_FAILED_ROWS = 16
+_DIFF_ROWS = 24
+_ALL_ROWS = 5_000
+"""With --verbose."""
+_LONGEST_ROW = 2_000
+_SHELLS = ("Bash", "BashOutput", "KillShell")
+_SILENT = ("Read", "NotebookRead")
+"""Tools whose summary says enough."""
+
+
+def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[Line]:
+    """Below the line that names the call. `seen`: the person was shown what it would do, and said yes."""
+    failed = event.result.is_error
+    display: Json = event.display
+    kind = display.get("kind")
+    if not failed and kind == "diff":
+        rows = _ALL_ROWS if verbose else _DIFF_ROWS
+        return [] if seen and not verbose else capped(diff_lines(_string(display, "diff")), rows)
+    if not failed and kind in _KINDS:
+        return [] if seen and kind == "plan" else [line(f"{INDENT}{row}", "quiet") for row in _KINDS[kind](display)]
+    return _text(event, failed, verbose)
+
+
+def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[Line]:
+    text = _string(event.display, "text") if not failed else ""
+    rows = plain_text(text or event.result.text).strip("\n").split("\n")
+    if rows == [""] or (event.name in _SILENT and not failed and not verbose):
+        return []
+    lines = [line(f"{INDENT}{_row(row)}", "quiet") for row in rows]
+    if verbose:
+        return capped(lines, _ALL_ROWS)
+    if event.name in _SHELLS:
+        return _tail(lines, _FAILED_ROWS if failed else _SHELL_ROWS)
+    return capped(lines, _FAILED_ROWS if failed else _ROWS)
+
+
+def capped(lines: Sequence[Line], most: int) -> list[Line]:
+    """The first of them. One line more is shown rather than told of."""
+    if len(lines) <= most + 1:
+        return list(lines)
+    return [*lines[:most], line(f"{INDENT}… {len(lines) - most:,} more lines", "quiet")]
+
+
+def _tail(lines: Sequence[Line], most: int) -> list[Line]:
+    """The last of them: what a command says at its end matters most."""
+    if len(lines) <= most + 1:
+        return list(lines)
+    return [line(f"{INDENT}… {len(lines) - most:,} more lines above", "quiet"), *lines[-most:]]
+
+
+def diff_lines(text: str) -> list[Line]:
+    """A unified diff."""
+    return [line(f"{INDENT}{_row(row)}", _diff_look(row)) for row in plain_text(text).strip("\n").split("\n")]
+
+
+def _diff_look(row: str) -> Look:
+    if row.startswith("+"):
+        return "added"
+    return "removed" if row.startswith("-") else "quiet" if row.startswith("@@") else "text"
+
+
+def _row(row: str) -> str:
+    return row if len(row) <= _LONGEST_ROW else f"{row[:_LONGEST_ROW]}…"
+
+
+def todo_rows(display: Json) -> Iterator[str]:
+    for todo in _entries(display, "todos"):
+        box = {"completed": "[x]", "in_progress": "[>]"}.get(str(todo.get("status")), "[ ]")
+        yield f"{box} {plain_line(_string(todo, 'content'), _LONGEST_ROW)}"
+
+
+def _answer_rows(display: Json) -> Iterator[str]:
+    for answer in _entries(display, "answers"):
+        said = plain_line(_string(answer, "answer"), _LONGEST_ROW) or "(not answered)"
+        yield f"{plain_line(_string(answer, 'question'), _LONGEST_ROW)} → {said}"
+
+
+def _search_rows(display: Json) -> Iterator[str]:
+    for entry in _entries(display, "results")[:_ROWS]:
+        yield f"{plain_line(_string(entry, 'title'), 300)}  {plain_line(_string(entry, 'url'), 500)}".strip()
+
+
+def _plan_rows(display: Json) -> Iterator[str]:
+    yield from plain_text(_string(display, "plan")).strip("\n").split("\n")
+
+
+def _no_rows(_display: Json) -> Iterator[str]:
+    return iter(())
+
+
+_KINDS = {
+    "todos": todo_rows,
+    "answers": _answer_rows,
+    "search": _search_rows,
+    "plan": _plan_rows,
+    "image": _no_rows,
+    "mode": _no_rows,
+    "code": _no_rows,
+}
+
+
+def _string(values: Json, key: str) -> str:
+    value = values.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _entries(values: Json, key: str) -> list[dict[str, Any]]:
+    found = values.get(key)
+    return [entry for entry in found[:1_000] if isinstance(entry, dict)] if isinstance(found, list) else []

@@ -1,0 +1,341 @@
+"""From the command line to the exit code: the parts of the line front end, put together, and its life.
+
+The prompt comes first. The engine is put together in a thread behind it, so whatever is sent before it is there waits
+for it; the SDK is imported later still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli import __version__
+from agentcli.config.paths import Paths
+from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.frozen import frozen
+from agentcli.plain.pieces import Gap, line
+from agentcli.plain.reading import Left, Reader, Stopped
+from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, wants_colours
+from agentcli.plain.wanted import is_bare
+from agentcli.plain.writer import BareWriter, ColourWriter, Sink, to_terminal
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+    from agentcli.assemble import Options
+    from agentcli.interactive.history import History
+    from agentcli.interactive.sources import FileSource, IndexedFiles
+    from agentcli.plain.commands import Commands
+    from agentcli.plain.session import Session
+
+TWICE_SECONDS = 2.0
+"""Within this time a second Ctrl+C leaves."""
+
+
+@frozen(kw_only=True)
+class PlainStart:
+    """What the command line knows."""
+
+    make_options: Callable[[], Options]
+    """Checks the flags and imports the engine, so it is called behind the first prompt. Raises `UsageError`."""
+    cwd: Path
+    environ: Mapping[str, str]
+    prompt: str = ""
+    pick_session: bool = False
+    """`--resume` without a session: ask which."""
+    goes_on: bool = False
+    """`--resume` with one, or `--continue`."""
+    trust: bool = False
+    verbose: bool = False
+
+
+def run(start: PlainStart) -> int:
+    """The exit code. Raises what ended the session, once the terminal is as it was."""
+    if not (os.isatty(0) and os.isatty(1)):
+        raise UsageError("--plain needs a terminal for input and output. Without one use: agentcli -p 'PROMPT'")
+    bare = is_bare(start.environ)
+    keyboard = Keyboard()
+    with contextlib.nullcontext() if bare else keyboard.quiet(), asyncio.Runner() as runner:
+        return runner.run(Plain(start, keyboard, bare=bare).execute())
+
+
+class Plain:
+    def __init__(self, start: PlainStart, keyboard: Keyboard, *, bare: bool) -> None:
+        from agentcli.interactive.history import History, history_path
+        from agentcli.plain.commands import Commands
+        from agentcli.plain.session import Session
+
+        self._start = start
+        self._keyboard = keyboard
+        self._bare = bare
+        self._sink: Sink = to_terminal(1, encoding())
+        self.cwd = start.cwd
+        self.state_dir = Paths.from_environ(start.environ).state_dir
+        self.options: Options | None = None
+        self._history: History = History(history_path(self.state_dir, start.cwd))
+        self._files: IndexedFiles | None = None
+        self._writer = (
+            BareWriter(self._sink) if bare else ColourWriter(self._sink, columns, colours=wants_colours(start.environ))
+        )
+        self._reader = self._make_reader()
+        self.session: Session = Session(self._reader, self._writer, verbose=start.verbose)
+        self._commands: Commands = Commands(self)
+        self._task: asyncio.Task[int] | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._stopped_at = -TWICE_SECONDS
+        self._warming: set[asyncio.Task[None]] = set()
+
+    def _make_reader(self) -> Reader:
+        if self._bare:
+            from agentcli.interactive.draft import Draft
+            from agentcli.plain.lines import LineReader
+
+            reader = LineReader(self._sink, self._writer.taken, self._mode)
+            reader.remember_with(lambda text: self._history.add(Draft(text)))
+            return reader
+        from agentcli.plain.reader import PromptReader
+        from agentcli.plain.recall import PromptCompleter, SharedHistory
+
+        return PromptReader(
+            SharedHistory(self._history),
+            PromptCompleter(self._indexed_files, self._choices),
+            self._mode,
+            self._cycle_mode,
+            environ=self._start.environ,
+            cwd=self._start.cwd,
+        )
+
+    # ------------------------------------------------------------------------------------------------- life cycle
+
+    async def execute(self) -> int:
+        self._task = asyncio.current_task()
+        signals = Signals(self._reader.signalled, self._end, self._again)
+        signals.install()
+        try:
+            await self._converse()
+        except Left:
+            pass
+        except asyncio.CancelledError:
+            if signals.exit_code is None:
+                raise
+        finally:
+            farewell = self._farewell()
+            await self._close()
+            signals.remove()
+        if signals.exit_code is not None:
+            return signals.exit_code
+        if farewell:
+            self.session.note(farewell)
+        return 0
+
+    def _end(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _again(self) -> None:
+        """Back from a stop."""
+        if not self._bare:
+            self._keyboard.again()
+
+    async def _close(self) -> None:
+        tasks = [task for task in (self._opening, *self._warming) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)
+        if self._files is not None:
+            await self._files.aclose()
+        await self.session.close()
+
+    def _farewell(self) -> str:
+        engine = self.session.engine
+        if engine is None or not engine.persistent or not engine.messages:
+            return ""
+        return f"To go on with this session: agentcli -r {engine.session_id}"
+
+    async def _converse(self) -> None:
+        self._greet()
+        await self._ask_for_trust()
+        self._opening = asyncio.get_running_loop().create_task(self._open_first())
+        if self._start.goes_on or self._start.pick_session:
+            await self._opening
+        if self._start.prompt:
+            self.session.next.append(self._start.prompt)
+        while not self.session.left:
+            text = await self._next()
+            if not text.strip():
+                continue
+            if not self._opening.done():
+                await asyncio.wait([self._opening])
+            self._opening.result()
+            if not await self._commands.handle(text):
+                await self.session.run(text)
+
+    def _greet(self) -> None:
+        where = _shown_path(self.cwd, self._start.environ)
+        stop = "Ctrl+C stops" if self._bare else "Esc stops"
+        self._writer.write(
+            [
+                line(f"agentcli {__version__} in {where}", "strong"),
+                line(f"/help lists commands · @ files · ! shell · {stop} · Ctrl+D leaves", "quiet"),
+            ]
+        )
+
+    async def _ask_for_trust(self) -> None:
+        """A folder that brings settings along is asked about before anything of it is read. Raises `Left`."""
+        from agentcli.config.trust import TrustStore
+
+        if self._start.trust:
+            return
+        home = self._start.environ.get("HOME")
+        store = TrustStore(self.state_dir, Path(home) if home else None)
+        state = store.state(self.cwd)
+        if state.trusted or not state.parts:
+            return
+        from agentcli.plain.questions import may_go_on
+
+        if not await may_go_on(state, self.session, store.trust):
+            raise Left
+
+    # --------------------------------------------------------------------------------------------------- prompting
+
+    async def _next(self) -> str:
+        """What is to be sent next. Raises `Left`, and what kept the engine from being there."""
+        if self.session.next:
+            text = self.session.next.popleft()
+            self.session.echo(text)
+            return text
+        self._writer.write([Gap()])
+        self.session.watch()
+        draft, self.session.draft = self.session.draft, ""
+        try:
+            return await self._prompted(draft)
+        except Stopped:
+            self._writer.taken()
+            now = asyncio.get_running_loop().time()
+            if now - self._stopped_at < TWICE_SECONDS:
+                raise Left from None
+            self._stopped_at = now
+            self.session.note("Ctrl+C again leaves")
+            return ""
+
+    async def _prompted(self, draft: str) -> str:
+        prompting = asyncio.get_running_loop().create_task(self._reader.prompt(draft))
+        try:
+            if self._opening is not None and not self._opening.done():
+                await asyncio.wait([prompting, self._opening], return_when=asyncio.FIRST_COMPLETED)
+                if self._opening.done():
+                    self._opening.result()
+                    self.session.watch()
+            text = await prompting
+        finally:
+            if not prompting.done():
+                prompting.cancel()
+                await asyncio.wait([prompting])
+            self._writer.taken()
+        return text
+
+    # --------------------------------------------------------------------------------------------------- the engine
+
+    async def _open_first(self) -> None:
+        options = await asyncio.to_thread(self._start.make_options)
+        self.options = options
+        if self._start.pick_session:
+            from agentcli.plain.commands import options_for
+
+            try:
+                if wanted := await self._commands.pick_session():
+                    options = options_for(options, wanted)
+            except AgentError as error:
+                self.session.note(str(error))
+        await self._use(await asyncio.to_thread(_built, options))
+
+    async def open(self, options: Options) -> None:
+        engine = await asyncio.to_thread(_built, options)
+        await self.session.close()
+        await self._use(engine)
+
+    async def _use(self, engine: Engine) -> None:
+        from agentcli.interactive.sources import IndexedFiles
+
+        before, self._files = self._files, IndexedFiles(engine.file_index)
+        if before is not None:
+            await before.aclose()
+
+        def begin() -> None:
+            if engine.messages:
+                from agentcli.plain.replay import replayed
+
+                self._writer.write(replayed(engine.messages, engine.title_of))
+            self.session.open(engine)
+
+        await self._reader.above(begin)
+        warming = asyncio.get_running_loop().create_task(self._warm(engine))
+        self._warming.add(warming)
+        warming.add_done_callback(self._warming.discard)
+
+    async def _warm(self, engine: Engine) -> None:
+        with contextlib.suppress(AgentError):
+            await engine.warm()
+        if isinstance(self._writer, ColourWriter):
+            await asyncio.to_thread(self._writer.warm_up)
+
+    # ----------------------------------------------------------------------------------------- around the prompt
+
+    def copy(self, data: str) -> bool:
+        if not self._bare:
+            self._sink(data)
+        return not self._bare
+
+    def _indexed_files(self) -> FileSource:
+        from agentcli.interactive.sources import NoFiles
+
+        return self._files or NoFiles()
+
+    def _choices(self, command: str) -> list[tuple[str, str]]:
+        """What may be typed behind a command."""
+        engine = self.session.engine
+        if engine is None:
+            return []
+        match command:
+            case "effort":
+                values: Iterable[str] = (*engine.catalog.get(engine.model).efforts, "auto")
+            case "model":
+                values = engine.catalog.known_ids()
+            case "mode":
+                values = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
+            case _:
+                values = ()
+        return [(value, "") for value in values]
+
+    def _mode(self) -> str:
+        """The permission mode, where it is not the usual one; it stands before the prompt."""
+        engine = self.session.engine
+        mode = "default" if engine is None else engine.permission_mode.value
+        return "" if mode == "default" else mode
+
+    def _cycle_mode(self) -> None:
+        from agentcli.core.permission import PermissionMode
+
+        modes = (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.PLAN)
+        engine = self.session.engine
+        if engine is not None:
+            place = modes.index(engine.permission_mode) if engine.permission_mode in modes else -1
+            engine.set_mode(modes[(place + 1) % len(modes)])
+
+
+def _built(options: Options) -> Engine:
+    from agentcli.assemble import build_engine
+
+    return build_engine(options)
+
+
+def _shown_path(path: Path, environ: Mapping[str, str]) -> str:
+    from agentcli.core.plaintext import visible_text
+
+    home, text = environ.get("HOME", ""), str(path)
+    inside = home and (text == home or text.startswith(f"{home}/"))
+    return visible_text(f"~{text[len(home) :]}" if inside else text)

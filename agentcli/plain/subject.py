@@ -1,0 +1,121 @@
+"""What a call would do, in full, as lines: what a person says yes or no to. Pure, and nothing in here is ever cut.
+
+What a reader could be fooled with (control, zero-width and direction characters) is spelled out; blanks at the end of a
+line are shown as dots, because they are part of it and cannot be seen.
+"""
+
+from __future__ import annotations
+
+import json
+
+from agentcli.core.events import PermissionRequested
+from agentcli.core.messages import Json
+from agentcli.core.plaintext import plain_line
+from agentcli.core.shell import shown_command
+from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Line, Look, Piece, line
+
+
+def question_of(event: PermissionRequested) -> str:
+    match event.display.get("kind"):
+        case "command":
+            where = " in the background" if event.input.get("run_in_background") else ""
+            return f"Run this command{where}?"
+        case "diff":
+            new = not event.display.get("removed") and str(event.display.get("diff", "")).startswith("@@ -0,0 ")
+            return "Create this file?" if new else "Make this change?"
+        case "fetch":
+            return "Fetch this address?"
+        case "loop":
+            return "Go on?"
+        case _:
+            return f"Use {plain_line(event.name)}?"
+
+
+def subject(event: PermissionRequested) -> list[Piece]:
+    display = event.display
+    match display.get("kind"):
+        case "command":
+            return _command(event)
+        case "diff":
+            return _diff(event)
+        case "fetch":
+            return _fetch(display)
+        case "markdown" | "plan":
+            return markdown(str(display.get("text") or display.get("plan") or ""))
+        case "text" | "loop":
+            return [line(shown_command(str(display.get("text", ""))))]
+        case _:
+            return [line(shown_command(event.title), "strong"), *_input(event.input)]
+
+
+def markdown(text: str) -> list[Piece]:
+    return [Gap(), Answer(shown_command(text)), AnswerEnd(), Gap()]
+
+
+def rows(text: str, mark: str = "  ") -> list[Piece]:
+    """Text as it stands, each line of it behind a mark: a line that the terminal wraps has none."""
+    found = shown_command(text).split("\n")
+    if len(found) > 1 and not found[-1]:
+        found.pop()
+    return [_dotted(row, mark=mark) for row in found]
+
+
+def _dotted(row: str, look: Look = "text", mark: str = "  ") -> Line:
+    bare = row.rstrip(" ")
+    return Line(((mark, "quiet"), (bare, look), ("·" * (len(row) - len(bare)), "quiet")))
+
+
+def _field(label: str, text: str) -> Piece:
+    return line(shown_command(text), "text", f"  {label}: ")
+
+
+def _command(event: PermissionRequested) -> list[Piece]:
+    command = str(event.input.get("command") or event.display.get("command") or "")
+    several = "\n" in command.strip("\n")
+    one: list[Piece] = [line(shown_command(command), "strong", "  $ ", "mark")]
+    pieces = rows(command, "  | ") if several else one
+    for label, key in (("in", "folder"), ("to", "description")):
+        if value := str(event.display.get(key, "")):
+            pieces.append(_field(label, value))
+    return pieces
+
+
+def _diff(event: PermissionRequested) -> list[Piece]:
+    display = event.display
+    path = str(display.get("path") or event.input.get("file_path") or "")
+    counts = f"  +{display.get('added', 0)} -{display.get('removed', 0)}"
+    pieces: list[Piece] = [Line(((shown_command(path), "strong"), (counts, "quiet")))]
+    text = str(display.get("diff", ""))
+    if text:
+        pieces += [_changed(row) for row in shown_command(text).strip("\n").split("\n")]
+    else:
+        pieces.append(line("Only line ends would change, or the end of the last line.", "quiet"))
+    if display.get("truncated"):
+        pieces += [line("The diff is longer than that. All that is to be written:", "warning"), *_input(event.input)]
+    return pieces
+
+
+def _changed(row: str) -> Line:
+    if not row.startswith(("+", "-")):
+        return line(f"  {row}", "quiet" if row.startswith("@@") else "text")
+    return _dotted(row, "added" if row.startswith("+") else "removed")
+
+
+def _fetch(display: Json) -> list[Piece]:
+    pieces: list[Piece] = [line(shown_command(str(display.get("url", ""))), "strong", "  ")]
+    pieces.append(_field("host", str(display.get("host", ""))))
+    if display.get("private"):
+        pieces.append(line("This address is in your own network.", "warning", "  ! ", "warning"))
+    return [*pieces, _field("to find out", str(display.get("prompt", "")))]
+
+
+def _input(input: Json) -> list[Piece]:
+    """The whole input: one field after the other, texts with their line breaks, all else as JSON."""
+    pieces: list[Piece] = []
+    for name, value in input.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        if "\n" in text:
+            pieces += [line(f"  {shown_command(plain_line(name))}:", "quiet"), *rows(text, "  | ")]
+        else:
+            pieces.append(_field(shown_command(plain_line(name)), text))
+    return pieces or [line("  (no input)", "quiet")]

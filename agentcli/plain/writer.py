@@ -1,0 +1,189 @@
+"""Pieces onto the terminal, appended and never changed.
+
+`BareWriter` writes text and nothing else: not one escape byte, for terminals that would show it. `ColourWriter` adds
+looks (the terminal's own sixteen colours, so that they suit its background) and renders Markdown with rich.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+from agentcli.plain.markdown import MarkdownCutter, Part
+from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Line, Look, Piece
+
+Sink = Callable[[str], None]
+NARROWEST = 20
+
+
+def to_terminal(descriptor: int, encoding: str) -> Sink:
+    """Writes all of it, at once, in the terminal's encoding; what that cannot say becomes a question mark."""
+
+    def write(text: str) -> None:
+        data = text.encode(encoding, "replace")
+        while data:
+            data = data[os.write(descriptor, data) :]
+
+    return write
+
+
+class Writer(Protocol):
+    def write(self, pieces: Iterable[Piece]) -> None: ...
+
+    def begin_line(self) -> None:
+        """Whatever stands in the last line, what follows begins a line of its own."""
+        ...
+
+    def taken(self) -> None:
+        """Somebody else (a prompt) has written, and ended their line."""
+        ...
+
+
+class BareWriter:
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._open = False
+        """The last line has not ended."""
+        self._gap = True
+        """The last line is an empty one."""
+
+    def write(self, pieces: Iterable[Piece]) -> None:
+        text = "".join(self._text(piece) for piece in pieces)
+        if text:
+            self._sink(text)
+
+    def begin_line(self) -> None:
+        if self._open:
+            self._sink("\n")
+            self._open = False
+
+    def taken(self) -> None:
+        self._open = self._gap = False
+
+    def _text(self, piece: Piece) -> str:
+        match piece:
+            case Line():
+                return self._own_lines("".join(text for text, _look in piece.runs))
+            case Gap():
+                return self._blank()
+            case Answer():
+                return self._streamed(piece.text)
+            case AnswerEnd():
+                ended = self._ended()
+                self._gap = False
+                return ended
+        return ""
+
+    def _own_lines(self, text: str) -> str:
+        before = self._ended()
+        self._gap = not text
+        return f"{before}{text}\n"
+
+    def _ended(self) -> str:
+        ended, self._open = ("\n" if self._open else ""), False
+        return ended
+
+    def _blank(self) -> str:
+        before = self._ended()
+        if self._gap and not before:
+            return ""
+        self._gap = True
+        return f"{before}\n"
+
+    def _streamed(self, text: str) -> str:
+        if text:
+            self._open = not text.endswith("\n")
+            self._gap = text.endswith("\n\n")
+        return text
+
+
+_COLOURS: Mapping[Look, str] = MappingProxyType(
+    {
+        "strong": "1",
+        "quiet": "2",
+        "mark": "36",
+        "added": "32",
+        "removed": "31",
+        "warning": "33",
+        "error": "31",
+    }
+)
+_WITHOUT: Mapping[Look, str] = MappingProxyType({"strong": "1", "quiet": "2", "mark": "1", "error": "1"})
+"""With NO_COLOR."""
+
+
+class ColourWriter:
+    def __init__(self, sink: Sink, width: Callable[[], int], *, colours: bool = True) -> None:
+        self._sink = sink
+        self._width = width
+        self._colours = colours
+        self._codes = _COLOURS if colours else _WITHOUT
+        self._cutter = MarkdownCutter()
+        self._gap = True
+        self._last = ""
+        """The kind of Markdown that was written last: code begins and ends with a line of its own."""
+
+    def write(self, pieces: Iterable[Piece]) -> None:
+        text = "".join(self._text(piece) for piece in pieces)
+        if text:
+            self._sink(text)
+
+    def begin_line(self) -> None:
+        """Nothing is ever written that does not end its line."""
+
+    def taken(self) -> None:
+        self._gap = False
+
+    def warm_up(self) -> None:
+        """Load what renders Markdown; for a thread, so that the first answer need not wait for it."""
+        self._rendered("`a` *b*\n\n- c")
+
+    def _text(self, piece: Piece) -> str:
+        match piece:
+            case Line():
+                return self._cut_off() + self._lines(piece)
+            case Gap():
+                return self._cut_off() + self._blank()
+            case Answer():
+                return "".join(map(self._part, self._cutter.feed(piece.text)))
+            case AnswerEnd():
+                return self._cut_off()
+        return ""
+
+    def _cut_off(self) -> str:
+        """What came of an answer so far stands before what comes now."""
+        text = "".join(map(self._part, self._cutter.finish()))
+        self._last = ""
+        return text
+
+    def _lines(self, piece: Line) -> str:
+        self._gap = not any(text for text, _look in piece.runs)
+        return "".join(self._dressed(text, look) for text, look in piece.runs) + "\n"
+
+    def _dressed(self, text: str, look: Look) -> str:
+        code = self._codes.get(look)
+        if code is None or not text:
+            return text
+        # Each line by itself: whatever is between them must not inherit a look.
+        return "\n".join(f"\x1b[{code}m{row}\x1b[0m" if row else "" for row in text.split("\n"))
+
+    def _blank(self) -> str:
+        if self._gap:
+            return ""
+        self._gap = True
+        return "\n"
+
+    def _part(self, part: Part) -> str:
+        before = self._blank() if self._last and (part.kind == "block" or self._last == "block") else ""
+        self._last = part.kind
+        self._gap = False
+        if part.kind == "block":
+            return before + self._rendered(part.text)
+        return before + self._dressed(part.text, "quiet" if part.kind == "fence" else "text") + "\n"
+
+    def _rendered(self, text: str) -> str:
+        from agentcli.plain.rendering import rendered
+
+        return rendered(text, max(NARROWEST, self._width()), self._colours)
