@@ -1,7 +1,8 @@
 """What is in the context and what the person does to it, on a live conversation: looking, pinning, dropping, restoring.
 
 What a change would do is planned in `agent/pinning.py`. It is recorded before anybody is told, holds from the next
-request on, and the cache watch knows why the prefix breaks then.
+request on, and the cache watch knows why the prefix breaks then. One that is made while a request is under way waits
+for the reply, which still counts what the request had; looking shows it done, and the next change builds on it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import accumulate
+from typing import TypeVar
 
 from agentcli.agent.cachewatch import Setup
 from agentcli.agent.conversation import Conversation
@@ -39,10 +41,12 @@ from agentcli.agent.state import CompactTracking
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import block_id, edit_to_dict
 from agentcli.context.steps import Situation
+from agentcli.context.view import View
 from agentcli.core import events as ev
 from agentcli.core.messages import Block, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, UnknownBlock
 
 _NO_PIN = "It is part of every request and needs no pin."
+_LATER = "takes effect with the next request"
 _NOT_ALONE = "It belongs to the reply around it and cannot be kept alone."
 _NOUNS = {
     "results": "the result of",
@@ -53,6 +57,8 @@ _NOUNS = {
     "attachments": "the note:",
     "summary": "the summary:",
 }
+
+Outcome = TypeVar("Outcome", Dropped, Restored)
 
 
 class Curated(Holdings):
@@ -66,12 +72,17 @@ class Curated(Holdings):
         self._compacting = CompactTracking()
         self._changes = 0
         """How often the person has made the context another one: compacting it may work then where it did not."""
+        self._in_flight = False
+        """A request has been built and its reply is not in the log yet."""
+        self._held: list[tuple[Change, str]] = []
+        """What the person has changed meanwhile, each with its reason, in order."""
+        self._ahead: View | None = None
 
     # -------------------------------------------------------------------------------------------------- looking at it
 
     def outlook(self) -> Outlook:
         """How full the context is and what the next request will cost."""
-        limits, view = self._context_limits(), self._parts.view
+        limits, view = self._context_limits(), self._view
         tokens = view.estimate(self._log, limits.overhead)
         return look_ahead(tokens, limits, self.catalog.get(self.model).price, self._cached(self._profile))
 
@@ -95,7 +106,7 @@ class Curated(Holdings):
 
     def context_items(self) -> list[ContextItem]:
         """What the next request would carry, item by item."""
-        view, tools = self._parts.view, self._parts.registry.schemas()
+        view, tools = self._view, self._parts.registry.schemas()
         total = view.estimate(self._log, self._requests.overhead_tokens())
         shown = view.messages(self._log)
         cached = self._cached(self._profile).tokens
@@ -104,7 +115,7 @@ class Curated(Holdings):
 
     def dropped_items(self) -> list[ContextItem]:
         """What the person has left out and can bring back."""
-        view = self._parts.view
+        view = self._view
         return dropped_items(view.edits.in_force(self._log), view.edits, view.estimator.density)
 
     def item_text(self, item: str) -> str:
@@ -122,7 +133,7 @@ class Curated(Holdings):
     @property
     def pins(self) -> frozenset[str]:
         """The ids of the items that are pinned, as `context_items` has them now."""
-        return pinned_now(self._parts.view.messages(self._log), self._parts.pins)
+        return pinned_now(self._view.messages(self._log), self._parts.pins)
 
     def pin(self, item: str) -> str | None:
         """Keep it in every request, whatever happens to the rest. Why not, if it cannot be."""
@@ -163,35 +174,76 @@ class Curated(Holdings):
         change = self._planned_drop(item, situation)
         if isinstance(change, str):
             return change
-        self._carry_out(change, f"you dropped {self._named(item)}")
-        return price_of_drop(change, situation)
+        dropped = price_of_drop(change, situation)
+        return self._done(change, f"you dropped {self._named(item)}", dropped)
 
     def restore(self, item: str) -> Restored | str:
         """Bring back what was left out, or whole what was shortened, with what belongs to it. What the preparation had
         shortened is pinned then: it would do so again."""
         situation = self._situation()
-        change = planned_restore(self._parts.view, self._log, item, situation)
+        change = planned_restore(self._view, self._log, item, situation)
         if isinstance(change, str):
             return change
-        self._carry_out(change, f"you brought back {self._named(item)}")
+        restored = price_of_restore(change, situation)
+        restored = self._done(change, f"you brought back {self._named(item)}", restored)
         if change.keeps:
             self.pin(item)
-        return price_of_restore(change, situation)
+        return restored
 
     def _planned_drop(self, item: str, situation: Situation) -> Change | str:
-        return planned_drop(self._parts.view, self._log, item, situation, running=self._model_works)
+        return planned_drop(self._view, self._log, item, situation, running=self._model_works)
 
-    def _carry_out(self, change: Change, text: str) -> None:
-        view, last_reply = self._parts.view, self._last_reply()
-        first = min(self._intact[1], change.first) if self._intact[0] == last_reply else change.first
-        self._intact = (last_reply, first)
+    def _done(self, change: Change, reason: str, outcome: Outcome) -> Outcome:
+        """Carried out now, or as soon as the reply is there."""
         self._changes += 1
-        view.edit(change.edits, self._log[-1].id)
+        self._break_at(change.first)
+        if not self._in_flight:
+            self._carry_out(change, reason)
+            return outcome
+        self._held.append((change, reason))
+        self._ahead = None
+        return replace(outcome, text=f"{outcome.text}; {_LATER}")
+
+    def _carry_out(self, change: Change, reason: str) -> None:
+        self._parts.view.edit(change.edits, self._log[-1].id)
         edits = [edit_to_dict(edit) for edit in change.edits]
-        event = ev.ContextEdited(edits=edits, step="person", freed_tokens=change.freed, text=text)
+        event = ev.ContextEdited(edits=edits, step="person", freed_tokens=change.freed, text=reason)
         self._kept(event)
         self._parts.watch.note(event)
         self._spending.take(event)
+
+    def _break_at(self, first: int) -> None:
+        last_reply = self._last_reply()
+        self._intact = (last_reply, min(self._intact[1], first) if self._intact[0] == last_reply else first)
+
+    # ------------------------------------------------------------------------------------------------ while it is asked
+
+    def _follow(self, event: ev.Event) -> None:
+        """An event of the submission under way has been taken in."""
+        if event.agent:
+            return
+        if isinstance(event, ev.RequestStarted) and event.purpose == "turn":
+            self._in_flight = True
+        elif isinstance(event, ev.MessageAppended):
+            self._landed()
+
+    def _landed(self) -> None:
+        """The reply is in the log, or will never be."""
+        self._in_flight = False
+        held, self._held, self._ahead = self._held, [], None
+        for change, reason in held:
+            self._break_at(change.first)
+            self._carry_out(change, reason)
+
+    @property
+    def _view(self) -> View:
+        """As the next request will be made, with what waits for the reply to the last."""
+        if not self._held:
+            return self._parts.view
+        if self._ahead is None:
+            edits = [edit for change, _reason in self._held for edit in change.edits]
+            self._ahead = self._parts.view.imagined(edits, self._log[-1].id)
+        return self._ahead
 
     def _situation(self) -> Situation:
         outlook, limits = self.outlook(), self._context_limits()
@@ -234,14 +286,14 @@ class Curated(Holdings):
     def _shown_block(self, item: str) -> tuple[Message, int] | None:
         """A block that the next request carries, with its place in the message as it is shown there."""
         front = item.startswith("user-context:")
-        for message in () if front else self._parts.view.messages(self._log):
+        for message in () if front else self._view.messages(self._log):
             for place in range(len(message.content)) if item.startswith(f"{message.id}:") else ():
                 if block_id(message, place) == item and not message.origin.local:
                     return message, place
         return None
 
     def _block(self, item: str) -> tuple[Message, int] | None:
-        view = self._parts.view
+        view = self._view
         for message in (*view.messages(self._log), *view.edits.in_force(self._log)):
             for place in range(len(message.content)) if item.startswith(f"{message.id}:") else ():
                 if block_id(message, place) == item:

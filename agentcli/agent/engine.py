@@ -295,6 +295,7 @@ class Engine(Curated):
         self._parts.watch.note(event)
         self._spending.take(event)
         self._kept(event)
+        self._follow(event)
         match event:
             case ev.UsageReported():
                 self._totals = self._totals.adding(event.model, event.usage, event.cost_usd)
@@ -312,7 +313,9 @@ class Engine(Curated):
         return event
 
     def _settle(self) -> None:
-        """However a submission ended: every call in the log has a result (I1), also when the consumer went away."""
+        """However a submission ended: every call in the log has a result (I1), also when the consumer went away, and
+        what the person has changed meanwhile holds."""
+        self._landed()
         last = self._log[-1] if self._log else None
         if last is None or not last.tool_uses:
             return
@@ -346,6 +349,7 @@ class Engine(Curated):
             parts,
             changes=lambda: self._changes,
             tracked=self._track,
+            landed=self._landed,
             within_budget=lambda: self._within_budget(controller),
         )
 

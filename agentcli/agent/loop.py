@@ -46,6 +46,7 @@ async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> A
                     yield event
                     for late in parts.late_events():
                         yield late
+            parts.landed()
             turn = exchange.turn
             state = replace(state.adding(*turn.added), tool_context=turn.context)
             outcome = replace(turn.outcome, staged_collapses=parts.seams.collapser.staged())

@@ -47,6 +47,8 @@ class LoopParts:
     """Of the model in force."""
     changes: Callable[[], int] = lambda: 0
     """How often the person has changed what is in the context, or what has to read it, so far."""
+    landed: Callable[[], None] = lambda: None
+    """Called when a request is over, whatever came of it: what waited for that can be done now."""
     tracked: Callable[[CompactTracking], None] = lambda _tracking: None
     """Takes what the next submission has to know of compactions, as soon as it is known."""
     within_budget: Callable[[], AsyncGenerator[Event, None]] = nothing_asked

@@ -104,6 +104,15 @@ class Edits:
         self._made: dict[str, tuple[Message, tuple[Edit, ...], Message]] = {}
         self._spans: dict[str, tuple[Edit, Message]] = {}
 
+    def copy(self) -> Edits:
+        """One to which further edits can be added without this one knowing."""
+        other = Edits()
+        other._blocks = {message_id: dict(edits) for message_id, edits in self._blocks.items()}
+        other._collapses, other._spans = dict(self._collapses), dict(self._spans)
+        other._restored, other._undone = dict(self._restored), dict(self._undone)
+        other._made = dict(self._made)
+        return other
+
     def add(self, edit: Edit) -> None:
         match edit.kind:
             case "collapse":

@@ -8,6 +8,7 @@ and repairs are sticky: they are recorded as events, so that a resumed session b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import takewhile
 from operator import is_
@@ -60,6 +61,14 @@ class View:
             self._edits.add(edit)
             if edit.freed:
                 self._freed.append((after, edit.target, edit.freed))
+
+    def imagined(self, edits: Iterable[Edit], after: str = "") -> View:
+        """As it would be with these edits too: for looking ahead, never for a request."""
+        other = copy(self)
+        other._memory, other._checked = Memory(), ()
+        other._edits, other._freed = self._edits.copy(), list(self._freed)
+        other.edit(edits, after)
+        return other
 
     def set_user_context(self, text: str, boundary: str = "") -> None:
         """What stands before all messages, from the compact boundary with this id on. Undoing the compaction brings

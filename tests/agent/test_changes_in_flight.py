@@ -1,0 +1,193 @@
+"""What the person changes while a request is under way: it holds from the next one on, and everybody knows why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.agent import pinning
+from agentcli.agent.cachewatch import UNKNOWN
+from agentcli.agent.pinning import Dropped, Restored
+from agentcli.context.edits import edit_from_dict
+from agentcli.context.view import View
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortReason
+from agentcli.core.ids import SequentialIds
+from agentcli.core.messages import Origin
+from agentcli.session.base import Workplace
+from agentcli.session.load import load_session
+from agentcli.session.store import SessionStore
+from tests.support.cacheserver import PromptCache
+from tests.support.curating import cached_bench, looking
+from tests.support.fakes import Bench, LoopClock, only
+from tests.support.scripts import call, fails, pause, reply, say
+from tests.support.virtual import run_virtual
+
+SLOW = reply(say("Part one."), pause(5), say("Part two."))
+LATER = "takes effect with the next request"
+
+
+def looked(*later: Any, **rest: Any) -> tuple[Bench, PromptCache]:
+    """Two results are there, and the third prompt is answered slowly."""
+    turns = [reply(call("Look", what="far")), "One.", reply(call("Look", what="near")), "Two."]
+    return cached_bench(*turns, *(later or (SLOW, "Four.", "Five.")), tools=[looking()], **rest)
+
+
+def result(b: Bench, number: int) -> str:
+    return f"{[m for m in b.engine.messages if m.origin is Origin.TOOL_RESULTS][number].id}:0"
+
+
+async def meddling(b: Bench, prompt: str, when: type[ev.Event], act: Callable[[], Any]) -> tuple[list[ev.Event], Any]:
+    """Submit, and do something at the first such event."""
+    events: list[ev.Event] = []
+    done: list[Any] = []
+    async for event in b.engine.submit(prompt):
+        events.append(event)
+        if isinstance(event, when) and not done:
+            done.append(act())
+    assert b.refused == []
+    return events, done[0]
+
+
+async def begun(b: Bench) -> None:
+    await b.run("first")
+    await b.run("second")
+
+
+@pytest.mark.parametrize("when", [ev.RequestStarted, ev.TextStreamed, ev.UsageReported])
+def test_a_drop_in_flight_breaks_the_next_request_for_a_known_reason_and_the_estimate_is_right(
+    when: type[ev.Event],
+) -> None:
+    async def main() -> None:
+        b, cache = looked()
+        async with b.engine:
+            await begun(b)
+            far = result(b, 0)
+            events, dropped = await meddling(b, "third", when, lambda: b.engine.drop(far))
+            assert isinstance(dropped, Dropped)
+            assert LATER in dropped.text
+            assert only(events, ev.PrefixBroken) == []
+            estimated = b.engine.outlook().tokens
+            [broken] = only(await b.run("fourth"), ev.PrefixBroken)
+            assert "you dropped the result of" in broken.reason
+            assert UNKNOWN not in broken.reason
+        assert cache.readings[-1].prompt == pytest.approx(estimated, rel=0.05)
+        assert cache.readings[-2].prompt - cache.readings[-1].prompt == pytest.approx(dropped.tokens_per_turn, rel=0.1)
+
+    run_virtual(main)
+
+
+def test_it_is_seen_at_once_and_each_change_is_judged_by_those_before_it() -> None:
+    async def main() -> None:
+        b, _cache = looked()
+        async with b.engine:
+            await begun(b)
+            far, near = result(b, 0), result(b, 1)
+            before = b.engine.outlook().tokens
+
+            def act() -> list[Any]:
+                done: list[Any] = [b.engine.drop(far), b.engine.drop(far), b.engine.pin(far), b.engine.pin(near)]
+                done.append(b.engine.drop(near))
+                assert far not in [one.id for one in b.engine.context_items()]
+                assert far in [one.id for one in b.engine.dropped_items()]
+                assert b.engine.outlook().tokens < before
+                return done
+
+            _events, done = await meddling(b, "third", ev.TextStreamed, act)
+            assert isinstance(done[0], Dropped)
+            assert done[1:] == [pinning.DROPPED_ALREADY, pinning.NOT_THERE, None, pinning.PINNED]
+            await b.run("fourth")
+        assert "far: A line" in json.dumps(b.requests[-2])
+        assert "far: A line" not in json.dumps(b.requests[-1])
+        assert "near: A line" in json.dumps(b.requests[-1])
+
+    run_virtual(main)
+
+
+def test_what_is_dropped_and_brought_back_in_flight_is_as_it_was() -> None:
+    async def main() -> None:
+        b, _cache = looked()
+        async with b.engine:
+            await begun(b)
+            far = result(b, 0)
+
+            def act() -> list[Any]:
+                return [b.engine.drop(far), b.engine.restore(far)]
+
+            _events, done = await meddling(b, "third", ev.TextStreamed, act)
+            assert isinstance(done[1], Restored)
+            assert LATER in done[1].text
+            assert only(await b.run("fourth"), ev.PrefixBroken) == []
+            assert b.engine.dropped_items() == []
+
+    run_virtual(main)
+
+
+def test_between_requests_it_takes_effect_at_once() -> None:
+    async def main() -> None:
+        b, _cache = looked(reply(call("Look", what="last", seconds=5)), "Three.", "Four.")
+        async with b.engine:
+            await begun(b)
+            far = result(b, 0)
+            _events, dropped = await meddling(b, "third", ev.ToolFinished, lambda: b.engine.drop(far))
+            assert isinstance(dropped, Dropped)
+            assert LATER not in dropped.text
+        assert "far: A line" not in json.dumps(b.requests[-1])
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        fails(400, "no", "invalid_request_error"),
+        fails(400, "prompt is too long: 250000 tokens > 200000 maximum", "invalid_request_error"),
+        reply(stop_reason="refusal"),
+    ],
+    ids=["fails", "too long", "declined"],
+)
+def test_a_request_that_comes_to_nothing_does_not_lose_the_change(ending: Any) -> None:
+    async def main() -> None:
+        b, _cache = looked(ending, reply("A summary.", match="write a hand-over"), reply("On.", repeat=True))
+        async with b.engine:
+            await begun(b)
+            far = result(b, 0)
+            await meddling(b, "third", ev.RequestStarted, lambda: b.engine.drop(far))
+            events = await b.run("fourth")
+            assert all(UNKNOWN not in broken.reason for broken in only(events, ev.PrefixBroken))
+        assert "far: A line" not in json.dumps(b.requests[-1])
+        assert b.refused == []
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("how", ["abort", "leave"])
+def test_neither_does_one_that_is_broken_off_and_the_session_file_knows(tmp_path: Path, how: str) -> None:
+    async def main() -> None:
+        workplace = Workplace(tmp_path, Path("/work"), LoopClock(), SequentialIds(), "test")
+        store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
+        b, _cache = looked(store=store)
+        async with b.engine:
+            await begun(b)
+            stream = b.engine.submit("third")
+            async for event in stream:
+                if isinstance(event, ev.TextStreamed):
+                    assert isinstance(b.engine.drop(result(b, 0)), Dropped)
+                    if how == "leave":
+                        break
+                    b.engine.abort(AbortReason.USER_CANCEL)
+            await stream.aclose()
+            assert store.path is not None
+            loaded, view = load_session(store.path), View()
+            for after, edit in loaded.edits:
+                view.edit([edit_from_dict(edit)], after)
+            assert view.wire(loaded.messages) == b.engine._parts.view.wire(b.engine.messages)
+            assert view.estimate(loaded.messages, 0) == b.engine._parts.view.estimate(b.engine.messages, 0)
+            await b.run("fourth")
+        assert "far: A line" not in json.dumps(b.requests[-1])
+
+    run_virtual(main)
