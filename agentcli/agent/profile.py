@@ -121,9 +121,10 @@ def limits_for(profile: Profile, bounds: Bounds, tuning: Tuning, catalog: Catalo
 
 
 def context_for(profile: Profile, tuning: Tuning, catalog: Catalog, overhead: int) -> ContextLimits:
+    info = catalog.get(profile.model)
     return ContextLimits(
-        window=profile.context_window or catalog.get(profile.model).context_window,
-        reserved=profile.output_cap,
+        window=profile.context_window or info.context_window,
+        reserved=min(profile.output_cap, info.max_output),
         overhead=overhead,
         auto_compact=tuning.auto_compact,
         auto_threshold=tuning.auto_threshold,

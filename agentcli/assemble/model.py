@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agentcli.providers.credentials import Credentials
     from agentcli.providers.sdk import Platform
     from agentcli.providers.transport import Transport
+    from agentcli.providers.windows import Windows
 
 SCRIPT_VARIABLE = "AGENTCLI_SCRIPT"
 """The file that the scripted provider plays."""
@@ -111,14 +112,14 @@ class ModelParts:
 
         problem = ""
         try:
-            transport, key_source = self._transport()
+            transport, key_source, credentials = self._transport()
         except CredentialError as error:
             if self._ground.options.key_needed:
                 raise
             from agentcli.providers.transport import NoTransport
 
             problem = str(error)
-            transport, key_source = NoTransport(problem), "none"
+            transport, key_source, credentials = NoTransport(problem), "none", None
         settings = self._ground.settings
         policy, patience = RetryPolicy(), Patience()
         if (retries := settings.integer("maxRetries")) is not None:
@@ -127,8 +128,17 @@ class ModelParts:
             patience = replace(patience, idle_timeout=idle, quiet_after=min(patience.quiet_after, idle / 2))
         if (deadline := settings.number("requestDeadline")) is not None:
             patience = replace(patience, content_deadline=deadline)
-        provider = MessagesProvider(transport, self._ground.catalog, policy, patience, self._ground.options.ids)
+        ids, windows = self._ground.options.ids, self._windows(credentials)
+        provider = MessagesProvider(transport, self._ground.catalog, policy, patience, ids, windows=windows)
         return provider, key_source, problem
+
+    def _windows(self, credentials: Credentials | None) -> Windows | None:
+        """Where windows can be asked for, unless the person has set one for all models."""
+        if credentials is None or self._ground.settings.integer("contextWindow") is not None:
+            return None
+        from agentcli.providers.windows import Windows, listing_at
+
+        return Windows(self._ground.catalog, listing_at(credentials))
 
     @property
     def needs_no_key(self) -> str:
@@ -163,25 +173,26 @@ class ModelParts:
         kind = self._ground.settings.text("provider") or "auto"
         return kind == "scripted" or (kind == "auto" and bool(self._ground.environ.get(SCRIPT_VARIABLE)))
 
-    def _transport(self) -> tuple[Transport, str]:
+    def _transport(self) -> tuple[Transport, str, Credentials | None]:
+        """Also where its key comes from, and the address and key that are ours to use."""
         settings = self._ground.settings
         kind = settings.text("provider") or "auto"
         platform = cast("Platform", settings.text("platform") or "anthropic")
         if self._is_scripted:
-            return self._scripted(), "none"
+            return self._scripted(), "none", None
         if platform != "anthropic":
             from agentcli.providers.credentials import Credentials
             from agentcli.providers.sdk import SdkTransport
 
-            return SdkTransport(Credentials(""), platform), platform
+            return SdkTransport(Credentials(""), platform), platform, None
         credentials = self.credentials()
         if kind == "sdk" or (kind == "auto" and self._ground.options.interactive):
             from agentcli.providers.sdk import SdkTransport
 
-            return SdkTransport(credentials), credentials.source
+            return SdkTransport(credentials), credentials.source, credentials
         from agentcli.providers.wire import WireTransport
 
-        return WireTransport(credentials), credentials.source
+        return WireTransport(credentials), credentials.source, credentials
 
     def _scripted(self) -> Transport:
         from agentcli.providers.script import Script

@@ -137,10 +137,12 @@ _SUFFIX = re.compile(r"(?:-v\d+(?::\d+)?|[@-]\d{8}|@[\w-]+|\[1m\])+$")
 
 
 class Catalog:
-    """The table with what settings say laid over it. Immutable."""
+    """The table, what the endpoint lists of models that are not in it, and what settings say laid over both."""
 
     def __init__(self, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         self._overrides = dict(overrides or {})
+        self._listed: dict[str, tuple[int, int]] = {}
+        """Windows and output caps that the endpoint told."""
 
     def resolve(self, model: str) -> str:
         """The id behind an alias; any other name as it is."""
@@ -150,9 +152,20 @@ class Catalog:
         """What is known about a model or alias. Its `id` is the name to send."""
         name = self.resolve(model)
         found = _BY_ID.get(name) or _BY_ID.get(_SUFFIX.sub("", _PREFIX.sub("", name)))
-        info = replace(found, id=name) if found else ModelInfo(name, UNKNOWN_WINDOW, UNKNOWN_MAX_OUTPUT, known=False)
+        limits = self._listed.get(name, (UNKNOWN_WINDOW, UNKNOWN_MAX_OUTPUT))
+        info = replace(found, id=name) if found else ModelInfo(name, *limits, known=False)
         override = self._overrides.get(name) or self._overrides.get(model)
         return _overridden(info, override) if isinstance(override, Mapping) else info
+
+    def wants_window(self, model: str) -> bool:
+        """Whether neither the table nor a setting says how large the model's window is."""
+        override = self._overrides.get(model)
+        said = isinstance(override, Mapping) and "contextWindow" in override
+        return not said and not self.get(model).known
+
+    def note_listed(self, model: str, window: int, max_output: int | None = None) -> None:
+        """What the endpoint says of a model that is not in the table. Half of a small window is left for reading."""
+        self._listed[self.resolve(model)] = (window, min(max_output or UNKNOWN_MAX_OUTPUT, window // 2))
 
     def known_ids(self) -> tuple[str, ...]:
         return (*_BY_ID, *(name for name in self._overrides if name not in _BY_ID))

@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
@@ -37,6 +38,9 @@ from agentcli.providers.catalog import Catalog, ModelInfo
 from agentcli.providers.failures import aborted, broken, is_stall
 from agentcli.providers.retry import Patience, RetryPolicy
 from agentcli.providers.transport import Transport, TransportFailure
+
+if TYPE_CHECKING:
+    from agentcli.providers.windows import Windows
 
 
 @dataclass(slots=True)
@@ -94,6 +98,7 @@ class MessagesProvider:
         patience: Patience | None = None,
         ids: Ids | None = None,
         chance: Callable[[], float] = random.random,
+        windows: Windows | None = None,
     ) -> None:
         self.name = transport.name
         self._transport = transport
@@ -102,6 +107,7 @@ class MessagesProvider:
         self._patience = patience or Patience()
         self._ids = ids or RandomIds()
         self._chance = chance
+        self._windows = windows
         self._learned: dict[str, _Learned] = {}
         self._resting: dict[str, float] = {}
         """Overloaded models, and until when (loop time) requests go straight to the fallback."""
@@ -110,10 +116,16 @@ class MessagesProvider:
         await self._transport.warm()
 
     async def aclose(self) -> None:
-        await self._transport.aclose()
+        try:
+            if self._windows is not None:
+                await self._windows.aclose()
+        finally:
+            await self._transport.aclose()
 
     async def stream(self, request: Request, signal: AbortSignal) -> AsyncGenerator[ModelEvent, None]:
         course = self._course(request)
+        if self._windows is not None:
+            self._windows.ask(course.model)
         while True:
             lost: _Lost | None = None
             async with aclosing(self._attempt(request, course, signal)) as events:
