@@ -15,6 +15,7 @@ class Example:
 
 
 GENERAL: tuple[Example, ...] = (
+    Example("agentcli demo", "a tour, without a key"),
     Example("agentcli", "open the app here"),
     Example('agentcli "fix the failing test"', "with a first prompt"),
     Example("agentcli -c", "go on with the latest session"),

@@ -32,7 +32,7 @@ MANUAL: Mapping[str, Page] = {
         "In the app, ? on an empty box shows the same with all keys; typing searches.",
         (("/help", "all commands"), ("/help compact", "more about one of them")),
     ),
-    "status": Page("What a line in a bug report should say.", (("/status", "session, model, mode, sandbox, cost"),)),
+    "status": Page("Worth a look before you report a problem.", (("/status", "session, model, mode, sandbox, cost"),)),
     "doctor": Page(
         "Looks at versions, programs, terminal, settings, key, folders, sessions and proves what the sandbox holds. "
         "Nothing is changed.",
@@ -42,9 +42,9 @@ MANUAL: Mapping[str, Page] = {
         "Whatever changed the files: an edit or a command. What you changed since stays, and so does the conversation.",
         (("/undo", "the last prompt's changes"), ("/undo", "again: those of the prompt before")),
     ),
-    "redo": Page("Only what /undo took back, and only where nothing else changed since.", (("/redo", "as it was"),)),
+    "redo": Page("Only what /undo took back. Files that changed since are left alone.", (("/redo", "as it was"),)),
     "diff": Page(
-        "Compared with the copies that are kept before a change, so git is not needed.",
+        "Compared with the copies that are kept before a change; also outside of a git repository.",
         (("/diff", "of the last prompt"), ("/diff all", "since the session began, your own changes included")),
     ),
     "compact": Page(
@@ -91,7 +91,7 @@ MANUAL: Mapping[str, Page] = {
             ("/context restore ID", "bring it back"),
         ),
     ),
-    "cost": Page("Per model, per prompt and per tool, side jobs included.", (("/cost", "tokens and dollars so far"),)),
+    "cost": Page("Per model, per prompt and per tool.", (("/cost", "tokens and dollars so far"),)),
     "budget": Page(
         "A warning comes at 80 %; at the cap you are asked, and nothing is lost.",
         (("/budget", "what is left"), ("/budget 2.50", "set it, in dollars"), ("/budget off", "lift it")),
@@ -115,7 +115,7 @@ MANUAL: Mapping[str, Page] = {
     ),
     "config": Page("Enter changes a value, for you or for this project.", (("/config", "all settings"),)),
     "resume": Page(
-        "What you typed and did not send stays in the box.",
+        "The list shows how each session ended; typing searches in names and first prompts.",
         (("/resume", "choose from a list"), ("/resume parser", "the one that fits")),
     ),
     "clear": Page("The old session is kept: /resume goes back to it.", (("/clear", "begin anew"),)),

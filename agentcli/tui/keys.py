@@ -76,9 +76,9 @@ def _binding(key: ScreenKey) -> Binding:
 
 def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Group, key and what it does, as the help page shows them."""
-    rows = [("Screen", _shown(keymap.get(key.id, key.keys)), key.help) for key in SCREEN_KEYS]
+    rows = [("Screen", shown_keys(keymap.get(key.id, key.keys)), key.help) for key in SCREEN_KEYS]
     rows += [("Search", keys, text) for keys, text in FINDING_KEYS]
-    rows += [("Prompt", _shown(keymap.get(key.id, key.keys)), key.help) for key in PROMPT_KEYS if not key.select]
+    rows += [("Prompt", shown_keys(keymap.get(key.id, key.keys)), key.help) for key in PROMPT_KEYS if not key.select]
     rows += [
         ("Prompt", "@", "Files"),
         ("Prompt", "/", "Commands"),
@@ -88,7 +88,8 @@ def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _shown(keys: str) -> str:
+def shown_keys(keys: str) -> str:
+    """Keys as they are called on the keyboard: `Ctrl+_, PgUp`."""
     names = [name.strip() for name in keys.split(",") if name.strip()]
     words = ("+".join(_ON_THE_KEY.get(part, part.capitalize()) for part in name.split("+")) for name in names)
     return ", ".join(words) or "(none)"
