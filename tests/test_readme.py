@@ -24,13 +24,17 @@ def test_ci_runs_the_readmes_own_test_command() -> None:
 
 
 def test_every_flag_of_the_readme_exists() -> None:
+    from agentcli.cli.app import command_tree
     from agentcli.cli.flags import BY_NAME
 
+    commands = list(command_tree().commands.values())
+    commands += [inner for command in commands for inner in getattr(command, "commands", {}).values()]
+    known = {*BY_NAME, *(name for command in commands for param in command.params for name in param.opts)}
     unquoted = (re.sub(r"'[^']*'", "", line) for block in blocks("sh") for line in block.splitlines())
     lines = [line for line in unquoted if "agentcli" in line]
     named = {flag for line in lines for flag in re.findall(r"(?<=\s)--[a-z][a-zA-Z-]+", line)} - {"--help"}
     prose = set(re.findall(r"`(--[a-z][a-zA-Z-]+)", README)) - {"--help"}
-    assert named | prose <= set(BY_NAME)
+    assert named | prose <= known
 
 
 def test_the_run_without_a_key_works(tmp_path: Path) -> None:
