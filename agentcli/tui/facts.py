@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +11,59 @@ from agentcli.tui.model import Facts
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
+
+FACTS_SECONDS = 0.1
+"""The status line is painted again no more often than this."""
+_AFTERWARDS = 0.1
+
+
+class FactsFeed:
+    """Shows how things stand whenever that may have changed: at once, or with others that change within the same
+    moment; and when the prompt cache runs out, which happens without anybody doing anything."""
+
+    def __init__(self, show: Callable[[Facts], None]) -> None:
+        self._show = show
+        self._engine: Engine | None = None
+        self._branch = ""
+        self._due: asyncio.TimerHandle | None = None
+        self._cold: asyncio.TimerHandle | None = None
+        self._stale = False
+
+    def follow(self, engine: Engine) -> None:
+        self._engine = engine
+        self.refresh()
+
+    def set_branch(self, branch: str) -> None:
+        self._branch = branch
+        self.refresh()
+
+    def refresh(self) -> None:
+        if self._due is not None:
+            self._stale = True
+        elif self._engine is not None:
+            self._now(self._engine)
+            self._due = asyncio.get_running_loop().call_later(FACTS_SECONDS, self._again)
+
+    def close(self) -> None:
+        self._engine = None
+        for timer in (self._due, self._cold):
+            if timer is not None:
+                timer.cancel()
+        self._due = self._cold = None
+
+    def _again(self) -> None:
+        self._due = None
+        if self._stale:
+            self.refresh()
+
+    def _now(self, engine: Engine) -> None:
+        self._stale = False
+        self._show(facts_of(engine, self._branch))
+        if self._cold is not None:
+            self._cold.cancel()
+        left = engine.warm_seconds()
+        later = asyncio.get_running_loop().call_later
+        self._cold = None if left is None else later(left + _AFTERWARDS, self.refresh)
 
 
 def facts_of(engine: Engine, branch: str) -> Facts:
@@ -26,6 +81,7 @@ def facts_of(engine: Engine, branch: str) -> Facts:
         cost_usd=totals.cost_usd,
         fully_priced=totals.fully_priced,
         next_cost_usd=outlook.next_cost_usd,
+        cache_cold=outlook.cold,
         cached_share=usage.cache_read_input_tokens / usage.prompt_tokens if usage.prompt_tokens else None,
         branch=branch,
         cwd=shown_path(engine.cwd),

@@ -201,6 +201,8 @@ class Facts:
     fully_priced: bool = True
     next_cost_usd: float | None = None
     """Estimate for sending the next request with what is in the context now."""
+    cache_cold: bool = False
+    """The prompt cache has run out: nothing of it will be read."""
     cached_share: float | None = None
     """Of the input tokens so far, the share that was read from the cache: 0 to 1."""
     branch: str = ""

@@ -19,7 +19,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from agentcli.tui.facts import facts_of
+from agentcli.tui.facts import FactsFeed
 from agentcli.tui.model import Above, Activity, Add, Clear, Facts, Item, Operation, Remove
 from agentcli.tui.presenter import Presenter
 
@@ -31,9 +31,6 @@ PATIENCE = 3.0
 """Seconds that an aborted submission gets to end by itself. A command that ignores SIGTERM takes a little over two."""
 BREATH = 0.008
 """Seconds of events without a pause, after which keys and frames have their turn."""
-
-FACTS_SECONDS = 0.1
-"""The status line is painted again no more often than this."""
 
 _CHANGES_FACTS = (
     ev.SessionStarted,
@@ -134,12 +131,10 @@ class Session:
         """Shown already, to be run as soon as nothing runs."""
         self._questions: dict[str, Question] = {}
         self._asked = ""
-        self._branch = ""
         self._beside: set[asyncio.Task[None]] = set()
         self._asked_beside: set[str] = set()
         """Questions of commands that run beside a submission."""
-        self._facts_due: asyncio.TimerHandle | None = None
-        self._facts_stale = False
+        self._facts = FactsFeed(view.show_facts)
         self._stop: AbortReason | None = None
         """Why what runs is to stop. Said to the engine again with each event: the first time it may not have begun."""
         self._holding = False
@@ -177,7 +172,7 @@ class Session:
             self._previewed = []
         for notice in engine.take_notices():
             self._view.apply(self.presenter.show(notice, self._now()))
-        self.refresh_facts()
+        self._facts.follow(engine)
         self._watch_background()
         self._go_on()
 
@@ -208,9 +203,7 @@ class Session:
     async def close(self) -> None:
         """End everything, the engine too."""
         engine, self._engine = self._engine, None
-        if self._facts_due is not None:
-            self._facts_due.cancel()
-            self._facts_due = None
+        self._facts.close()
         if engine is not None:
             engine.abort(AbortReason.SHUTDOWN)
         tasks = [task for task in (self._running, self._guard, self._watching, *self._beside) if task is not None]
@@ -297,6 +290,17 @@ class Session:
         drafts = [one.draft for one in due]
         self.presenter.forget_sent(sum(not _is_command(draft) for draft in drafts))
         return drafts
+
+    def withdraw_due(self) -> list[Draft]:
+        """Prompts that were shown as sent before there was an engine, out of the transcript. Commands stay due."""
+        prompts = [due for due in self._next if not _is_command(due.draft)]
+        self._next = [due for due in self._next if _is_command(due.draft)]
+        self._view.apply([Remove(due.item) for due in prompts])
+        self.presenter.forget_sent(len(prompts))
+        if prompts and not self._next:
+            self._view.apply(self.presenter.settled(self._now()))
+            self._view.show_activity(self.presenter.activity)
+        return [due.draft for due in prompts]
 
     def send_to_background(self) -> bool:
         """The command that runs goes on in the background; false when none does."""
@@ -558,26 +562,11 @@ class Session:
     # ------------------------------------------------------------------------------------------------------ facts
 
     def set_branch(self, branch: str) -> None:
-        self._branch = branch
-        self.refresh_facts()
+        self._facts.set_branch(branch)
 
     def refresh_facts(self) -> None:
-        """Show how things stand: at once, or with others that change within the same moment."""
-        if self._facts_due is None:
-            self._show_facts()
-            self._facts_due = asyncio.get_running_loop().call_later(FACTS_SECONDS, self._facts_again)
-        else:
-            self._facts_stale = True
-
-    def _facts_again(self) -> None:
-        self._facts_due = None
-        if self._facts_stale:
-            self.refresh_facts()
-
-    def _show_facts(self) -> None:
-        self._facts_stale = False
-        if self._engine is not None:
-            self._view.show_facts(facts_of(self._engine, self._branch))
+        """Something that the status line shows may have changed."""
+        self._facts.refresh()
 
 
 def _is_command(draft: Draft) -> bool:

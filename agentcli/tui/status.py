@@ -243,7 +243,7 @@ def _cost(facts: Facts, palette: Palette) -> Part | None:
     following = ""
     if facts.next_cost_usd is not None:
         cost = money(facts.next_cost_usd)
-        following = f"next {cost if cost.startswith('<') else '~' + cost}"
+        following = f"next {cost if cost.startswith('<') else '~' + cost}" + (" (cold)" if facts.cache_cold else "")
     both = " ".join(text for text in (spent, following) if text)
     if not both:
         return None

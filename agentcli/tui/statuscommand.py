@@ -50,6 +50,7 @@ def payload(facts: Facts, folder: str, version: str) -> Json:
             "total_cost_usd": facts.cost_usd,
             "fully_priced": facts.fully_priced,
             "next_request_usd": facts.next_cost_usd,
+            "cache_cold": facts.cache_cold,
         },
         "context_window": {
             "context_window_size": window,

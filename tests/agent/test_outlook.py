@@ -1,0 +1,290 @@
+"""What the next request will cost: checked against an API with a prompt cache, warm, cold, changed and resumed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.agent.cachewatch import LONG_TTL, SHORT_TTL, CacheWatch, Setup
+from agentcli.agent.outlook import Cached, ChangePrice, price_of_change
+from agentcli.agent.profile import Profile
+from agentcli.core import events as ev
+from agentcli.core.ids import seconds_between
+from agentcli.core.messages import Message, Origin, TextBlock
+from agentcli.core.usage import CacheLosses, Price, Usage
+from agentcli.providers.base import Thinking
+from agentcli.providers.catalog import Catalog
+from tests.support.cacheserver import PromptCache
+from tests.support.curating import BIG, cached_bench, looking
+from tests.support.fakes import MODEL, Bench, bench, collect, only
+from tests.support.scripts import call, reply
+from tests.support.virtual import run_virtual
+
+SONNET = Catalog().get(MODEL).price
+assert SONNET is not None
+
+
+def big_bench(*more: Any, **rest: Any) -> tuple[Bench, PromptCache]:
+    return cached_bench(reply(call("Look", what="a")), "Read it.", *more, tools=[looking(BIG * 2)], **rest)
+
+
+# ------------------------------------------------------------------------------------------------------- the estimate
+
+
+def test_warm_the_estimate_is_what_the_next_request_is_billed() -> None:
+    async def main() -> None:
+        b, cache = big_bench("And?")
+        async with b.engine:
+            await b.run("go")
+            outlook = b.engine.outlook()
+            await b.run("x")
+            assert SONNET is not None
+            billed = SONNET.cost(Usage().updated(cache.readings[-1].usage))
+            assert outlook.next_cost_usd == pytest.approx(billed, rel=0.15)
+            assert not outlook.cold
+            assert outlook.cached_tokens == pytest.approx(cache.readings[-1].read, rel=0.02)
+
+    run_virtual(main)
+
+
+def test_after_a_pause_the_estimate_claims_nothing_cached() -> None:
+    async def main() -> None:
+        b, cache = big_bench("And?")
+        async with b.engine:
+            await b.run("go")
+            warm = b.engine.outlook()
+            assert b.engine.warm_seconds() == pytest.approx(SHORT_TTL, abs=1)
+            await asyncio.sleep(SHORT_TTL + 1)
+            cold = b.engine.outlook()
+            assert (cold.cold, cold.cached_tokens, b.engine.warm_seconds()) == (True, 0, None)
+            assert warm.next_cost_usd is not None
+            assert cold.next_cost_usd is not None
+            assert cold.next_cost_usd > 5 * warm.next_cost_usd
+            assert {item.cached for item in b.engine.context_items()} == {False}
+            await b.run("x")
+            assert SONNET is not None
+            billed = SONNET.cost(Usage().updated(cache.readings[-1].usage))
+            assert cold.next_cost_usd == pytest.approx(billed, rel=0.15)
+            assert not b.engine.outlook().cold
+
+    run_virtual(main)
+
+
+def test_with_another_model_the_estimate_is_of_its_own_price_and_nothing_is_cached() -> None:
+    async def main() -> None:
+        b, _cache = big_bench()
+        async with b.engine:
+            await b.run("go")
+            before = b.engine.outlook()
+            b.engine.set_model("opus")
+            outlook = b.engine.outlook()
+            price = Catalog().get("opus").price
+            assert price is not None
+            assert outlook.next_cost_usd == pytest.approx(price.cost(Usage(cache_write_5m_tokens=outlook.tokens)))
+            assert outlook.cached_tokens == 0
+            b.engine.set_model(MODEL)
+            assert b.engine.outlook() == before, "what was cached is of use again"
+
+    run_virtual(main)
+
+
+def test_another_way_of_thinking_keeps_what_comes_before_the_messages() -> None:
+    async def main() -> None:
+        b, cache = big_bench("And?", profile=Profile(MODEL, MODEL, system=("Be good. " * 2_000,)))
+        async with b.engine:
+            await b.run("go")
+            b.engine.set_thinking(Thinking("disabled"))
+            outlook = b.engine.outlook()
+            await b.run("x")
+            assert outlook.cached_tokens == pytest.approx(cache.readings[-1].read, rel=0.3), "an estimate, not counted"
+
+    run_virtual(main)
+
+
+def test_after_a_compaction_only_the_head_is_expected_to_be_cached() -> None:
+    watch = CacheWatch()
+    said = Message("assistant", (TextBlock("Hi."),), "m", Origin.REPLY, usage=Usage(cache_write_5m_tokens=50_000))
+    watch.resume([said], Setup("m"), 0.0)
+    assert watch.expected(Setup("m"), 10.0, head=3_000) == 50_000
+    watch.note(ev.ContextCompacted(trigger="manual", tokens_before=50_000, tokens_after=4_000))
+    assert watch.expected(Setup("m"), 10.0, head=3_000) == 3_000
+    watch.note(ev.ContextEdited(edits=[{"kind": "undo_compaction"}], step="compact", text="undone"))
+    assert watch.expected(Setup("m"), 10.0, head=3_000) == 50_000
+
+
+# ---------------------------------------------------------------------------------------------------------- a resume
+
+
+def resumed(usage: Sequence[Usage], at: float = 0.0) -> CacheWatch:
+    watch = CacheWatch()
+    replies = [
+        Message("assistant", (TextBlock("x"),), str(place), Origin.REPLY, usage=one) for place, one in enumerate(usage)
+    ]
+    watch.resume(replies, Setup("model-a", "high"), at)
+    return watch
+
+
+def test_a_resumed_session_is_as_warm_as_the_time_since_its_last_reply() -> None:
+    watch = resumed([Usage(cache_read_input_tokens=8_000, cache_write_5m_tokens=2_000)], at=-200.0)
+    assert not watch.cold(0.0)
+    assert watch.seconds_left(0.0) == 100.0
+    assert watch.expected(Setup("model-a", "high"), 0.0, 500) == 10_000
+    assert watch.expected(Setup("model-a-20260101", "high"), 0.0, 500) == 10_000, "a snapshot of the same model"
+    assert watch.expected(Setup("model-b", "high"), 0.0, 500) == 0
+    assert watch.expected(Setup("model-a", "low"), 0.0, 500) == 0
+    assert watch.cold(101.0)
+    assert watch.expected(Setup("model-a", "high"), 101.0, 500) == 0
+
+
+def test_what_was_written_for_an_hour_is_warm_for_an_hour() -> None:
+    watch = resumed([Usage(cache_write_1h_tokens=9_000), Usage(cache_read_input_tokens=9_000)])
+    assert watch.long_lived
+    assert not watch.cold(LONG_TTL - 1)
+    assert watch.cold(LONG_TTL)
+
+
+def test_a_conversation_in_which_nothing_was_sent_is_not_cold() -> None:
+    watch = resumed([])
+    assert (watch.cold(1e9), watch.seconds_left(0.0), watch.cached_tokens) == (False, None, 0)
+
+
+@pytest.mark.parametrize(("last", "cold"), [("2025-12-31T23:58:00.000Z", False), ("2025-12-31T23:00:00.000Z", True)])
+def test_an_engine_knows_from_the_time_in_the_session_file(last: str, cold: bool) -> None:
+    async def main() -> None:
+        usage = Usage(cache_write_5m_tokens=90_000)
+        log = (
+            Message("user", (TextBlock("hi"),), "p", Origin.PROMPT),
+            Message("assistant", (TextBlock("Hello."),), "r", Origin.REPLY, model=MODEL, usage=usage),
+        )
+        b = bench("And?", log=log, last_reply_at=last)
+        async with b.engine:
+            outlook = b.engine.outlook()
+            assert (outlook.cold, outlook.cached_tokens) == (cold, 0 if cold else 90_000)
+
+    run_virtual(main)
+
+
+def test_the_time_between_two_timestamps() -> None:
+    early, late = "2026-01-01T00:00:00.000Z", "2026-01-01T00:05:00.500Z"
+    assert seconds_between(early, late) == 300.5
+    assert seconds_between(late, early) == 0.0, "the clock was set back"
+    assert seconds_between("", late) is None
+    assert seconds_between("yesterday", late) is None
+    assert seconds_between("2026-01-01T00:00:00", late) is None, "without a zone nobody knows"
+
+
+# ------------------------------------------------------------------------------------------------ the price of a change
+
+
+def test_a_change_costs_what_it_takes_out_of_the_cache_at_the_price_of_the_new_model() -> None:
+    price = Price.of(4.0, 20.0)
+    change = price_of_change(Cached(100_000), Cached(0), price)
+    assert (change.tokens, change.usd) == (100_000, pytest.approx(0.5))
+    assert change.text == "re-bills 100,000 tokens, about $0.50, once"
+    assert change.matters
+    long_lived = price_of_change(Cached(100_000, long_lived=True), Cached(0), price)
+    assert long_lived.usd == pytest.approx(0.8), "what is kept for an hour costs more"
+
+
+def test_a_change_that_costs_nothing_or_next_to_nothing_is_not_asked_about() -> None:
+    price = Price.of(4.0, 20.0)
+    assert price_of_change(Cached(0), Cached(0), price) == ChangePrice(0, 0.0)
+    assert price_of_change(Cached(0, cold=True), Cached(0, cold=True), price).text == (
+        "the cache is cold: nothing is re-billed"
+    )
+    small = price_of_change(Cached(900), Cached(0), price)
+    assert (small.matters, small.text) == (False, "re-bills 900 tokens, less than a cent, once")
+    assert not price_of_change(Cached(0), Cached(90_000), price).matters, "a change back to what is cached"
+
+
+def test_an_unknown_price_is_asked_about_and_not_called_nothing() -> None:
+    change = price_of_change(Cached(100_000), Cached(0), None)
+    assert change.matters
+    assert change.text == "re-bills 100,000 tokens once; the price is not known"
+
+
+# -------------------------------------------------------------------------------------------------------- what was lost
+
+
+def test_breaks_and_expiries_are_counted_with_what_they_cost() -> None:
+    async def main() -> None:
+        b, cache = big_bench("One.", "Two.", "Three.")
+        async with b.engine:
+            await b.run("go")
+            assert b.engine.cache_losses == CacheLosses()
+            b.engine.set_effort("low")
+            events = await b.run("x")
+            [broken] = only(events, ev.PrefixBroken)
+            losses = b.engine.cache_losses
+            assert (losses.breaks, losses.expiries, losses.tokens) == (1, 0, broken.rebilled_tokens)
+            await asyncio.sleep(SHORT_TTL + 1)
+            await b.run("y")
+            losses = b.engine.cache_losses
+            assert (losses.breaks, losses.expiries) == (1, 1)
+            assert SONNET is not None
+            more = (SONNET.cache_write_5m - SONNET.cache_read) / 1_000_000
+            assert b.engine.cache_losses_usd == pytest.approx(losses.tokens * more)
+            assert len(cache.readings) == 4
+
+    run_virtual(main)
+
+
+def test_what_was_lost_with_an_unknown_price_is_not_nothing() -> None:
+    losses = CacheLosses().adding("my-llama", 5_000, long_lived=False, broken=True)
+    assert losses.tokens == 5_000
+    assert losses.cost_usd(lambda _model, _usage: None) is None
+
+
+# ----------------------------------------------------------------------------------------------- the map and the sizes
+
+
+def test_before_anything_was_sent_the_map_adds_up_to_the_estimate() -> None:
+    async def main() -> None:
+        profile = Profile(
+            MODEL, MODEL, system=("Sé bueno — 善良である。\n" * 300, "def f(x): return {x: [1, 2]}\n" * 200)
+        )
+        b = bench("Hi.", profile=profile, tools=[looking()])
+        async with b.engine:
+            items = b.engine.context_items()
+            assert sum(item.tokens for item in items) == pytest.approx(b.engine.outlook().tokens, abs=len(items))
+            assert b.engine._requests.overhead_tokens() == pytest.approx(b.engine.outlook().tokens, abs=len(items))
+
+    run_virtual(main)
+
+
+def test_the_learnt_density_counts_for_system_and_tools_too() -> None:
+    async def main() -> None:
+        b = bench("Hi.", tools=[looking()])
+        async with b.engine:
+            plain = b.engine._requests.overhead_tokens()
+            b.engine._parts.view.estimator.density = 1.5
+            assert b.engine._requests.overhead_tokens() == pytest.approx(plain * 1.5, abs=1)
+            b.engine._profile = replace(b.engine.profile, system=("Other. " * 500,))
+            assert b.engine._requests.overhead_tokens() > plain * 1.5 + 500
+
+    run_virtual(main)
+
+
+@pytest.mark.anyio
+async def test_a_real_session_file_keeps_the_time(tmp_path: Path) -> None:
+    from agentcli.session.load import load_session
+    from tests.commands.test_commands import engine_on
+
+    async with engine_on(tmp_path, "Hello.") as engine:
+        await collect(engine.submit("hi"))
+        session = engine.session_id
+    [path] = tmp_path.rglob(f"{session}.jsonl")
+    last = load_session(path).last_reply_at
+    assert seconds_between(last, "2999-01-01T00:00:00.000Z") is not None
+    async with engine_on(tmp_path, "More.", resume=session) as engine:
+        assert not engine.outlook().cold, "it was just now"
+    old = path.read_text().replace(last[:10], "2020-01-01")
+    path.write_text(old)
+    async with engine_on(tmp_path, "More.", resume=session) as engine:
+        assert engine.outlook().cold
+        assert engine.outlook().cached_tokens == 0

@@ -1,0 +1,156 @@
+"""A change of model, effort or thinking: its price is said before it is made, where somebody is there to say no."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agentcli.agent.cachewatch import SHORT_TTL
+from agentcli.agent.questions import Audience
+from agentcli.commands.agreeing import LEFT, without_now
+from agentcli.commands.run import parse, run_command
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortReason
+from agentcli.core.permission import Answer
+from tests.support.fakes import MODEL, Bench, bench, only, result_of
+from tests.support.scripts import reply
+from tests.support.virtual import run_virtual
+
+USED = {"input_tokens": 10, "cache_read_input_tokens": 40_000, "output_tokens": 5}
+
+
+def used_bench(used: dict[str, int] | None = None, **rest: Any) -> Bench:
+    rest.setdefault("audience", Audience.SOMEBODY)
+    return bench(reply("Hello.", usage=USED if used is None else used), "And?", **rest)
+
+
+async def said(b: Bench, line: str, *answers: Answer) -> tuple[str, list[ev.PermissionRequested]]:
+    """The text of the result and the questions, which get these answers."""
+    left, events = list(answers), []
+    command = parse(line)
+    assert command is not None
+    async for event in run_command(b.engine, *command):
+        events.append(event)
+        if isinstance(event, ev.PermissionRequested):
+            assert b.engine.answer(event.request_id, left.pop(0))
+    assert left == []
+    assert not result_of(events).is_error
+    return result_of(events).text, only(events, ev.PermissionRequested)
+
+
+YES, NO = Answer("allow"), Answer("deny")
+
+
+@pytest.mark.parametrize(
+    ("line", "title", "price"),
+    [
+        ("/model opus", "Change the model to claude-opus-5-5?", "about $0.20"),
+        ("/effort low", "Change the effort to low?", "about $0.10"),
+        ("/thinking disabled", "Change thinking to disabled?", "about $0.10"),
+    ],
+)
+def test_the_price_is_said_before_and_only_a_yes_changes_anything(line: str, title: str, price: str) -> None:
+    async def main() -> None:
+        b = used_bench()
+        async with b.engine:
+            await b.run()
+            before = b.engine.profile
+            text, [question] = await said(b, line, NO)
+            assert question.title == title
+            assert question.display["kind"] == "confirm"
+            assert price in question.reason
+            assert "re-bills" in question.reason
+            assert text == LEFT
+            assert b.engine.profile == before
+            text, _questions = await said(b, line, YES)
+            assert b.engine.profile != before
+            assert "re-bills" not in text, "it was said before"
+
+    run_virtual(main)
+
+
+def test_nothing_is_asked_while_nothing_is_cached_or_for_less_than_a_cent() -> None:
+    async def main() -> None:
+        b = used_bench({"input_tokens": 10, "cache_read_input_tokens": 900, "output_tokens": 5})
+        async with b.engine:
+            assert await said(b, "/effort low") == ("The effort is low.", [])
+            await b.run()
+            text, questions = await said(b, "/effort high")
+            assert (text, questions) == (
+                "The effort is high. This re-bills 900 tokens, less than a cent, once.",
+                [],
+            )
+
+    run_virtual(main)
+
+
+def test_when_the_cache_is_cold_that_is_said_and_nothing_is_asked() -> None:
+    async def main() -> None:
+        b = used_bench()
+        async with b.engine:
+            await b.run()
+            await asyncio.sleep(SHORT_TTL)
+            text, questions = await said(b, "/model opus")
+            assert text == "The model is now claude-opus-5-5. The cache is cold: nothing is re-billed."
+            assert questions == []
+
+    run_virtual(main)
+
+
+def test_now_says_yes_beforehand_as_the_pickers_do() -> None:
+    async def main() -> None:
+        b = used_bench()
+        async with b.engine:
+            await b.run()
+            text, questions = await said(b, "/model opus now")
+            assert questions == []
+            assert text.startswith("The model is now claude-opus-5-5. This re-bills 40,000 tokens")
+            await said(b, f"/model {MODEL} NOW")
+            assert (await said(b, "/effort low now"))[1] == []
+            assert (await said(b, "/thinking disabled now"))[1] == []
+            assert (b.engine.model, b.engine.profile.effort, b.engine.profile.thinking.mode) == (
+                MODEL,
+                "low",
+                "disabled",
+            )
+
+    run_virtual(main)
+
+
+def test_only_a_last_word_is_a_now() -> None:
+    assert without_now("opus now") == ("opus", True)
+    assert without_now("opus") == ("opus", False)
+    assert without_now("now") == ("now", False)
+    assert without_now("") == ("", False)
+    assert without_now("now opus") == ("now opus", False)
+
+
+def test_with_nobody_there_the_price_comes_with_the_change() -> None:
+    async def main() -> None:
+        b = used_bench(audience=Audience.NOBODY)
+        async with b.engine:
+            await b.run()
+            text, questions = await said(b, "/model opus")
+            assert questions == []
+            assert text == "The model is now claude-opus-5-5. This re-bills 40,000 tokens, about $0.20, once."
+
+    run_virtual(main)
+
+
+def test_an_abort_at_the_question_changes_nothing() -> None:
+    async def main() -> None:
+        b = used_bench()
+        async with b.engine:
+            await b.run()
+            events = []
+            async for event in run_command(b.engine, "model", "opus"):
+                events.append(event)
+                if isinstance(event, ev.PermissionRequested):
+                    b.engine.abort(AbortReason.USER_CANCEL)
+            assert [event.behavior for event in only(events, ev.PermissionResolved)] == ["withdrawn"]
+            assert b.engine.model == MODEL
+            assert not b.engine.running
+
+    run_virtual(main)

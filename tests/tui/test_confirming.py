@@ -1,0 +1,202 @@
+"""Questions of agentcli's own in the app: a change of model is confirmed, also beside work; the budget is raised."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from agentcli.agent.cachewatch import SHORT_TTL
+from agentcli.agent.profile import Bounds
+from agentcli.agent.questions import Audience
+from agentcli.core.events import PermissionRequested
+from agentcli.core.permission import Answer
+from agentcli.tui.app import AgentApp
+from agentcli.tui.screens.confirm import ConfirmDialog
+from agentcli.tui.screens.model_picker import ModelPicker
+from agentcli.tui.theme.palette import Palette
+from tests.support.fakes import MODEL, FakeTool
+from tests.support.scripts import call, pause, reply
+from tests.tui import test_app
+from tests.tui.dialog_host import look, replies
+from tests.tui.test_session import Desk, played
+
+USED = {"input_tokens": 10, "cache_read_input_tokens": 40_000, "output_tokens": 5}
+
+
+def asked(**display: str) -> PermissionRequested:
+    return PermissionRequested(
+        request_id="q",
+        tool_use_id="",
+        name="agentcli",
+        input={},
+        title="Change the model to claude-opus-5-5?",
+        reason="This re-bills 40,000 tokens, about $0.20, once.",
+        display={"kind": "confirm", **display},
+    )
+
+
+def dialog(**display: str) -> ConfirmDialog:
+    # As of the clock of the tests nobody has typed for long.
+    return ConfirmDialog(asked(**display), Palette(), clock=iter(range(10_000)).__next__)  # type: ignore[arg-type]
+
+
+def test_enter_does_it_and_esc_leaves_it_without_stopping_anything() -> None:
+    answers = replies(dialog, "enter", "escape", "y", "n", "down enter")
+    assert answers == [Answer("allow"), Answer("deny"), Answer("allow"), Answer("deny"), Answer("deny")]
+
+
+def test_it_says_what_changes_and_what_that_costs() -> None:
+    text = "This re-bills 40,000 tokens, about $0.20, once: what is cached was made with the old one."
+    seen = look(dialog(text=text, yes="Change it", no="Leave it as it is"))
+    assert "Change the model to claude-opus-5-5?" in seen
+    assert "re-bills 40,000 tokens, about $0.20, once" in seen
+    assert "❯ 1 Change it" in seen
+    assert "  2 Leave it as it is" in seen
+    assert "Esc leaves it" in seen
+    assert "re-bills 40,000 tokens" in look(dialog(), (40, 10)), "the reason where there are no other words"
+
+
+def test_text_from_elsewhere_cannot_move_the_cursor() -> None:
+    assert "\x1b" not in look(dialog(text="a\x1b[2Jb", yes="\x1b[1myes", no="no\nno"))
+
+
+def desk(*more: Any, **rest: Any) -> Desk:
+    return Desk(reply("Hello.", usage=USED), *more, audience=Audience.SOMEBODY, **rest)
+
+
+@played
+async def test_a_typed_change_waits_for_the_answer() -> None:
+    async with desk() as d:
+        d.send("hi")
+        await d.idle()
+        d.send("/model opus")
+        await d.until(lambda: len(d.shown.asked) == 1)
+        assert d.bench.engine.model == MODEL
+        d.session.answer(d.shown.asked[0].request_id, Answer("allow"))
+        await d.idle()
+        assert d.bench.engine.model == "claude-opus-5-5"
+        await d.until(lambda: d.shown.facts.model == "claude-opus-5-5")
+
+
+@played
+async def test_beside_work_it_is_asked_too_and_a_no_does_not_stop_the_work() -> None:
+    async with desk(reply("Long", pause(60), " answer."), "Next.") as d:
+        d.send("hi")
+        await d.idle()
+        d.send("go on")
+        await d.until(lambda: "Long" in str(d.shown.texts()))
+        d.send("/model opus")
+        await d.until(lambda: len(d.shown.asked) == 1)
+        d.session.answer(d.shown.asked[0].request_id, Answer("deny"))
+        await d.idle()
+        assert d.bench.engine.model == MODEL
+        assert d.shown.results[-1].text == "Long answer."
+
+
+@played
+async def test_a_question_beside_work_outlives_the_work() -> None:
+    async with desk(reply("Long", pause(60), " answer."), "Next.") as d:
+        d.send("hi")
+        await d.idle()
+        d.send("go on")
+        await d.until(lambda: "Long" in str(d.shown.texts()))
+        d.send("/effort low")
+        await d.until(lambda: len(d.shown.asked) == 1)
+        await d.idle()
+        assert d.shown.withdrawn == []
+        d.session.answer(d.shown.asked[0].request_id, Answer("allow"))
+        await d.until(lambda: d.bench.engine.profile.effort == "low")
+
+
+@played
+async def test_the_status_line_follows_the_cache_as_it_goes_cold() -> None:
+    async with desk() as d:
+        d.send("hi")
+        await d.idle()
+        warm = d.shown.facts
+        assert not warm.cache_cold
+        await asyncio.sleep(SHORT_TTL + 1)
+        cold = d.shown.facts
+        assert cold.cache_cold, "nothing happened meanwhile, and still it is shown"
+        assert warm.next_cost_usd is not None
+        assert cold.next_cost_usd is not None
+        assert cold.next_cost_usd > 5 * warm.next_cost_usd
+
+
+@played
+async def test_at_the_budget_the_session_asks_and_goes_on() -> None:
+    dear = reply(call("Look"), usage={"input_tokens": 100_000})
+    async with Desk(dear, "Done.", tools=[FakeTool()], audience=Audience.SOMEBODY,
+                    bounds=Bounds(max_budget_usd=0.15)) as d:  # fmt: skip
+        d.send("go")
+        await d.until(lambda: len(d.shown.asked) == 1)
+        question = d.shown.asked[0]
+        assert isinstance(question, PermissionRequested)
+        assert question.title == "The budget of $0.15 is spent ($0.20)."
+        answers = {question.title: "3"}
+        d.session.answer(question.request_id, Answer("allow", updated_input={**question.input, "answers": answers}))
+        await d.idle()
+        assert "answer: Done." in d.shown.texts()
+        assert d.bench.engine.budget == 3.0
+
+
+@played
+async def test_a_budget_typed_while_work_goes_on_holds_at_once() -> None:
+    async with desk(reply("Long", pause(60), " answer.")) as d:
+        d.send("hi")
+        await d.idle()
+        d.send("go on")
+        await d.until(lambda: "Long" in str(d.shown.texts()))
+        d.send("/budget 2")
+        await d.until(lambda: d.bench.engine.budget == 2.0)
+        assert d.session.busy
+        await d.idle()
+
+
+# -------------------------------------------------------------------------------------------------- in the whole app
+
+
+def test_the_app_asks_at_the_budget_and_goes_on(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await test_app.sends(pilot, app, "look around")
+        await test_app.until(pilot, lambda: "The budget of $0.15 is spent ($0.20)." in test_app.shown(app))
+        seen = test_app.shown(app)
+        assert "Raise it to $0.30 and go on" in seen
+        assert "Another amount in dollars, or off" in seen
+        assert "Stop here" in seen
+        await test_app.until(pilot, lambda: app.screen.guard._is_over())  # type: ignore[attr-defined]
+        await pilot.press("enter")
+        await test_app.idle(pilot, app)
+        assert "All done." in test_app.shown(app)
+        engine = app.chat.session.engine
+        assert engine is not None
+        assert engine.budget == 0.3
+
+    dear = reply(call("Glob", pattern="*"), usage={"input_tokens": 100_000})
+    test_app.Desk(tmp_path, dear, "All done.", max_budget_usd=0.15).play(script)
+
+
+def test_the_app_confirms_a_typed_model_and_not_a_picked_one(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await test_app.sends(pilot, app, "hi")
+        await test_app.idle(pilot, app)
+        engine = app.chat.session.engine
+        assert engine is not None
+        await test_app.sends(pilot, app, "/model opus")
+        await test_app.until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
+        assert "re-bills 40,000 tokens, about $0.20, once" in test_app.shown(app)
+        await pilot.press("escape")
+        await test_app.idle(pilot, app)
+        assert "Nothing was changed." in test_app.shown(app)
+        assert engine.model == MODEL
+        await test_app.sends(pilot, app, "/model")
+        await test_app.until(pilot, lambda: isinstance(app.screen, ModelPicker))
+        await pilot.press(*"opus-5-5")
+        await test_app.until(pilot, lambda: "re-bills 40,000 tokens, about $0.20" in test_app.shown(app))
+        await pilot.press("enter")
+        await test_app.until(pilot, lambda: engine.model == "claude-opus-5-5")
+
+    test_app.Desk(tmp_path, reply("Hello.", usage=USED)).play(script, (100, 30))
