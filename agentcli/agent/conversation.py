@@ -12,7 +12,7 @@ from agentcli.agent.compaction import CompactParts
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.permission import LivePermissions
 from agentcli.agent.pinning import Pins
-from agentcli.agent.ports import Seams
+from agentcli.agent.ports import ContextLimits, Seams
 from agentcli.agent.profile import (
     Bounds,
     ConversationRequests,
@@ -121,7 +121,10 @@ def loop_parts(own: Conversation, live: Live, controller: AbortController) -> Lo
         concurrency=own.tuning.concurrency,
         leave=live.keep,
     )
-    context = context_for(live.profile, own.tuning, own.catalog, overhead)
+
+    def room() -> ContextLimits:
+        return context_for(live.profile, own.tuning, own.catalog, overhead)
+
     compact = CompactParts(
         own.provider,
         live.requests,
@@ -130,14 +133,14 @@ def loop_parts(own: Conversation, live: Live, controller: AbortController) -> Lo
         price,
         own.ids,
         overhead,
-        window=context.window,
+        window=room().window,
         pinned=own.pins,
         around=surroundings(own.registry.get("Read"), own.permissions, own.tool_context),
     )
     return LoopParts(
         turn=turn,
         compact=compact,
-        context=context,
+        room=room,
         limits=limits_for(live.profile, own.bounds, own.tuning, own.catalog),
         seams=own.seams,
         queue=live.queue,

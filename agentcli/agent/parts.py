@@ -31,7 +31,8 @@ async def nothing_asked() -> AsyncGenerator[Event, None]:
 class LoopParts:
     turn: TurnParts
     compact: CompactParts
-    context: ContextLimits
+    room: Callable[[], ContextLimits]
+    """As it is now: the endpoint may tell a model's window while the first submission runs."""
     limits: Limits
     seams: Seams
     queue: PromptQueue
@@ -53,6 +54,10 @@ class LoopParts:
     """Takes what the next submission has to know of compactions, as soon as it is known."""
     within_budget: Callable[[], AsyncGenerator[Event, None]] = nothing_asked
     """Run before a request: asks at the budget's cap, and has the signal aborted if nothing more may be sent."""
+
+    @property
+    def context(self) -> ContextLimits:
+        return self.room()
 
     def summarise(self, added: Sequence[Message], signal: AbortSignal) -> None:
         """Begin a background summary of a finished batch of tools, if such are wanted; returns at once."""
