@@ -88,7 +88,7 @@ class BudgetQuestion:
 
 
 def _shown(question: Json) -> Json:
-    return {"kind": "questions", "questions": [question], "other": "Another amount in dollars, or off"}
+    return {"kind": "questions", "questions": [question], "other": "Another amount like $5, or off"}
 
 
 def _said(answer: Answer | None, question: str) -> str:

@@ -67,10 +67,13 @@ async def answer_to(event: Question, asking: Asking) -> Answer | None:
                 return await _questions(event, asking)
             case "plan":
                 return await _plan(event, asking)
+            case "confirm":
+                return await _confirm(event, asking)
         return await _permission(event, asking)
     except _Closed:
         # Nothing has happened yet: the conversation stays as it was, and that is all.
-        return Answer("deny") if isinstance(event, ev.CompactionProposed) else None
+        own = isinstance(event, ev.CompactionProposed) or event.display.get("kind") == "confirm"
+        return Answer("deny") if own else None
 
 
 async def choose(choices: Sequence[Choice], asking: Asking, prompt: str = "Answer: ") -> tuple[str, str]:
@@ -150,21 +153,22 @@ async def _questions(event: ev.PermissionRequested, asking: Asking) -> Answer:
         count = f" {number} of {len(questions)}" if len(questions) > 1 else ""
         asking.show([*_head(f"Question{count}: {shown_command(plain_text(question['question']))}", event.agent)])
         several = bool(question.get("multiSelect"))
-        given = await _options(question["options"], several, asking)
+        given = await _options(question["options"], several, asking, str(event.display.get("other") or ""))
         if given:
             answers[question["question"]] = given if several else given[0]
     return Answer("allow", updated_input={**event.input, "answers": answers})
 
 
-async def _options(options: Sequence[Json], several: bool, asking: Asking) -> list[str]:
+async def _options(options: Sequence[Json], several: bool, asking: Asking, other: str = "") -> list[str]:
     labels = [plain_line(option["label"], limit=200) for option in options]
     for number, (label, option) in enumerate(zip(labels, options, strict=True), 1):
         about = plain_line(str(option.get("description") or ""), 1_000)
         said = f"{shown_command(label)}: {shown_command(about)}" if about else shown_command(label)
         asking.show([line(said, "text", f"  {number}  ", "mark")])
     how = "Numbers with commas" if several else "A number"
+    own = f"{other[0].lower()}{other[1:]}" if other else "your own answer"
     while True:
-        text = (await _line(asking, f"{how}, or your own answer: ")).strip()
+        text = (await _line(asking, f"{how}, or {own}: ")).strip()
         words = [word.strip() for word in text.split(",")] if several else [text]
         if text and all(word.isdecimal() for word in words):
             places = [int(word) for word in words]
@@ -175,6 +179,17 @@ async def _options(options: Sequence[Json], several: bool, asking: Asking) -> li
             return [plain_text(text)]
         else:
             return []
+
+
+# ------------------------------------------------------------------------------------------- what agentcli itself asks
+
+
+async def _confirm(event: ev.PermissionRequested, asking: Asking) -> Answer:
+    text = str(event.display.get("text") or event.reason)
+    asking.show([*_head(shown_command(plain_line(event.title))), line(shown_command(plain_text(text)), "text", "  ")])
+    yes, no = (plain_line(str(event.display.get(name) or name)) for name in ("yes", "no"))
+    letter, _rest = await choose((Choice("y", f"yes: {yes}"), Choice("n", f"no: {no}")), asking)
+    return Answer("allow" if letter == "y" else "deny")
 
 
 # -------------------------------------------------------------------------------------------------------- plans

@@ -14,6 +14,7 @@ from agentcli.commands.run import parse, run_command
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.permission import Answer
+from agentcli.plain.questions import answer_to
 from tests.support.fakes import MODEL, Bench, bench, only, result_of
 from tests.support.scripts import reply
 from tests.support.virtual import run_virtual
@@ -152,5 +153,45 @@ def test_an_abort_at_the_question_changes_nothing() -> None:
             assert [event.behavior for event in only(events, ev.PermissionResolved)] == ["withdrawn"]
             assert b.engine.model == MODEL
             assert not b.engine.running
+
+    run_virtual(main)
+
+
+# ------------------------------------------------------------------------------------------------------------ in lines
+
+
+class Lines:
+    """Somebody at a line prompt."""
+
+    def __init__(self, *typed: str | None) -> None:
+        self.typed = list(typed)
+        self.seen: list[str] = []
+
+    def show(self, pieces: Any) -> None:
+        self.seen += [str(piece) for piece in pieces]
+
+    async def ask(self, question: str) -> str | None:
+        self.seen.append(question)
+        return self.typed.pop(0)
+
+    async def edit(self, text: str) -> str:
+        return text
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"), [(("y",), YES), (("n",), NO), (("what", "1"), YES), ((None,), NO)], ids=str
+)
+def test_the_line_front_end_puts_the_question_and_esc_only_leaves_it(
+    typed: tuple[str | None, ...], answer: Answer
+) -> None:
+    async def main() -> None:
+        b = used_bench()
+        async with b.engine:
+            await b.run()
+            _text, [question] = await said(b, "/model opus", NO)
+            lines = Lines(*typed)
+            assert await answer_to(question, lines) == answer
+            assert "re-bills 40,000 tokens, about $0.20, once" in "".join(lines.seen)
+            assert "Change it" in "".join(lines.seen)
 
     run_virtual(main)

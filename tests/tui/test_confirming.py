@@ -165,7 +165,7 @@ def test_the_app_asks_at_the_budget_and_goes_on(tmp_path: Path) -> None:
         await test_app.until(pilot, lambda: "The budget of $0.15 is spent ($0.20)." in test_app.shown(app))
         seen = test_app.shown(app)
         assert "Raise it to $0.30 and go on" in seen
-        assert "Another amount in dollars, or off" in seen
+        assert "Another amount like $5, or off" in seen
         assert "Stop here" in seen
         await test_app.until(pilot, lambda: app.screen.guard._is_over())  # type: ignore[attr-defined]
         await pilot.press("enter")
