@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,7 +95,7 @@ def _typer(arguments: Sequence[str]) -> int:
 
 
 def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> int:
-    from agentcli.tui.start import Start, run
+    from agentcli.tui.start import DEMO_WANTED, Start, run
 
     cwd = _current_folder()
 
@@ -104,7 +105,7 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
         return build_invocation(parsed, cwd).options
 
     _keep_tracebacks_in_files(environ)
-    return run(
+    code = run(
         Start(
             make_options=make_options,
             cwd=cwd,
@@ -115,9 +116,19 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
             pick_session="resume" in parsed.values and not parsed.get("resume"),
             resume=parsed.get("resume") or "",
             continue_latest=bool(parsed.get("continue", False)),
+            has_demo=True,
         ),
         early,
     )
+    return _become_demo(early) if code == DEMO_WANTED else code
+
+
+def _become_demo(early: Instant | None) -> int:
+    """The tour is a program of its own: nothing of this session stays with it."""
+    with _giving_back(early):
+        pass
+    # -P: else a folder of the person's, which may hold anything, would be where modules are looked for first.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "agentcli", "demo"])  # noqa: S606 -- our own program
 
 
 def _wants_lines(parsed: Parsed, environ: Mapping[str, str]) -> bool:

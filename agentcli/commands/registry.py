@@ -28,6 +28,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("find", "Search in the transcript", "[text]", on_screen=True),
     Command("theme", "Choose the colours", "[name]", on_screen=True),
     Command("config", "The settings in force, and where each is from", on_screen=True),
+    Command("login", "Connect a model: with a key, or a server on this machine", on_screen=True),
+    Command("logout", "Forget the key that was kept", on_screen=True),
     Command("resume", "Go on with an earlier session", "[search]", aliases=("sessions",), on_screen=True),
     Command("clear", "Start a new session with an empty context", aliases=("new",), on_screen=True),
     Command("exit", "Leave", aliases=("quit",), on_screen=True),

@@ -43,6 +43,7 @@ class Actions:
             "theme": self._theme,
             "config": self._config,
             "resume": self._resume,
+            "login": self._connect,
         }
         """Commands that open something when they come without an argument."""
         self._own: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
@@ -51,6 +52,8 @@ class Actions:
             "theme": self._use_theme,
             "resume": self._resume_found,
             "clear": self._clear,
+            "login": self._login,
+            "logout": self._logout,
             "exit": self._exit,
         }
         """Commands that only a screen can do."""
@@ -60,14 +63,14 @@ class Actions:
     def handle(self, draft: Draft) -> bool:
         """Whether a line is done here. Everything else is the session's."""
         if not draft.text.startswith("/"):
-            return False
+            return not draft.text.startswith("!") and self._waits_for_model(draft)
         from agentcli.commands.registry import find
         from agentcli.commands.run import parse
 
         line = parse(draft.text)
         command = find(line[0]) if line else None
         if line is None or command is None:
-            return False
+            return line is None and self._waits_for_model(draft)
         name, arguments = command.name, line[1]
         if not arguments and name in self._dialogs:
             self._start(self._dialogs[name]())
@@ -87,6 +90,16 @@ class Actions:
             self._start(self._help(keys_first=True))
         else:
             self._line(f"/{name}")
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Beside the keys; what goes wrong is told."""
+        self._start(work)
+
+    def _waits_for_model(self, draft: Draft) -> bool:
+        """A prompt while no model can be reached: first one has to be connected."""
+        if self._app.welcoming.nobody_answers:
+            self._start(self._app.welcoming.open(draft))
+        return self._app.welcoming.nobody_answers
 
     def copy_text(self, text: str, what: str) -> None:
         self._start(self._copied(text, what))
@@ -312,6 +325,16 @@ class Actions:
 
     async def _clear(self, _arguments: str) -> None:
         await self._app.open_session()
+
+    async def _connect(self) -> None:
+        await self._ready()
+        await self._app.welcoming.open()
+
+    async def _login(self, _arguments: str) -> None:
+        raise AgentError("/login takes nothing: it asks for the key, without showing it.")
+
+    async def _logout(self, _arguments: str) -> None:
+        self.say(await self._app.welcoming.forget())
 
     async def _exit(self, _arguments: str) -> None:
         self._app.leave()

@@ -47,6 +47,7 @@ from agentcli.tui.theme.themes import (
     theme_folders,
     watch_themes,
 )
+from agentcli.tui.welcoming import Welcoming
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -94,6 +95,7 @@ class AgentApp(App[int], inherit_bindings=False):
             environ=preferences.environ,
         )
         self.chat = ChatScreen(self, self.dressing.palette, PromptBox(parts))
+        self.welcoming = Welcoming(self)
         self._watching: Worker[None] | None = None
         self._taken_over = asyncio.Event()
         self._opening = asyncio.Lock()
@@ -193,7 +195,7 @@ class AgentApp(App[int], inherit_bindings=False):
         from agentcli.tui.resuming import past_of
 
         try:
-            engine = await asyncio.to_thread(_built, options)
+            engine = await asyncio.to_thread(_built, self.welcoming.prepared(options))
         except AgentError as error:
             if self.chat.session.engine is None:
                 self.failure = error
@@ -207,8 +209,12 @@ class AgentApp(App[int], inherit_bindings=False):
             memory.stays()
         if past:
             self.chat.apply([Remove(WELCOME)])
+        self.welcoming.engine_changed()
         if self.chat.session.engine is None:
+            due = self.chat.session.withdraw_due() if self.welcoming.nobody_answers else []
             self.chat.session.open(engine, past)
+            if self.welcoming.nobody_answers:
+                self.welcoming.begin(due)
         else:
             await self.chat.session.replace(engine, past)
             if not past:
@@ -241,6 +247,15 @@ class AgentApp(App[int], inherit_bindings=False):
                 await self._start_engine(options_for(self.options, resume))
             finally:
                 self.chat.session.hold(False)
+
+    @property
+    def has_demo(self) -> bool:
+        return self._start_with.has_demo
+
+    def leave_for_demo(self) -> None:
+        from agentcli.tui.start import DEMO_WANTED
+
+        self.leave(DEMO_WANTED)
 
     def leave(self, code: int = 0) -> None:
         self.run_worker(self._leave(code), exit_on_error=False, group="leave", exclusive=True)

@@ -24,6 +24,9 @@ SWITCH_SECONDS = 0.001
 """How long the thread that reads keys may have to wait for the one that paints. Python's 5 ms would be felt: they come
 on top of every key while a reply streams, and before every Esc."""
 
+DEMO_WANTED = -1
+"""In place of an exit code: the person wants the tour instead of the app."""
+
 
 @frozen(kw_only=True)
 class Start:
@@ -44,6 +47,8 @@ class Start:
     continue_latest: bool = False
     tour: Tour | None = None
     """Somebody to be shown around, in a session that is thrown away."""
+    has_demo: bool = False
+    """Whether whoever starts the app takes `DEMO_WANTED` for an answer."""
     playing: float = 0.0
     """How fast the tour is played without a person; 0: by the person."""
 

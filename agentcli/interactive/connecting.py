@@ -1,0 +1,132 @@
+"""Does the work of a `Welcome`: asks servers, keeps keys, saves settings. Nothing is asked of anybody before a welcome
+is opened, and then only of this machine; what the person chose comes after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agentcli.agent.engine import Engine
+from agentcli.assemble.ground import Ground
+from agentcli.assemble.login import Login
+from agentcli.assemble.model import ModelParts, reconnect
+from agentcli.assemble.options import Options
+from agentcli.core.errors import AgentError, CredentialError
+from agentcli.interactive.welcome import CheckKey, KeepKey, Next, TryServer, UseServer, Welcome, Work
+from agentcli.providers.connection import Connection
+from agentcli.providers.credentials import NO_KEY, PUBLIC_BASE_URL, bound_to
+from agentcli.providers.local import LocalServer, Program, speaks_messages
+
+
+class Connecting:
+    """One for the life of a front end: it remembers what it was started with."""
+
+    def __init__(self, options: Options, programs: Sequence[Program] | None = None) -> None:
+        """`programs`: which servers are looked for; None: the usual ones."""
+        self.options = options
+        """For the engines from now on."""
+        self._own_model = options.model
+        self._programs = programs
+        self._login = Login(replace(options, base_url=None))
+
+    def begin(self, *, demo: bool, waiting: bool = False) -> Welcome:
+        """Reads files. Raises `AgentError`."""
+        public = self._login.address(PUBLIC_BASE_URL)
+        connected, problem = self._connected()
+        return Welcome(
+            address=self._login.address(),
+            public=public,
+            public_ready=self._has_key(bound_to(public.url)),
+            connected=connected,
+            waiting=waiting,
+            demo=demo,
+            problem=problem,
+        )
+
+    async def servers(self) -> tuple[LocalServer, ...]:
+        return await self._login.servers(self._programs)
+
+    async def do(self, welcome: Welcome, work: Work | None) -> Welcome:
+        """Until the person is needed again. Never raises for what a server, a disk or a keyring does."""
+        while work is not None:
+            try:
+                welcome, work = await self._done(welcome, work)
+            except AgentError as error:
+                welcome, work = welcome.failed(str(error)), None
+        return welcome
+
+    async def connect(self, welcome: Welcome, engine: Engine, connection: Connection) -> None:
+        """Have the conversation go on over what was chosen. Raises `AgentError`, and nothing has changed then."""
+        before = self.options.base_url
+        after = self._options_after(welcome)
+        await asyncio.to_thread(reconnect, after, connection)
+        self.options = after
+        if welcome.outcome != "key" or before is not None:
+            # Which models there are depends on who answers.
+            profile = await asyncio.to_thread(lambda: ModelParts(Ground(after)).profile(""))
+            engine.set_model(profile.model)
+            engine.set_small_model(profile.small_model)
+            engine.set_effort(profile.effort)
+
+    def forget(self) -> str:
+        """Forget the key for the address in use; what came of it. Raises `AgentError`."""
+        address = self._login.address()
+        return f"The key for {address.host} is forgotten." if self._login.forget(address) else ""
+
+    def _options_after(self, welcome: Welcome) -> Options:
+        if welcome.outcome == "server" and welcome.server is not None:
+            return replace(self.options, base_url=welcome.server.base_url, model=welcome.model)
+        return replace(self.options, base_url=None, model=self._own_model)
+
+    async def _done(self, welcome: Welcome, work: Work) -> Next:
+        match work:
+            case CheckKey():
+                return welcome.checked(await self._login.check(work.address, work.key))
+            case TryServer():
+                return welcome.tried(await speaks_messages(work.server)), None
+            case KeepKey():
+                return await asyncio.to_thread(self._keep, welcome, work), None
+            case UseServer():
+                return await asyncio.to_thread(self._use, welcome, work), None
+        await asyncio.to_thread(self._login.use, work.address)
+        return welcome.succeeded("public", f"Requests go to {work.address.host} again."), None
+
+    def _keep(self, welcome: Welcome, work: KeepKey) -> Welcome:
+        if work.address.is_public and not welcome.address.is_public:
+            self._login.use(work.address)
+        placed = self._login.keep(work.address, work.key)
+        told = f"The key for {work.address.host} is kept in {placed.where}, and goes to no other address."
+        hindrance = self._login.in_the_way(work.address)
+        return welcome.succeeded("key", " ".join(part for part in (told, placed.problem, hindrance) if part))
+
+    def _use(self, welcome: Welcome, work: UseServer) -> Welcome:
+        told = f"{work.model} on {work.server.name} ({work.server.host}) answers in this session."
+        if welcome.always:
+            where = self._login.use(self._login.address(work.server.base_url), work.model)
+            told = (
+                f"{work.model} on {work.server.name} ({work.server.host}) answers from now on ({where or 'as before'})."
+            )
+            stronger = self._login.address()
+            if bound_to(stronger.url) != bound_to(work.server.base_url):
+                told += f" But {stronger.source} is set, which wins in the next session: unset it."
+        return welcome.succeeded("server", told)
+
+    def _has_key(self, address: str) -> bool:
+        try:
+            return address in self._login.kept_addresses()
+        except CredentialError:
+            return False
+
+    def _connected(self) -> tuple[str, str]:
+        """How the model is reached now; and if not, why, unless it is only that nobody has given a key yet."""
+        chosen = self.options.base_url
+        if chosen is not None:
+            return f"{self.options.model} at {chosen}", ""
+        if reason := self._login.needs_no_key:
+            return reason, ""
+        try:
+            found = self._login.credentials()
+        except CredentialError as error:
+            return "", "" if str(error) == NO_KEY else str(error)
+        return f"{found.host}, " + (f"key from {found.source}" if found.source != "none" else "without a key"), ""

@@ -1,0 +1,281 @@
+"""Connecting a model, as a conversation without a screen: what is said, what can be chosen, what is to be done next.
+
+Pure: a `Welcome` is a value, every answer of the person makes another one, and with it perhaps a piece of work
+(`Work`) whose outcome comes in as the next answer. Front ends show it and do the work with `connecting`. The key is in
+here while it is checked, and in no `repr`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import Literal
+
+from agentcli.assemble.login import Address, tidy_key
+from agentcli.core.errors import UsageError
+from agentcli.core.frozen import frozen
+from agentcli.providers.check import Checked
+from agentcli.providers.local import HOST, PROGRAMS, LocalServer
+
+Step = Literal["choose", "key", "working", "unsure", "models", "keep", "done"]
+Outcome = Literal["", "key", "server", "public", "demo", "later"]
+
+_MOST_MODELS = 12
+_PORTS = ", ".join(str(program.port) for program in PROGRAMS)
+
+
+@frozen
+class Offer:
+    """Something that can be chosen."""
+
+    name: str
+    label: str
+    letter: str = ""
+    short: str = ""
+    detail: str = ""
+
+
+@frozen
+class CheckKey:
+    address: Address
+    key: str = field(repr=False)
+
+
+@frozen
+class KeepKey:
+    address: Address
+    key: str = field(repr=False)
+
+
+@frozen
+class TryServer:
+    server: LocalServer
+
+
+@frozen
+class UseServer:
+    server: LocalServer
+    model: str
+
+
+@frozen
+class UsePublic:
+    """Requests go to the public address again, with a key that is there already."""
+
+    address: Address
+
+
+Work = CheckKey | KeepKey | TryServer | UseServer | UsePublic
+Next = tuple["Welcome", Work | None]
+
+
+@frozen(kw_only=True)
+class Welcome:
+    address: Address
+    """Where requests go, and what a key that is pasted is for."""
+    public: Address
+    public_ready: bool = False
+    """There is a key for the public address."""
+    connected: str = ""
+    """How the model is reached now, in words; empty: it is not."""
+    waiting: bool = False
+    """A prompt waits for it."""
+    demo: bool = True
+    """Whether the tour can be taken from here."""
+    step: Step = "choose"
+    servers: tuple[LocalServer, ...] | None = None
+    """None: still being looked for."""
+    target: Address | None = None
+    """What the key that is being asked for is for."""
+    key: str = field(default="", repr=False)
+    server: LocalServer | None = None
+    model: str = ""
+    always: bool = False
+    problem: str = ""
+    """What went wrong last, and what to do."""
+    doing: str = ""
+    """What is being waited for."""
+    told: str = ""
+    """What came of it, when it is done."""
+    outcome: Outcome = ""
+
+    # ------------------------------------------------------------------------------------------------- what is said
+
+    @property
+    def question(self) -> str:
+        match self.step:
+            case "key":
+                return f"API key for {self._target.host}"
+            case "unsure":
+                return "Keep the key without a check?"
+            case "models" if self.server is not None:
+                return f"Which model of {self.server.name}?"
+            case "keep" if self.server is not None:
+                return f"Use {self.model} on {self.server.name}"
+            case "working":
+                return "One moment"
+        return "Connect a model" if self.connected else "Welcome: connect a model"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Paragraphs, without the problem."""
+        match self.step:
+            case "choose":
+                now = f"Now: {self.connected}." if self.connected else "agentcli needs a model to work with."
+                waits = " Your prompt waits for it, and is sent then." if self.waiting else ""
+                return f"{now}{waits}", self._looked
+            case "key":
+                return (
+                    f"Paste it. It is not shown; Enter asks {self._target.host} once, for nothing, whether it is good.",
+                    "It is kept in the system's keyring if there is one, else in a file that only you can read.",
+                )
+            case "working":
+                return (f"{self.doing} …",)
+            case "models" if self.server is not None and len(self.server.models) > _MOST_MODELS:
+                return (f"It has {len(self.server.models)}; any other can be chosen later with /model NAME.",)
+            case "keep" if self.server is not None:
+                return (f"Requests go to {self.server.host} on this machine and nowhere else.",)
+        return ()
+
+    @property
+    def _looked(self) -> str:
+        where = f"Model servers on this machine ({HOST}, ports {_PORTS})"
+        if self.servers is None:
+            return f"{where}: looking … Nobody else is asked."
+        return f"{where}: {', '.join(server.name for server in self.servers) or 'none'}. Nobody else was asked."
+
+    @property
+    def asks(self) -> str:
+        """What is to be typed, unseen; empty: nothing."""
+        return self.question if self.step == "key" else ""
+
+    def offers(self) -> tuple[Offer, ...]:
+        match self.step:
+            case "choose":
+                return self._ways()
+            case "unsure":
+                return (
+                    Offer("keep", "Keep it all the same", "y"),
+                    Offer("again", "Ask again", "a"),
+                    Offer("other", "Another key", "o"),
+                )
+            case "models" if self.server is not None:
+                return tuple(Offer(name, name) for name in self.server.models[:_MOST_MODELS])
+            case "keep":
+                return (
+                    Offer("session", "For this session", "o"),
+                    Offer("always", "Always", "a", detail="baseUrl and model in your user settings"),
+                )
+        return (Offer("back", "Cancel" if self.step == "working" else "Back", "c"),)
+
+    def _ways(self) -> tuple[Offer, ...]:
+        unseen = "not shown, checked, then kept for this address alone"
+        ways = [Offer("key", f"Paste an API key for {self.address.host}", "k", "Paste an API key", unseen)]
+        if not self.address.is_public and self.address.source == "settings":
+            how = "with the key that is there already" if self.public_ready else "with a key"
+            ways.append(Offer("public", f"Back to {self.public.host}", "b", detail=how))
+        for number, server in enumerate(self.servers or ()):
+            shown = ", ".join(server.models[:4]) + (" …" if len(server.models) > 4 else "")
+            ways.append(
+                Offer(f"server {number}", f"Use {server.name} on this machine", "", f"Use {server.name}", shown)
+            )
+        if self.demo:
+            about = "offline, without a key, in a throw-away project"
+            ways.append(Offer("demo", "Take the tour: agentcli demo", "d", "Take the tour", about))
+        rest = "everything stays" if self.connected else "commands work; a prompt asks again"
+        return (*ways, Offer("later", "Not now", "n", detail=rest))
+
+    # --------------------------------------------------------------------------------------------- what is answered
+
+    def found(self, servers: tuple[LocalServer, ...]) -> Welcome:
+        return replace(self, servers=servers)
+
+    def choose(self, name: str) -> Next:
+        match self.step, name:
+            case "choose", "key":
+                return self.ask_key(self.address), None
+            case "choose", "public" if self.public_ready:
+                return self._working(f"Going back to {self.public.host}"), UsePublic(self.public)
+            case "choose", "public":
+                return self.ask_key(self.public), None
+            case "choose", "demo" | "later":
+                return self._done("demo" if name == "demo" else "later", ""), None
+            case "choose", _:
+                return self._chosen_server(int(name.partition(" ")[2]))
+            case "unsure", "keep":
+                return self._working("Keeping the key"), KeepKey(self._target, self.key)
+            case "unsure", "again":
+                return self._check(self.key)
+            case "unsure", _:
+                return self.ask_key(self._target), None
+            case "models", _:
+                return self._try(name)
+            case "keep", _ if self.server is not None:
+                always = replace(self._working("Connecting"), always=name == "always")
+                return always, UseServer(self.server, self.model)
+        return self.back(), None
+
+    def ask_key(self, target: Address | None = None, problem: str = "") -> Welcome:
+        return replace(self, step="key", target=target or self.address, key="", problem=problem)
+
+    def entered(self, text: str) -> Next:
+        """The key, as it was typed."""
+        try:
+            key = tidy_key(text)
+        except UsageError as error:
+            return replace(self, problem=str(error)), None
+        return self._check(key) if key else (replace(self, problem="There is no key yet. Esc goes back."), None)
+
+    def checked(self, checked: Checked) -> Next:
+        match checked.verdict:
+            case "refused":
+                return self.ask_key(self._target, f"{checked.text} Paste it again, whole, or another."), None
+            case "unreachable":
+                return replace(self, step="unsure", problem=checked.text), None
+        return self._working("Keeping the key"), KeepKey(self._target, self.key)
+
+    def tried(self, speaks: bool | None) -> Welcome:
+        """Whether the server has the Messages API; None: it does not answer."""
+        assert self.server is not None
+        if speaks:
+            return replace(self, step="keep", problem="")
+        what = "does not answer any more" if speaks is None else "has no Messages API; a newer version of it may"
+        return replace(self, step="choose", problem=f"{self.server.name} at {self.server.host} {what}.")
+
+    def succeeded(self, outcome: Outcome, told: str) -> Welcome:
+        return self._done(outcome, told)
+
+    def failed(self, problem: str) -> Welcome:
+        return replace(self, step="choose", key="", problem=problem)
+
+    def back(self) -> Welcome:
+        """Esc: one step back; from the first one, out."""
+        if self.step == "choose":
+            return self._done("later", "")
+        return replace(self, step="choose", key="", target=None, server=None, model="", problem="")
+
+    # -------------------------------------------------------------------------------------------------------- steps
+
+    @property
+    def _target(self) -> Address:
+        return self.target or self.address
+
+    def _check(self, key: str) -> Next:
+        waiting = replace(self._working(f"Asking {self._target.host}"), key=key)
+        return waiting, CheckKey(self._target, key)
+
+    def _chosen_server(self, number: int) -> Next:
+        server = (self.servers or ())[number]
+        chosen = replace(self, server=server, problem="")
+        if len(server.models) == 1:
+            return chosen._try(server.models[0])
+        return replace(chosen, step="models"), None
+
+    def _try(self, model: str) -> Next:
+        assert self.server is not None
+        return replace(self._working(f"Asking {self.server.host}"), model=model), TryServer(self.server)
+
+    def _working(self, doing: str) -> Welcome:
+        return replace(self, step="working", doing=doing, problem="")
+
+    def _done(self, outcome: Outcome, told: str) -> Welcome:
+        return replace(self, step="done", key="", outcome=outcome, told=told, problem="")

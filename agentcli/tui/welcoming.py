@@ -1,0 +1,132 @@
+"""Connecting a model in the app: when the welcome comes up, and what becomes of the conversation afterwards.
+
+It comes by itself where no model can be reached: at the start, and when a prompt is sent, which waits in the box
+meanwhile. `/login` opens it at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agentcli.core.errors import AgentError
+from agentcli.providers.connection import Connection
+
+if TYPE_CHECKING:
+    from agentcli.assemble import Options
+    from agentcli.interactive.connecting import Connecting
+    from agentcli.interactive.draft import Draft
+    from agentcli.interactive.welcome import Welcome
+    from agentcli.tui.app import AgentApp
+
+
+class Welcoming:
+    def __init__(self, app: AgentApp) -> None:
+        self._app = app
+        self._connection = Connection()
+        self._next = self._connection
+        self._connecting: Connecting | None = None
+        self._is_open = False
+        self._sent: Draft | None = None
+        """The prompt that wants an answer."""
+
+    def prepared(self, options: Options) -> Options:
+        """For a new engine: with a way to the model that can be changed later, and with what was chosen so far."""
+        self._next = Connection()
+        options = replace(options, connection=self._next)
+        if self._connecting is None:
+            return options
+        now = self._connecting.options
+        return replace(options, base_url=now.base_url, model=now.model)
+
+    def engine_changed(self) -> None:
+        """The engine that `prepared` was for is the one in use now."""
+        self._connection = self._next
+
+    @property
+    def nobody_answers(self) -> bool:
+        return bool(self._connection.problem)
+
+    def begin(self, due: list[Draft]) -> None:
+        """At the start, when no model can be reached. `due`: what was sent before that was known."""
+        if due[:-1]:
+            self._app.chat.give_back(due[:-1])
+        self._app.chat.actions.start(self.open(due[-1] if due else None))
+
+    async def open(self, sent: Draft | None = None) -> None:
+        """`sent`: the prompt that wanted an answer. It is in the box while the welcome is open."""
+        if sent is not None:
+            self._sent = sent
+            self._app.chat.give_back([sent])
+        if self._is_open or self._app.options is None:
+            return
+        self._is_open = True
+        try:
+            connecting = await self._ready(self._app.options)
+            welcome = await self._asked(connecting, by_itself=sent is None)
+            if welcome is not None:
+                await self._after(connecting, welcome)
+        finally:
+            self._is_open, self._sent = False, None
+
+    async def forget(self) -> str:
+        """`/logout`: what to say. Raises `AgentError`."""
+        if self._app.options is None:
+            return ""
+        connecting = await self._ready(self._app.options)
+        said = await asyncio.to_thread(connecting.forget)
+        if not said:
+            return f"No key was kept. What is used now is from: {self._connection.key_source}."
+        from agentcli.assemble.model import reconnect
+
+        await asyncio.to_thread(reconnect, connecting.options, self._connection)
+        rest = "No model is connected now; /login connects one." if self.nobody_answers else "Another is still in use: "
+        return f"{said} {rest}{'' if self.nobody_answers else self._connection.key_source}"
+
+    async def _ready(self, options: Options) -> Connecting:
+        if self._connecting is None:
+            # In a thread: what it imports takes a while, and keys are being typed.
+            self._connecting = await asyncio.to_thread(_made, options)
+        return self._connecting
+
+    async def _asked(self, connecting: Connecting, *, by_itself: bool) -> Welcome | None:
+        from agentcli.tui.screens.welcome import WelcomeDialog
+
+        app, chat = self._app, self._app.chat
+        waiting = self._sent is not None
+        welcome = await asyncio.to_thread(lambda: connecting.begin(demo=app.has_demo, waiting=waiting))
+        typed = (lambda: chat.prompt.last_typed) if by_itself else None
+        dialog = WelcomeDialog(welcome, connecting.servers, connecting.do, chat.palette, typed=typed)
+        if by_itself:
+            dialog.unfinished = lambda: not chat.prompt.is_empty
+        answer: Welcome | None = await app.ask_on_screen(dialog)
+        return answer
+
+    async def _after(self, connecting: Connecting, welcome: Welcome) -> None:
+        chat, engine = self._app.chat, self._app.chat.session.engine
+        if welcome.outcome == "demo":
+            self._app.leave_for_demo()
+            return
+        if welcome.outcome == "later" or engine is None:
+            if self.nobody_answers:
+                chat.hint("No model is connected: /login connects one")
+            return
+        try:
+            await connecting.connect(welcome, engine, self._connection)
+        except AgentError as error:
+            chat.actions.say(str(error), "error")
+            return
+        chat.actions.say(welcome.told)
+        chat.session.refresh_facts()
+        self._app.run_worker(engine.warm(), exit_on_error=False, group="warm")
+        sent = self._sent
+        if sent is not None and not self.nobody_answers and chat.prompt.draft == sent:
+            chat.prompt.clear()
+            chat.send(sent)
+
+
+def _made(options: Options) -> Connecting:
+    from agentcli.interactive.connecting import Connecting
+
+    return Connecting(options)
