@@ -114,6 +114,15 @@ MANUAL: Mapping[str, Page] = {
         (("/theme", "choose from a list, with a preview"), ("/theme nord", "put it on")),
     ),
     "config": Page("Enter changes a value, for you or for this project.", (("/config", "all settings"),)),
+    "login": Page(
+        "A key is not shown, is checked, and is kept in the system's keyring or in a file that only you can read, for its "
+        "own address alone. Servers are looked for on this machine only. The conversation goes on with what you choose.",
+        (("/login", "paste a key, or choose a server on this machine"),),
+    ),
+    "logout": Page(
+        "Only what login kept: a key in the environment or from apiKeyHelper stays in use, and is named.",
+        (("/logout", "forget the key for the address in use"),),
+    ),
     "resume": Page(
         "The list shows how each session ended; typing searches in names and first prompts.",
         (("/resume", "choose from a list"), ("/resume parser", "the one that fits")),
