@@ -73,7 +73,7 @@ async def drafted(
 
     kept_anyway = frozenset(words.original_id(message) for message in (*exchange, *pending))
     said, last = words.user_messages(log, said_by(parts.view, log), kept_anyway)
-    least = int(min(words.PROMPT_TOKENS, words.SHARE_OF_WINDOW * parts.window))
+    least = int(min(words.LAST_WORDS_TOKENS, words.SHARE_OF_WINDOW * parts.window))
     prompts = words.word_for_word(said, max(0, min(words.PROMPT_TOKENS, budget)), last, least)
     said_tokens = block_tokens(TextBlock(prompts)) if prompts else 0
     budget -= said_tokens

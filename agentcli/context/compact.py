@@ -29,6 +29,9 @@ from agentcli.core.messages import (
 )
 
 PROMPT_TOKENS = 20_000
+LAST_WORDS_TOKENS = 4_000
+"""Of the user's last words so much is kept whole whatever else there is: of a file that they pasted the middle may go.
+"""
 EXCHANGE_TOKENS = 10_000
 SHARE_OF_WINDOW = 0.4
 SHARE_OF_FREED = 0.5

@@ -65,6 +65,22 @@ def test_compacting_again_without_anything_to_gain_changes_nothing_and_does_not_
     run_virtual(main)
 
 
+def test_of_what_was_pasted_the_middle_may_go() -> None:
+    async def main() -> None:
+        pasted = f"What is wrong here? {'A line of a log. ' * 4_000} Say it in a sentence."
+        b = bench("Nothing.", *["A summary."] * 4, "On.")
+        async with b.engine:
+            await b.run(pasted)
+            for _time in range(4):
+                await collect(b.engine.compact())
+            await b.run("go")
+        assert 8_000 < len(told(b)) < 40_000
+        assert "What is wrong here?" in told(b)
+        assert "Say it in a sentence." in told(b)
+
+    run_virtual(main)
+
+
 def test_the_picture_of_the_last_prompt_is_still_there_after_the_second_compaction() -> None:
     async def main() -> None:
         b = bench(LONG, LONG, "A summary. " * 40, "A summary. " * 30, "On.")
