@@ -115,8 +115,8 @@ MANUAL: Mapping[str, Page] = {
     ),
     "config": Page("Enter changes a value, for you or for this project.", (("/config", "all settings"),)),
     "login": Page(
-        "A key is not shown, is checked, and is kept in the system's keyring or in a file that only you can read, for its "
-        "own address alone. Servers are looked for on this machine only. The conversation goes on with what you choose.",
+        "A key is not shown, is checked, and is kept in the system's keyring or in a file that only you can read, for "
+        "its own address alone. Servers are looked for on this machine only. The conversation goes on with your choice.",
         (("/login", "paste a key, or choose a server on this machine"),),
     ),
     "logout": Page(
