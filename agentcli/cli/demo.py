@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.cli.crash import ReportingHandler
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from agentcli.assemble import Options
 
 FASTEST = 100.0
+PREPARING_SECONDS = 10.0
 SETTINGS = {
     "smallModel": MODEL,
     "models": {
@@ -45,15 +48,19 @@ def run_demo(*, auto: bool, speed: float, keep: bool, mode: str | None, theme: s
     terminal = _has_terminal()
     if not terminal and not auto:
         raise UsageError("The demo needs a terminal for input and output. Without one use: agentcli demo --auto")
-    mine = dict(os.environ)
-    with Project(keep=keep) as project:
+    with Project(keep=keep) as project, _environment_given_back() as mine:
         tour = Tour(lambda: project.fixed)
         with DemoServer(lambda: project.fixed, lambda: tour.next().line, speed) as server:
             demo = _Demo(project, tour, server, PermissionMode(mode) if mode else None)
             demo.take_over_environment(mine)
-            code = (
-                demo.in_app(theme or _theme_of(mine, project), speed if auto else 0.0) if terminal else demo.in_text()
-            )
+            logging.getLogger().addHandler(ReportingHandler(mine, lambda _text: None))
+            try:
+                if terminal:
+                    code = demo.in_app(theme or _theme_of(mine, project), speed if auto else 0.0)
+                else:
+                    code = demo.in_text()
+            finally:
+                demo.wait_for_preparing()
         return _verdict(project, code) if auto and code == 0 else _farewell(project, code)
 
 
@@ -63,12 +70,16 @@ class _Demo:
         self._tour = tour
         self._server = server
         self._mode = mode
-        self._tidying = threading.Thread(target=self._prepare, name="demo-repository", daemon=True)
-        self._tidying.start()
+        self._preparing = threading.Thread(target=self._prepare, name="demo-repository", daemon=True)
+        self._preparing.start()
 
     def _prepare(self) -> None:
         self._project.make_repository()
         sweep()
+
+    def wait_for_preparing(self) -> None:
+        """It must not write into a folder that is being removed."""
+        self._preparing.join(PREPARING_SECONDS)
 
     def take_over_environment(self, given: Mapping[str, str]) -> None:
         """Of the whole process, which is the demo's alone: libraries look there by themselves (proxies, keys)."""
@@ -80,7 +91,7 @@ class _Demo:
     def _options(self) -> Options:
         from agentcli.assemble import Options
 
-        self._tidying.join()
+        self.wait_for_preparing()
         return Options(
             cwd=self._project.folder,
             interactive=True,
@@ -107,6 +118,17 @@ class _Demo:
         from agentcli.demo.player import play
 
         return play(self._options(), self._tour, _print)
+
+
+@contextlib.contextmanager
+def _environment_given_back() -> Iterator[Mapping[str, str]]:
+    """What it is now, and is again afterwards: who tells of a crash must find the person's folders."""
+    mine = dict(os.environ)
+    try:
+        yield mine
+    finally:
+        os.environ.clear()
+        os.environ.update(mine)
 
 
 def _has_terminal() -> bool:

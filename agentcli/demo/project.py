@@ -81,7 +81,7 @@ _OF_GIT = {
     "GIT_COMMITTER_EMAIL": "demo@localhost",
 }
 _PASSED_ON = (
-    "PATH", "SHELL", "USER", "LOGNAME", "TMPDIR", "LANG", "LANGUAGE", "TZ", "NO_COLOR", "COLORFGBG", "EDITOR", "VISUAL",
+    "PATH", "SHELL", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "NO_COLOR", "COLORFGBG", "EDITOR", "VISUAL",
     "TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TERMINFO", "TERMINFO_DIRS", "TMUX", "STY", "ESCDELAY",
     "SSH_CONNECTION", "SSH_TTY", "WT_SESSION", "KITTY_WINDOW_ID", "VTE_VERSION", "DISPLAY", "WAYLAND_DISPLAY",
     "XDG_RUNTIME_DIR", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV", "PYENV_ROOT", "AGENTCLI_SANDBOX",
@@ -96,7 +96,7 @@ class Project:
         self.root = Path(os.path.realpath(tempfile.mkdtemp(prefix=PREFIX)))
         self.folder = self.root / NAME
         self._lock = _locked(self.root / _LOCK)
-        for name in ("home", "config", "state", "cache"):
+        for name in ("home", "config", "state", "cache", "temp"):
             (self.root / name).mkdir(mode=0o700)
         for name, text in FILES.items():
             path = self.folder / name
@@ -125,7 +125,8 @@ class Project:
         No key, no proxy, no settings of the person."""
         kept = {name: value for name, value in given.items() if name in _PASSED_ON or name.startswith("LC_")}
         own = {f"AGENTCLI_{name.upper()}_DIR": str(self.root / name) for name in ("config", "state", "cache")}
-        return {**kept, **own, "HOME": str(self.root / "home"), "NO_PROXY": "127.0.0.1"}
+        places = {"HOME": str(self.root / "home"), "TMPDIR": str(self.root / "temp")}
+        return {**kept, **own, **places, "NO_PROXY": "127.0.0.1"}
 
     def make_repository(self) -> None:
         """Put the project under git, where there is one. Takes a tenth of a second, so it is done beside the start."""

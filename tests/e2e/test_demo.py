@@ -1,0 +1,159 @@
+"""`agentcli demo` as a person has it, in a terminal and without one: nothing but the program itself is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from agentcli.demo import words
+from tests.e2e.program import Program
+from tests.support.terminal import TerminalProgram
+
+LONG = 120.0
+"""A whole tour on a machine that has other things to do. Only ever waited for when a test fails."""
+
+
+def demo(folder: Path, *arguments: str, rows: int = 40) -> TerminalProgram:
+    """No key and no server: whoever asked for one would fail."""
+    temp = folder / "temp"
+    temp.mkdir()
+    environ = {"TMPDIR": str(temp), "ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""}
+    return TerminalProgram(folder, "demo", *arguments, environ=environ, rows=rows)
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Of the demo: its own folder, and anything in the person's."""
+    found = [path for place in ("temp", "home", "work") for path in (folder / place).rglob("*")]
+    return [str(path.relative_to(folder)) for path in found]
+
+
+async def ended(app: TerminalProgram) -> int:
+    await app.wait_for(lambda: app.process.poll() is not None, seconds=LONG)
+    return await app.end()
+
+
+@pytest.mark.anyio
+async def test_played_in_a_terminal_the_whole_tour_ends_well_and_leaves_nothing(tmp_path: Path) -> None:
+    async with demo(tmp_path, "--auto", "--speed", "20") as app:
+        assert await ended(app) == 0, app.text
+        assert "the test of the throw-away project passes" in app.text
+        assert app._emulator.is_as_before
+        shown = app.raw.decode(errors="replace")
+        for sight in ("scripted demo", "429", "Make this change", "Interrupted", "Undid the changes", "login"):
+            assert sight in shown, sight
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.anyio
+async def test_a_played_tour_whose_edit_is_denied_ends_with_one_and_says_why(tmp_path: Path) -> None:
+    async with demo(tmp_path, "--auto", "--speed", "20", "--permission-mode", "dontAsk") as app:
+        assert await ended(app) == 1, app.text
+        text = " ".join(app.text.split())
+        assert "the edit of tab/money.py was not made" in text
+        assert "FAILED" in text
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.anyio
+async def test_a_person_presses_enter_and_approves_until_the_test_passes(tmp_path: Path) -> None:
+    async with demo(tmp_path, "--speed", "20", "--keep") as app:
+        await app.wait_for(lambda: "scripted demo" in app.text and words.FIX in app.text)
+        await app.press("enter")
+        for question in ("Run this command?", "Make this change?", "Run this command?"):
+            await app.wait_for(question, LONG)
+            await app.answer("enter")
+            await app.wait_for(question, gone=True)
+        await app.wait_for(words.TALK, LONG)
+        assert "Fixed, and proven" in app.text
+        await app.submit("hello there")
+        await app.wait_for("I am a script, not a model", LONG)
+        await app.wait_for(lambda: f"{words.TALK}  ↵" in app.text)
+        await app.submit("/exit")
+        assert await ended(app) == 0
+    folder = next((tmp_path / "temp").glob("agentcli-demo-*"))
+    assert str(folder) in app.text.replace("\n", "")
+    assert "divmod" in (folder / "evening" / "tab" / "money.py").read_text()
+    assert list(app.home.iterdir()) == []
+
+
+@pytest.mark.anyio
+async def test_esc_in_the_long_answer_and_then_any_words(tmp_path: Path) -> None:
+    async with demo(tmp_path, "--speed", "4") as app:
+        await app.wait_for(words.FIX)
+        await app.submit(words.TALK)
+        await app.wait_for("One prompt, many turns", LONG)
+        await app.press("escape")
+        await app.wait_for("Interrupted.")
+        await app.wait_for(lambda: f"{words.FIX}  ↵" in app.text)
+        await app.submit("be brief")
+        await app.wait_for("You stopped me and said “be brief”", LONG)
+        await app.wait_for(lambda: "↵" in app.text)
+        await app.press("ctrl+c", "ctrl+c")
+        assert await ended(app) == 0
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.anyio
+async def test_a_signal_in_the_midst_leaves_nothing(tmp_path: Path) -> None:
+    async with demo(tmp_path, "--speed", "20") as app:
+        await app.wait_for(words.FIX)
+        await app.press("enter")
+        await app.wait_for("Run this command?", LONG)
+        app.signal(signal.SIGTERM)
+        assert await ended(app) == 143
+        assert app._emulator.is_as_before
+    assert left_behind(tmp_path) == []
+
+
+@pytest.fixture
+def offline(program: Program) -> Program:
+    temp = program.home.parent / "temp"
+    temp.mkdir()
+    del program.environ["ANTHROPIC_API_KEY"]
+    program.environ["TMPDIR"] = str(temp)
+    return program
+
+
+@pytest.mark.anyio
+async def test_without_a_terminal_the_tour_is_told_as_text(offline: Program) -> None:
+    running = await offline.start("demo", "--auto", "--speed", "50", stdin=asyncio.subprocess.DEVNULL)
+    done = await running.finish()
+    assert done.code == 0, done.out + done.err
+    assert done.err == ""
+    for sight in ("A scripted demo", "+    share, rest = divmod", "429", "You stopped me", "/undo", "passes"):
+        assert sight in done.out, sight
+    assert left_behind(offline.home.parent) == []
+
+
+@pytest.mark.anyio
+async def test_without_a_terminal_a_tour_without_the_edit_fails_and_says_so(offline: Program) -> None:
+    running = await offline.start(
+        "demo", "--auto", "--speed", "50", "--permission-mode", "plan", stdin=asyncio.subprocess.DEVNULL
+    )
+    done = await running.finish()
+    assert done.code == 1
+    assert "was not made, so the test of the throw-away project fails: FAILED (failures=1)" in done.err
+
+
+@pytest.mark.anyio
+async def test_without_a_terminal_a_signal_leaves_nothing(offline: Program) -> None:
+    running = await offline.start("demo", "--auto", "--speed", "0.5", stdin=asyncio.subprocess.DEVNULL)
+    assert running.process.stdout is not None
+    while words.FIX not in (await running.process.stdout.readline()).decode():
+        pass
+    running.signal(signal.SIGTERM)
+    assert (await running.finish()).code == 143
+    assert left_behind(offline.home.parent) == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wrong", [("--speed", "0"), ("--speed", "-1"), ("--permission-mode", "no"), ()])
+async def test_wrong_usage_is_said_before_anything_is_made(offline: Program, wrong: tuple[str, ...]) -> None:
+    running = await offline.start("demo", *wrong, stdin=asyncio.subprocess.DEVNULL)
+    done = await running.finish()
+    assert done.code == 2
+    assert done.err.startswith("agentcli: ")
+    assert left_behind(offline.home.parent) == []
