@@ -93,11 +93,11 @@ class Session:
             return ""
         return f"{100 * outlook.tokens // outlook.window}% of the context"
 
-    def open(self, engine: Engine) -> None:
+    def open(self, engine: Engine) -> list[Piece]:
+        """From now on it is about this engine; what that has to say at once."""
         self._engine = engine
         self._printer = Printer(self._title_of, verbose=self._verbose, aside=self._context)
-        for notice in engine.take_notices():
-            self.show(self._printer.show(notice, self._now()))
+        return [piece for notice in engine.take_notices() for piece in self._printer.show(notice, self._now())]
 
     async def close(self) -> None:
         """End everything, the engine too."""

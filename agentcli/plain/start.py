@@ -265,14 +265,13 @@ class Plain:
         if before is not None:
             await before.aclose()
 
-        def begin() -> None:
-            if engine.messages:
-                from agentcli.plain.replay import replayed
+        pieces = self.session.open(engine)
+        if engine.messages:
+            from agentcli.plain.replay import replayed
 
-                self._writer.write(replayed(engine.messages, engine.title_of))
-            self.session.open(engine)
-
-        await self._reader.above(begin)
+            pieces = [*replayed(engine.messages, engine.title_of), *pieces]
+        if pieces:
+            await self._reader.above(lambda: self._writer.write(pieces))
         warming = asyncio.get_running_loop().create_task(self._warm(engine))
         self._warming.add(warming)
         warming.add_done_callback(self._warming.discard)

@@ -44,10 +44,8 @@ class Writer(Protocol):
 class BareWriter:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._open = False
-        """The last line has not ended."""
-        self._gap = True
-        """The last line is an empty one."""
+        self._tail = "\n\n"
+        """The last two characters that were written: whether a line is open, and whether there is an empty one."""
 
     def write(self, pieces: Iterable[Piece]) -> None:
         text = "".join(self._text(piece) for piece in pieces)
@@ -55,47 +53,23 @@ class BareWriter:
             self._sink(text)
 
     def begin_line(self) -> None:
-        if self._open:
-            self._sink("\n")
-            self._open = False
+        self.write([AnswerEnd()])
 
     def taken(self) -> None:
-        self._open = self._gap = False
+        self._tail = " \n"
 
     def _text(self, piece: Piece) -> str:
+        ended = "" if self._tail.endswith("\n") else "\n"
         match piece:
             case Line():
-                return self._own_lines("".join(text for text, _look in piece.runs))
+                text = f"{ended}{''.join(text for text, _look in piece.runs)}\n"
             case Gap():
-                return self._blank()
+                text = f"{ended}\n" if not self._tail.endswith("\n\n") else ""
             case Answer():
-                return self._streamed(piece.text)
+                text = piece.text
             case AnswerEnd():
-                ended = self._ended()
-                self._gap = False
-                return ended
-        return ""
-
-    def _own_lines(self, text: str) -> str:
-        before = self._ended()
-        self._gap = not text
-        return f"{before}{text}\n"
-
-    def _ended(self) -> str:
-        ended, self._open = ("\n" if self._open else ""), False
-        return ended
-
-    def _blank(self) -> str:
-        before = self._ended()
-        if self._gap and not before:
-            return ""
-        self._gap = True
-        return f"{before}\n"
-
-    def _streamed(self, text: str) -> str:
-        if text:
-            self._open = not text.endswith("\n")
-            self._gap = text.endswith("\n\n")
+                text = ended
+        self._tail = (self._tail + text)[-2:]
         return text
 
 

@@ -1,0 +1,635 @@
+"""`--plain` in a real terminal, talking HTTP to a loopback server: text is appended, and all else is as in the app."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.scripts import call, pause, reply, say, think
+from tests.support.server import LoopbackServer
+from tests.support.terminal import TerminalProgram, app_with
+
+pytestmark = pytest.mark.anyio
+
+PLAIN = ["--plain"]
+ADDRESSING = re.compile(rb"\x1b\[\d*;?\d*[Hf]|\x1b\[\?1049h|\x1b\[[23]J|\x1b\[\d*[AFS T]|\x1b\[\d*d")
+"""Going to a place on the screen, going up, clearing, the alternate screen."""
+
+
+def last_user_text(server: LoopbackServer) -> str:
+    return json.dumps(server.bodies[-1]["messages"][-1], ensure_ascii=False)
+
+
+async def prompted(app: TerminalProgram) -> None:
+    """Until the prompt stands there, empty, and waits for keys."""
+    await app.wait_for(lambda: app.text.rstrip().endswith(("\n❯", "\n>")) and _at_prompt(app))
+
+
+def _at_prompt(app: TerminalProgram) -> bool:
+    return 2004 in app.modes or b"\x1b" not in app.raw
+
+
+async def leave(app: TerminalProgram) -> int:
+    await prompted(app)
+    await app.press("ctrl+d")
+    return await app.end()
+
+
+# ------------------------------------------------------------------------------------------------------ a conversation
+
+
+async def test_a_reply_streams_in_block_by_block_and_nothing_printed_is_ever_changed(tmp_path: Path) -> None:
+    first = "# A heading\n\nSome **bold** words.\n\n- one\n- two\n\nnext\n\n"
+    async with app_with(tmp_path, reply(think("hm"), say(first), pause(0.3), say("The *end*.")), arguments=PLAIN) as (
+        app,
+        server,
+    ):
+        await prompted(app)
+        await app.submit("go on then")
+        await app.wait_for("• two")
+        assert "The end." not in app.text, "the beginning is shown while the rest is on its way"
+        await app.wait_for("The end.")
+        assert "Some bold words." in app.text
+        assert "thought for" in app.text
+        assert "go on then" in last_user_text(server)
+        await app.wait_for("of the context")
+        assert await leave(app) == 0
+        assert app.is_restored
+        assert "agentcli -r" in app.text
+    assert not ADDRESSING.search(app.raw)
+
+
+async def test_what_is_typed_blindly_at_the_start_is_sent_once_the_engine_is_there(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("an answer"), arguments=PLAIN) as (app, server):
+        await app.wait_for(lambda: app.raw)
+        await app.submit("a question")
+        await app.wait_for("an answer")
+        assert "a question" in last_user_text(server)
+        assert await leave(app) == 0
+
+
+async def test_the_prompt_argument_is_sent_at_once_and_shown(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("an answer"), arguments=[*PLAIN, "a question"]) as (app, _server):
+        await app.wait_for("an answer")
+        assert "> a question" in app.text
+        assert await leave(app) == 0
+
+
+async def test_another_line_begins_with_ctrl_j_alt_enter_or_a_backslash_and_a_paste_sends_nothing(
+    tmp_path: Path,
+) -> None:
+    async with app_with(tmp_path, reply("an answer"), arguments=PLAIN) as (app, server):
+        await prompted(app)
+        await app.type("one\nthe second\x1b\rthree\\\r")
+        await app.paste("four\nfive")
+        await app.wait_for("five")
+        assert server.bodies == []
+        await app.press("enter")
+        await app.wait_for("an answer")
+        assert "one\\nthe second\\nthree\\nfour\\nfive" in last_user_text(server)
+        assert await leave(app) == 0
+
+
+async def test_the_app_and_the_lines_share_one_history(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("an answer"), arguments=PLAIN) as (app, _server):
+        await prompted(app)
+        await app.submit("said in lines")
+        await app.wait_for("an answer")
+        assert await leave(app) == 0
+    async with app_with(tmp_path) as (app, _server):
+        await app.ready()
+        await app.press("up")
+        await app.wait_for(lambda: app.box == "said in lines")
+        await app.press("ctrl+u")
+        assert await app.leave() == 0
+
+
+async def test_a_tool_is_one_line_with_the_end_of_its_output(tmp_path: Path) -> None:
+    command = "seq 1 30"
+    async with app_with(
+        tmp_path,
+        reply(call("Bash", command=command)),
+        reply("done"),
+        arguments=[*PLAIN, "--allowed-tools", "Bash(seq *)", "--", "go"],
+    ) as (app, _server):
+        await app.wait_for("of the context")
+        assert f"* Bash {command}" in app.text
+        assert "… 22 more lines above" in app.text
+        assert "\n  30\n" in app.text
+        assert await leave(app) == 0
+
+
+async def test_the_limit_of_turns_ends_the_work_with_a_sentence(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path,
+        reply(call("Glob", pattern="*")),
+        arguments=[*PLAIN, "--max-turns", "1", "go"],
+    ) as (app, _server):
+        await app.wait_for("Stopped at the limit of turns.")
+        assert await leave(app) == 0
+
+
+# ---------------------------------------------------------------------------------------------------------- permissions
+
+
+async def test_a_command_is_asked_about_and_allowed_denied_or_denied_with_words(tmp_path: Path) -> None:
+    replies = [
+        step for name in ("one", "two", "three") for step in (reply(call("Bash", command=f"touch {name}")), name)
+    ]
+    async with app_with(tmp_path, *replies, arguments=PLAIN, rows=50) as (app, server):
+        for name, answer, exists, told in (
+            ("one", "y", True, ""),
+            ("two", "n", False, '"is_error": true'),
+            ("three", "n use the other file", False, "use the other file"),
+        ):
+            await prompted(app)
+            count = len(server.bodies)
+            await app.submit("go")
+            await app.wait_for(f"$ touch {name}")
+            await app.wait_for(lambda: app.text.rstrip().endswith("Answer:"))
+            await app.submit(answer)
+            await app.wait_for(lambda count=count: len(server.bodies) == count + 2)
+            assert (app.work / name).exists() == exists
+            assert told in last_user_text(server)
+        assert await leave(app) == 0
+
+
+async def test_a_line_that_is_no_answer_is_asked_about_again(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply(call("Bash", command="touch it")), reply("done"), arguments=PLAIN) as (
+        app,
+        _server,
+    ):
+        await prompted(app)
+        await app.submit("go")
+        await app.wait_for("Answer:")
+        await app.submit("yes and no")
+        await app.wait_for("Type one of y, a, p, u, n, e and Enter.")
+        assert not (app.work / "it").exists()
+        await app.submit("1")
+        await app.wait_for("of the context")
+        assert (app.work / "it").exists()
+        assert await leave(app) == 0
+
+
+async def test_always_saves_the_rule_that_was_shown_in_the_file_that_was_named(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path,
+        reply(call("Bash", command="touch it")),
+        reply(call("Bash", command="touch it")),
+        reply("ready now"),
+        arguments=PLAIN,
+    ) as (app, _server):
+        await prompted(app)
+        await app.submit("go")
+        await app.wait_for("Bash(touch it) (saved in .agentcli/settings.local.json of this project)")
+        await app.wait_for("Answer:")
+        await app.submit("p")
+        await app.wait_for("ready now")  # the second call was not asked about
+        saved = json.loads((app.work / ".agentcli/settings.local.json").read_text())
+        assert saved["permissions"]["allow"] == ["Bash(touch it)"]
+        assert await leave(app) == 0
+
+
+async def test_esc_at_a_question_stops_the_work_and_nothing_is_run(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply(call("Bash", command="touch it")), arguments=PLAIN) as (app, server):
+        await prompted(app)
+        await app.submit("go")
+        await app.wait_for("Answer:")
+        await app.press("escape")
+        await app.wait_for("Interrupted.")
+        assert await leave(app) == 0
+        assert not (app.work / "it").exists()
+        assert len(server.bodies) == 1
+
+
+async def test_a_change_is_shown_whole_before_it_is_made_and_not_again_after(tmp_path: Path) -> None:
+    content = "".join(f"line {number}\n" for number in range(60))
+    async with app_with(
+        tmp_path, reply(call("Write", file_path="new.txt", content=content)), reply("done"), arguments=PLAIN
+    ) as (app, _server):
+        await prompted(app)
+        await app.submit("go")
+        await app.wait_for("Answer:")
+        assert b"Create this file?" in app.raw
+        for number in (0, 30, 59):
+            assert f"+line {number}\x1b".encode() in app.raw
+        await app.submit("y")
+        await app.wait_for("of the context")
+        assert (app.work / "new.txt").read_text() == content
+        assert app.raw.count(b"+line 30\x1b") == 1
+        assert await leave(app) == 0
+
+
+async def test_the_models_questions_are_answered_by_number_or_in_own_words(tmp_path: Path) -> None:
+    questions = [
+        {"question": "Which colour?", "header": "Colour", "options": [{"label": "red"}, {"label": "blue"}]},
+        {"question": "How big?", "header": "Size", "options": [{"label": "small"}, {"label": "large"}]},
+    ]
+    async with app_with(
+        tmp_path, reply(call("AskUserQuestion", questions=questions)), reply("fine"), arguments=PLAIN
+    ) as (app, server):
+        await prompted(app)
+        await app.submit("go")
+        await app.wait_for("1 of 2: Which colour?")
+        await app.wait_for("or your own answer:")
+        await app.submit("2")
+        await app.wait_for("2 of 2: How big?")
+        await app.submit("as big as a house")
+        await app.wait_for("fine")
+        assert "blue" in last_user_text(server)
+        assert "as big as a house" in last_user_text(server)
+        assert await leave(app) == 0
+
+
+async def test_what_was_typed_before_a_question_came_up_does_not_answer_it(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path, reply(pause(0.5), call("Bash", command="touch it")), reply("done"), arguments=PLAIN
+    ) as (app, server):
+        await prompted(app)
+        await app.submit("go")
+        await app.wait_for(lambda: server.bodies)
+        await app.type("y")
+        await app.wait_for("Answer:")
+        await app.wait_for(lambda: app.text.rstrip().endswith("Answer:"))
+        await app.submit("n")
+        await app.wait_for("of the context")
+        assert not (app.work / "it").exists()
+        await app.wait_for(lambda: app.text.rstrip().endswith("❯ y"))  # it stands in the next prompt
+        await app.press("ctrl+u")
+        assert await leave(app) == 0
+
+
+async def test_a_folder_that_brings_settings_is_asked_about_before_anything(tmp_path: Path) -> None:
+    settings = tmp_path / "work" / ".agentcli" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('{"permissions": {"allow": ["Bash(touch it)"]}}')
+    replies = (reply(call("Bash", command="touch it")), reply("done"))
+    async with app_with(tmp_path, *replies, arguments=[*PLAIN, "go"]) as (app, _server):
+        await app.wait_for("Trust this folder?")
+        assert "Bash(touch it)" in app.text
+        await app.wait_for("Answer:")
+        await app.submit("t")
+        await app.wait_for("of the context")  # it was not asked about
+        assert await leave(app) == 0
+    async with app_with(tmp_path, arguments=PLAIN) as (app, _server):
+        await prompted(app)
+        assert "Trust" not in app.text
+        assert await leave(app) == 0
+
+
+# --------------------------------------------------------------------------------------------------------- interrupting
+
+
+@pytest.mark.parametrize("key", ["escape", "ctrl+c"])
+async def test_esc_and_ctrl_c_close_the_connection_and_the_next_prompt_comes_at_once(tmp_path: Path, key: str) -> None:
+    async with app_with(
+        tmp_path, reply(say("It begins.\n\nAnd then\n\n"), pause(60), say("never")), reply("second"), arguments=PLAIN
+    ) as (app, server):
+        await prompted(app)
+        await app.submit("go")
+        await app.wait_for("It begins.")
+        await app.press(key)
+        await app.wait_for("Interrupted.")
+        await asyncio.wait_for(server.client_closed(), 5)
+        await prompted(app)
+        await app.submit("again")
+        await app.wait_for("second")
+        assert "It begins." in json.dumps(server.bodies[-1]["messages"])
+        assert await leave(app) == 0
+    assert b"never" not in app.raw
+
+
+async def test_what_is_typed_during_the_work_waits_joins_it_or_stands_in_the_next_prompt(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path,
+        reply(say("It begins.\n\nmore\n\n"), pause(0.6), say("end of one")),
+        reply("end of two"),
+        arguments=PLAIN,
+    ) as (app, server):
+        await prompted(app)
+        await app.submit("first")
+        await app.wait_for("It begins.")
+        await app.submit("second")
+        await app.wait_for("Waits: second")
+        await app.type("a third")
+        await app.wait_for("end of two")
+        assert "> second" in app.text
+        assert "second" in last_user_text(server)
+        await app.wait_for(lambda: app.text.rstrip().endswith("❯ a third"))
+        await app.press("ctrl+u")
+        assert await leave(app) == 0
+
+
+async def test_an_interruption_gives_back_what_waited(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply(say("It begins.\n\nmore\n\n"), pause(60)), arguments=PLAIN) as (app, server):
+        await prompted(app)
+        await app.submit("first")
+        await app.wait_for("It begins.")
+        await app.submit("second")
+        await app.wait_for("Waits: second")
+        await app.press("escape")
+        await app.wait_for(lambda: app.text.rstrip().endswith("❯ second"))
+        await app.press("ctrl+u")
+        assert await leave(app) == 0
+        assert len(server.bodies) == 1
+
+
+async def test_ctrl_c_clears_the_prompt_and_twice_on_the_empty_one_leaves(tmp_path: Path) -> None:
+    async with app_with(tmp_path, arguments=PLAIN) as (app, _server):
+        await prompted(app)
+        await app.type("something")
+        await app.wait_for("❯ something")
+        await app.press("ctrl+c")
+        await prompted(app)
+        await app.press("ctrl+c")
+        await app.wait_for("Ctrl+C again leaves")
+        await app.press("ctrl+c")
+        assert await app.end() == 0
+        assert app.is_restored
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_a_signal_ends_it_with_its_code_and_leaves_the_terminal_as_it_was(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    async with app_with(
+        tmp_path, reply(call("Bash", command="sleep 60")), arguments=[*PLAIN, "--allowed-tools", "Bash", "--", "go"]
+    ) as (app, _server):
+        await app.wait_for("* Bash sleep 60")
+        app.signal(number)
+        assert await app.end() == 128 + number
+        assert app.is_restored
+
+
+async def test_it_can_be_stopped_and_continued_at_the_prompt_and_during_the_work(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path, reply(say("It begins.\n\nmore\n\n"), pause(0.4), say("end of one")), arguments=PLAIN
+    ) as (app, _server):
+        await prompted(app)
+        app.signal(signal.SIGSTOP)
+        await app.wait_for(lambda: app.is_stopped)
+        app.signal(signal.SIGCONT)
+        await app.submit("go")
+        await app.wait_for("It begins.")
+        app.signal(signal.SIGSTOP)
+        await app.wait_for(lambda: app.is_stopped)
+        app.signal(signal.SIGCONT)
+        await app.wait_for("end of one")
+        assert await leave(app) == 0
+
+
+# ------------------------------------------------------------------------------------------------- commands, sessions
+
+
+async def test_commands_of_the_registry_and_those_of_the_screen_work_in_lines(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("the answer"), arguments=PLAIN, rows=60) as (app, _server):
+        await prompted(app)
+        await app.submit("/help")
+        await app.wait_for("Summarise the conversation")
+        await app.wait_for("Esc or Ctrl+C stops the work")
+        await app.submit("/copy")
+        await app.wait_for("There is no answer 1 from the end")
+        await app.submit("/theme")
+        await app.wait_for("/theme is for the app.")
+        await app.submit("/nosuch")
+        await app.wait_for("There is no command /nosuch.")
+        await prompted(app)
+        await app.submit("!echo from my $((40+2)) shell")
+        await app.wait_for("from my 42 shell")
+        await prompted(app)
+        await app.submit("hello")
+        await app.wait_for("the answer")
+        await prompted(app)
+        await app.submit("/copy")
+        await app.wait_for("Handed to the terminal's clipboard")
+        assert b"\x1b]52;c;dGhlIGFuc3dlcg==\x07" in app.raw
+        await app.submit("/exit")
+        assert await app.end() == 0
+
+
+async def test_shift_tab_changes_the_mode_which_stands_before_the_prompt(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("x"), arguments=[*PLAIN, "go"]) as (app, _server):
+        await app.wait_for("of the context")
+        await prompted(app)
+        await app.press("shift+tab")
+        await app.wait_for("acceptEdits ❯")
+        await app.press("shift+tab")
+        await app.wait_for("plan ❯")
+        await app.press("ctrl+d")
+        assert await app.end() == 0
+
+
+async def test_tab_completes_commands_and_files(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("x"), arguments=PLAIN) as (app, server):
+        (app.work / "a-rare-name.txt").write_text("")
+        await prompted(app)
+        await app.submit("go")
+        await app.wait_for("of the context")
+        await prompted(app)
+        await app.type("/stat\t")
+        await app.wait_for("❯ /status")
+        await app.press("ctrl+u")
+        await app.type("look at @rare\t")
+        await app.wait_for("❯ look at @a-rare-name.txt")
+        assert len(server.bodies) == 1
+        await app.press("ctrl+u")
+        assert await leave(app) == 0
+
+
+async def test_continuing_shows_the_end_of_the_old_conversation(tmp_path: Path) -> None:
+    async with app_with(tmp_path, *(f"answer {number}" for number in range(4)), arguments=PLAIN) as (app, _server):
+        for number in range(4):
+            await prompted(app)
+            await app.submit(f"question {number}")
+            await app.wait_for(f"answer {number}")
+        assert await leave(app) == 0
+    async with app_with(tmp_path, reply("and on"), arguments=[*PLAIN, "-c"]) as (app, server):
+        await prompted(app)
+        assert "messages before" in app.text
+        assert "> question 3" in app.text
+        assert "answer 3" in app.text
+        assert "question 1" not in app.text
+        await app.submit("go on")
+        await app.wait_for("and on")
+        assert "question 0" in json.dumps(server.bodies[-1])
+        assert await leave(app) == 0
+
+
+async def test_a_session_is_chosen_from_a_numbered_list_and_clear_begins_a_new_one(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("the old answer"), reply("new one"), arguments=PLAIN, rows=50) as (app, server):
+        await prompted(app)
+        await app.submit("the old question")
+        await app.wait_for("the old answer")
+        await prompted(app)
+        await app.submit("/clear")
+        await app.wait_for("A new session.")
+        await prompted(app)
+        await app.submit("something else")
+        await app.wait_for("new one")
+        assert "the old question" not in json.dumps(server.bodies[-1])
+        await prompted(app)
+        await app.submit("/resume")
+        await app.wait_for("Which one")
+        assert re.search(r"^ +2 .* the old question", app.text, re.MULTILINE)
+        await app.submit("2")
+        await app.wait_for("> the old question")
+        assert await leave(app) == 0
+
+
+async def test_a_compaction_is_shown_and_accepted_or_not(tmp_path: Path) -> None:
+    summary = "<summary>All that mattered.</summary>"
+    async with app_with(tmp_path, reply("an answer"), summary, summary, arguments=PLAIN, rows=50) as (app, _server):
+        await prompted(app)
+        await app.submit("a question " * 200)
+        await app.wait_for("of the context")
+        await prompted(app)
+        await app.submit("/compact")
+        await app.wait_for("Put this summary in the place of the conversation?")
+        await app.wait_for("Answer:")
+        assert "All that mattered." in app.text
+        await app.submit("n")
+        await app.wait_for("left as it was")
+        await prompted(app)
+        await app.submit("/compact")
+        await app.wait_for(lambda: app.text.rstrip().endswith("Answer:"))
+        await app.submit("y")
+        await app.wait_for("--- compacted")
+        assert await leave(app) == 0
+
+
+async def test_what_keeps_it_from_starting_is_one_sentence_on_a_terminal_as_before(tmp_path: Path) -> None:
+    async with app_with(tmp_path, arguments=[*PLAIN, "--continue"]) as (app, _server):
+        assert await app.end() == 1
+        assert app.is_restored
+        assert "There is no conversation to continue in this folder." in app.text
+    async with app_with(tmp_path, arguments=[*PLAIN, "--session-id", "x"]) as (app, _server):
+        assert await app.end() == 2
+        assert app.is_restored
+        assert "--session-id must be a UUID" in app.text
+
+
+# ------------------------------------------------------------------------------------------------- other terminals
+
+
+async def test_forty_columns_are_enough(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path,
+        reply("Some words that are longer than the line is wide, so they are wrapped between words."),
+        arguments=PLAIN,
+        columns=40,
+        rows=20,
+    ) as (app, _server):
+        await prompted(app)
+        await app.submit("what is longer than forty columns is wrapped")
+        await app.wait_for("Some words that are longer than the line\n")
+        assert await leave(app) == 0
+
+
+async def test_no_color_means_no_colours(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path,
+        reply("`code` and **bold**", call("Bash", command="touch it")),
+        reply("x"),
+        arguments=PLAIN,
+        environ={"NO_COLOR": "1"},
+    ) as (app, _server):
+        await prompted(app)
+        await app.submit("go")
+        await app.wait_for("Answer:")
+        await app.submit("y")
+        await app.wait_for("of the context")
+        assert await leave(app) == 0
+    codes = {
+        int(code) for found in re.findall(rb"\x1b\[([\d;]*)m", bytes(app.raw)) for code in found.split(b";") if code
+    }
+    assert not codes & {*range(30, 39), *range(40, 49), *range(90, 98), *range(100, 108)}
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b]52;c;eA==\x07 \x9b2J [bold]x[/bold] [a](http://b\x1b[2J)"
+
+
+async def test_hostile_text_of_model_and_tools_reaches_the_terminal_without_its_sequences(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path,
+        reply(say(f"hostile {HOSTILE} text\n\nend"), call("Bash", command="cat hostile")),
+        reply("quite done"),
+        arguments=[*PLAIN, "--allowed-tools", "Bash(cat *)", "--", "go"],
+    ) as (app, _server):
+        (app.work / "hostile").write_text(f"file {HOSTILE}\n")
+        await app.wait_for("quite done")
+        assert "hostile red" in app.text
+        assert "[bold]x[/bold]" in app.text
+        assert await leave(app) == 0
+    for sequence in (b"\x1b]0;", b"\x1b]52", b"\x1b[2J", b"\x9b", b"\x1b]8"):
+        assert sequence not in app.raw.replace("❯".encode(), b""), sequence
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+async def test_a_terminal_that_can_do_nothing_gets_lines_and_not_one_escape_byte(tmp_path: Path, term: str) -> None:
+    async with app_with(
+        tmp_path,
+        reply(think("hm"), say(f"# A heading\n\n{HOSTILE}\n"), call("Bash", command="touch it")),
+        reply("all done"),
+        reply(say("It begins."), pause(60)),
+        environ={"TERM": term},
+    ) as (app, server):
+        await prompted(app)
+        await app.submit("one \\")
+        await app.submit("two")
+        await app.wait_for("Answer:")
+        await app.submit("y")
+        await app.wait_for("all done")
+        assert "one \\ntwo" in json.dumps(server.bodies[0])
+        await prompted(app)
+        await app.submit("again")
+        await app.wait_for("It begins.")
+        await app.press("ctrl+c")
+        await app.wait_for("Interrupted.")
+        await asyncio.wait_for(server.client_closed(), 5)
+        await prompted(app)
+        await app.submit("/copy")
+        await app.wait_for("This terminal cannot be asked to copy.")
+        await app.press("ctrl+d")
+        assert await app.end() == 0
+        assert (app.work / "it").exists()
+        assert app.is_restored
+    assert b"\x1b" not in app.raw
+    assert b"\x9b" not in app.raw
+
+
+async def test_lines_that_were_sent_before_a_question_do_not_answer_it_on_a_dumb_terminal(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path,
+        reply(pause(0.5), call("Bash", command="touch it")),
+        reply("done"),
+        environ={"TERM": "dumb"},
+    ) as (app, server):
+        await prompted(app)
+        await app.submit("go")
+        await app.wait_for(lambda: server.bodies)
+        await app.submit("y")
+        await app.wait_for("Waits: y")
+        await app.wait_for("Answer:")
+        await app.submit("n")
+        await app.wait_for("of the context")
+        assert not (app.work / "it").exists()
+        assert await leave(app) == 0
+
+
+async def test_the_setting_chooses_lines_without_a_flash_of_the_app(tmp_path: Path) -> None:
+    config = tmp_path / "home" / ".config" / "agentcli"
+    config.mkdir(parents=True)
+    (config / "settings.json").write_text('{"plain": true}')
+    async with app_with(tmp_path) as (app, _server):
+        await prompted(app)
+        assert await leave(app) == 0
+    assert b"\x1b[?1049h" not in app.raw
+    (config / "settings.json").write_text('{"plain": false}')
+    async with app_with(tmp_path) as (app, _server):
+        await app.ready()
+        assert await app.leave() == 0

@@ -1,0 +1,71 @@
+"""Where streamed Markdown may be cut: for any pieces it comes in, the same parts, and no text lost."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.plain.markdown import LARGEST_BLOCK, MarkdownCutter, Part
+
+
+def cut(*pieces: str) -> list[Part]:
+    cutter = MarkdownCutter()
+    return [*(part for piece in pieces for part in cutter.feed(piece)), *cutter.finish()]
+
+
+def blocks(text: str) -> list[str]:
+    return [part.text for part in cut(text) if part.kind == "block"]
+
+
+def test_an_empty_line_ends_a_block_unless_what_follows_is_indented() -> None:
+    assert blocks("a\nb\n\nc") == ["a\nb", "c"]
+    assert blocks("- a\n\n  more of a\n- b\n\nc") == ["- a\n\n  more of a\n- b", "c"]
+
+
+def test_a_heading_is_complete_at_the_end_of_its_line() -> None:
+    cutter = MarkdownCutter()
+    assert list(cutter.feed("# Head\nte")) == [Part("block", "# Head")]
+
+
+def test_code_is_complete_line_by_line_also_with_empty_lines_in_it() -> None:
+    cutter = MarkdownCutter()
+    assert list(cutter.feed("text\n```py\na\n\nb")) == [
+        Part("block", "text"),
+        Part("fence", "```py"),
+        Part("code", "a"),
+        Part("code", ""),
+    ]
+    assert list(cutter.feed("\n```\nafter")) == [Part("code", "b"), Part("fence", "```")]
+    assert list(cutter.finish()) == [Part("block", "after")]
+
+
+def test_a_shorter_or_other_fence_does_not_end_code() -> None:
+    kinds = [part.kind for part in cut("````\n```\n~~~\n````\nx")]
+    assert kinds == ["fence", "code", "code", "fence", "block"]
+
+
+def test_code_in_a_line_is_no_fence() -> None:
+    assert blocks("```x``` is code") == ["```x``` is code"]
+
+
+def test_a_block_without_end_is_cut_when_it_is_large() -> None:
+    text = "a line of text\n" * (LARGEST_BLOCK // 5)
+    assert all(len(found) < 2 * LARGEST_BLOCK for found in blocks(text))
+    assert len(blocks(text)) > 1
+
+
+_LINES = st.lists(st.sampled_from(["text", "", "- item", "  more", "```", "~~~~", "# h", "| a | b |", " ", "`x`"]))
+
+
+@given(_LINES, st.data())
+def test_how_it_is_split_into_pieces_changes_nothing(lines: list[str], data: st.DataObject) -> None:
+    text = "\n".join(lines)
+    places = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
+    pieces = [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
+    assert cut(*pieces) == cut(text)
+
+
+@given(_LINES)
+def test_no_line_with_text_is_lost_and_none_changes_its_place(lines: list[str]) -> None:
+    shown = [row for part in cut("\n".join(lines)) for row in part.text.split("\n") if row.strip()]
+    assert [row.rstrip() for row in shown] == [row.rstrip() for row in lines if row.strip()]

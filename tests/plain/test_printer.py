@@ -1,0 +1,346 @@
+"""Events in, text out: what the line front end prints, as text alone and with its looks."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from agentcli.core import events as ev
+from agentcli.core.messages import (
+    Message,
+    Origin,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    user_message,
+)
+from agentcli.plain.pieces import Answer, AnswerEnd, Gap, line
+from agentcli.plain.printer import SILENT, Printer
+from agentcli.plain.replay import replayed
+from agentcli.plain.writer import BareWriter, ColourWriter
+from tests.headless.fake_engine import failed, result
+
+
+class Printed:
+    """A printer with a bare writer behind it; the clock goes one second with each event."""
+
+    def __init__(self, **options: Any) -> None:
+        self.printer = Printer(lambda name, given: f"{name} {next(iter(given.values()), '')}".strip(), **options)
+        self._out: list[str] = []
+        self._writer = BareWriter(self._out.append)
+        self._now = 0.0
+
+    def show(self, *events: ev.Event) -> str:
+        before = len(self.text)
+        for event in events:
+            self._now += 1
+            self._writer.write(self.printer.show(event, self._now))
+        return self.text[before:]
+
+    def also(self, pieces: Any) -> str:
+        before = len(self.text)
+        self._writer.write(pieces)
+        return self.text[before:]
+
+    @property
+    def text(self) -> str:
+        return "".join(self._out)
+
+
+def streamed(text: str, index: int = 0) -> ev.TextStreamed:
+    return ev.TextStreamed(message_id="m1", index=index, text=text)
+
+
+def block(found: Any, index: int = 0) -> ev.BlockFinished:
+    return ev.BlockFinished(message_id="m1", api_id="a", model="x", index=index, block=found)
+
+
+def call(id: str = "t1", name: str = "Bash", **input: Any) -> ev.BlockFinished:
+    return block(ToolUseBlock(id, name, input or {"command": "make"}))
+
+
+def started(id: str = "t1", name: str = "Bash", title: str = "Bash make") -> ev.ToolStarted:
+    return ev.ToolStarted(tool_use_id=id, name=name, input={}, title=title)
+
+
+def finished(
+    id: str = "t1", text: str = "", name: str = "Bash", is_error: bool = False, **rest: Any
+) -> ev.ToolFinished:
+    content = (TextBlock(text),)
+    return ev.ToolFinished(tool_use_id=id, name=name, result=ToolResultBlock(id, content, is_error), **rest)
+
+
+# --------------------------------------------------------------------------------------------------------- all events
+
+
+@pytest.mark.parametrize("name", sorted(ev.EVENT_TYPES))
+def test_every_event_is_printed_or_listed_as_silent(name: str) -> None:
+    kind = ev.EVENT_TYPES[name]
+    dispatcher = Printer.__dict__["_show"].dispatcher
+    printed = dispatcher.dispatch(kind) is not dispatcher.dispatch(ev.Event)
+    assert printed != (kind in SILENT), "either it has a method, or it is listed"
+
+
+# ------------------------------------------------------------------------------------------------------------- replies
+
+
+def test_text_is_written_as_it_comes_and_its_end_ends_the_line() -> None:
+    printed = Printed()
+    assert printed.show(streamed("\n\n")) == ""
+    assert printed.show(streamed("Hel")) == "Hel"
+    assert printed.show(streamed("lo.")) == "lo."
+    assert printed.show(block(TextBlock("\n\nHello."))) == "\n\n"
+    assert printed.text == "Hello.\n\n"
+
+
+def test_text_that_did_not_stream_is_printed_when_it_is_complete() -> None:
+    assert Printed().show(block(TextBlock("Hello."))) == "Hello.\n\n"
+
+
+def test_control_sequences_never_get_through_not_even_in_pieces() -> None:
+    printed = Printed()
+    printed.show(streamed("a\x1b"), streamed("]0;title\x07b\x1b[3"), streamed("1mc\x9b2Jd"))
+    printed.show(call(command="x\x1b[2J"), started(title="Bash x\x1b[2J"), finished(text="out\x1b[2J\rput"))
+    printed.show(ev.NoticeRaised(text="n\x1b[2J"), failed("e\x1b[2J"))
+    printed.show(ev.ModelFellBack(from_model="a\x1b[2J", to_model="b", reason="c\x1b]8;;x\x07"))
+    assert "abcd" in printed.text
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", printed.text)
+
+
+def test_thinking_is_one_line_unless_all_is_wanted() -> None:
+    thinking = (
+        ev.ThinkingStreamed(message_id="m1", index=0, text="first\nsec"),
+        ev.ThinkingStreamed(message_id="m1", index=0, text="ond"),
+        block(ThinkingBlock("first\nsecond", "s")),
+    )
+    assert Printed().show(*thinking) == "· thought for 2.0 s\n"
+    assert Printed(verbose=True).show(*thinking) == "| first\n| second\n· thought for 2.0 s\n"
+
+
+def test_a_reply_that_is_void_is_said_to_be_so_if_something_of_it_was_printed() -> None:
+    gone = ev.ReplyTombstoned(message_id="m1", reason="overloaded")
+    assert Printed().show(gone) == ""
+    printed = Printed()
+    printed.show(streamed("Half a sen"))
+    assert printed.show(gone) == "\n! That reply broke off: what came of it does not count.\n"
+
+
+# --------------------------------------------------------------------------------------------------------------- tools
+
+
+def test_a_call_is_a_line_when_it_starts_and_its_result_stands_below() -> None:
+    printed = Printed()
+    assert printed.show(call()) == ""
+    assert printed.show(started()) == "* Bash make\n"
+    assert printed.show(finished(text="ok", summary="exit code 0")) == "  exit code 0\n  ok\n"
+
+
+def test_of_long_output_a_commands_end_is_shown_and_the_beginning_of_all_else() -> None:
+    rows = "\n".join(map(str, range(20)))
+    shell = Printed().show(call(), started(), finished(text=rows))
+    assert "… 12 more lines above\n  12\n" in shell
+    assert shell.endswith("  19\n")
+    other = Printed().show(call(name="Grep"), started(name="Grep"), finished(text=rows, name="Grep"))
+    assert "  5\n  … 14 more lines\n" in other
+    assert Printed(verbose=True).show(call(), started(), finished(text=rows)).count("\n") == 22
+
+
+def test_a_file_that_was_read_is_not_printed_but_why_it_could_not_be_is() -> None:
+    assert "secret" not in Printed().show(call(name="Read"), finished(text="secret", name="Read", summary="1 line"))
+    refused = Printed().show(
+        call(name="Read"), started(name="Read"), finished(text="No such file.", name="Read", is_error=True)
+    )
+    assert "  failed\n  No such file.\n" in refused
+
+
+def test_results_of_calls_that_ran_beside_one_another_say_whose_they_are() -> None:
+    printed = Printed()
+    printed.show(call("t1"), call("t2"), started("t1", title="Bash one"), started("t2", title="Bash two"))
+    assert printed.show(finished("t1", summary="exit code 0")) == "  Bash one: exit code 0\n"
+    assert printed.show(finished("t2", summary="exit code 1")) == "  Bash two: exit code 1\n"
+
+
+def test_a_call_that_never_started_is_named_with_its_refusal() -> None:
+    printed = Printed()
+    told = printed.show(call(), finished(text="no", is_error=True, summary="denied: by a rule"))
+    assert told == "* Bash make\n  denied · by a rule\n"
+
+
+def test_a_diff_is_printed_unless_the_person_has_seen_it_in_the_question() -> None:
+    edit = finished(name="Edit", summary="+1 -1", display={"kind": "diff", "diff": "@@ -1 +1 @@\n-a\n+b"})
+    assert "  -a\n  +b\n" in Printed().show(call(name="Edit"), edit)
+    printed = Printed()
+    printed.show(call(name="Edit"))
+    printed.printer.seen("t1")
+    assert "+b" not in printed.show(edit)
+
+
+def test_the_task_list_is_printed_whole() -> None:
+    todos = [
+        {"content": "one", "status": "completed"},
+        {"content": "two", "status": "in_progress"},
+        {"content": "three", "status": "pending"},
+    ]
+    display = {"kind": "todos", "todos": todos}
+    assert "  [x] one\n  [>] two\n  [ ] three\n" in Printed().show(call(name="TodoWrite"), finished(display=display))
+
+
+@pytest.mark.parametrize(
+    "display",
+    [
+        {"kind": 3},
+        {"kind": "todos", "todos": "x"},
+        {"kind": "todos", "todos": [3, {"content": 4}]},
+        {"kind": "diff", "diff": None},
+        {"kind": "search", "results": [{}]},
+        {"kind": "answers"},
+        {"kind": "plan", "plan": 7},
+        {"kind": "new in another version", "text": ["x"]},
+    ],
+)
+def test_displays_of_any_form_print_something_and_break_nothing(display: Any) -> None:
+    assert Printed().show(call(), finished(text="result", display=display))
+
+
+def test_the_persons_own_command_is_printed_live_and_not_twice() -> None:
+    printed = Printed()
+    mine = {"agent": "person", "tool_use_id": "s"}
+    assert printed.show(ev.ToolStarted(**mine, name="!", input={}, title="! ls")) == ""
+    assert printed.show(ev.ToolProgressed(**mine, text="one\ntw")) == "one\n"
+    assert printed.show(ev.ToolProgressed(**mine, text="o")) == ""
+    assert printed.show(finished("s", text="one\ntwo", name="!", summary="exit code 0")) == "two\n"
+
+
+def test_a_failing_command_of_the_persons_says_its_code() -> None:
+    printed = Printed()
+    printed.show(ev.ToolStarted(tool_use_id="s", name="!", input={}, title="! x"))
+    assert printed.show(finished("s", name="!", is_error=True, summary="exit code 2")) == "! failed · exit code 2\n"
+
+
+# ------------------------------------------------------------------------------------------------------------- notices
+
+
+def test_waiting_falling_back_and_compacting_are_said() -> None:
+    printed = Printed()
+    retry = ev.RetryScheduled(attempt=2, max_attempts=10, wait_seconds=4, kind="overloaded", text="", status=529)
+    assert printed.show(retry) == "! 529 overloaded, attempt 2 of 10, in 4.0 s\n"
+    assert "Switched from a to b" in printed.show(ev.ModelFellBack(from_model="a", to_model="b", reason="busy"))
+    assert printed.show(ev.CompactionStarted(trigger="auto")) == "· Compacting the conversation\n"
+    meta = {"trigger": "auto", "tokens_before": 90_000, "tokens_after": 9_000}
+    boundary = Message("user", (TextBlock("x"),), "b", Origin.BOUNDARY, meta=meta)
+    assert "--- compacted by itself: 90k → 9k tokens ---" in printed.show(ev.MessageAppended(message=boundary))
+
+
+def test_a_prompt_that_was_typed_just_now_is_not_printed_and_one_that_waited_is() -> None:
+    printed = Printed()
+    assert printed.show(ev.MessageAppended(message=user_message("typed", "p", Origin.PROMPT))) == ""
+    queued = ev.MessageAppended(message=user_message("one\ntwo", "q", Origin.QUEUED))
+    assert "> one\n  two\n" in printed.show(queued)
+
+
+def test_a_mode_is_told_once() -> None:
+    printed = Printed()
+    changed = ev.ModeChanged(mode="plan", reason="asked")
+    assert printed.show(changed) == "· Permission mode: plan (asked)\n"
+    assert printed.show(changed) == ""
+
+
+def test_what_a_command_says_is_printed_as_it_stands() -> None:
+    assert Printed().show(ev.NoticeRaised(text="a\nb", code="command")) == "a\nb\n"
+
+
+# ------------------------------------------------------------------------------------------------------------- the end
+
+
+def test_the_last_line_has_time_turns_and_cost() -> None:
+    printed = Printed(aside=lambda: "3% of the context")
+    first = printed.show(result(turns=2, duration_ms=3_200, total_cost_usd=0.5))
+    assert first == "= 3.2 s · 2 turns · $0.500 · 3% of the context\n"
+    assert "$0.250 ($0.750 in all)" in printed.show(result(total_cost_usd=0.75))
+    assert printed.show(result(turns=0)) == ""
+
+
+def test_a_failure_is_said_once() -> None:
+    printed = Printed()
+    assert printed.show(failed("No key.")) == "! No key.\n"
+    printed.show(ev.NoticeRaised(text="No key.", level="error"))
+    assert printed.show(failed("No key.")) == ""
+
+
+def test_after_an_interruption_nothing_more_is_printed_until_it_has_settled() -> None:
+    printed = Printed()
+    printed.show(streamed("Half a"))
+    assert printed.also(printed.printer.interrupted()).startswith("\n! Interrupted.")
+    assert printed.show(streamed(" sentence"), finished(text="x"), result(terminal="aborted_streaming")) == ""
+    printed.printer.settled()
+    assert "New" in printed.show(streamed("New"))
+
+
+# ------------------------------------------------------------------------------------------------------------- writers
+
+
+def test_notices_in_the_midst_of_an_answer_begin_a_line_of_their_own() -> None:
+    printed = Printed()
+    printed.show(streamed("Half a"))
+    assert printed.show(ev.NoticeRaised(text="note")) == "\n· note\n"
+
+
+def test_there_is_never_more_than_one_empty_line() -> None:
+    printed = Printed()
+    printed.also([Gap(), line("a"), Gap(), Gap(), line("b"), Gap(), Answer("c\n\n"), AnswerEnd(), Gap(), line("d")])
+    assert printed.text == "a\n\nb\n\nc\n\nd\n"
+
+
+def coloured(*pieces: Any, width: int = 60, colours: bool = True) -> str:
+    out: list[str] = []
+    ColourWriter(out.append, lambda: width, colours=colours).write(pieces)
+    return "".join(out)
+
+
+def bare(text: str) -> str:
+    return re.sub(r"\x1b\[[\d;]*m", "", text)
+
+
+def test_markdown_is_rendered_without_escape_codes_other_than_looks() -> None:
+    text = "# Head\n\n**b** `c` [l](http://u)\n\n| a | b |\n|--|--|\n| 1 | 2 |\n\n> q\n\n```sh\nls\n```\n"
+    shown = coloured(Answer(text), AnswerEnd())
+    assert "\x1b" not in bare(shown)
+    assert "b c l (http://u)" in bare(shown)
+    assert all(row == row.rstrip() for row in bare(shown).split("\n")), "no blanks at the ends of lines"
+
+
+def test_what_looks_like_markup_of_the_renderer_stays_text() -> None:
+    assert "[bold red]x[/] :smile: [link=http://x]y[/link]" in bare(
+        coloured(Answer("[bold red]x[/] :smile: [link=http://x]y[/link]"), AnswerEnd(), width=100)
+    )
+
+
+def test_every_line_with_a_look_ends_it() -> None:
+    shown = coloured(line("one\ntwo", "error"))
+    assert shown == "\x1b[31mone\x1b[0m\n\x1b[31mtwo\x1b[0m\n"
+    assert coloured(line("x", "error"), colours=False) == "\x1b[1mx\x1b[0m\n"
+
+
+# -------------------------------------------------------------------------------------------------------------- replay
+
+
+def test_of_an_old_conversation_the_end_is_printed_and_the_rest_counted() -> None:
+    messages = []
+    for number in range(3):
+        messages.append(user_message(f"question {number}", f"p{number}", Origin.PROMPT))
+        reply = (TextBlock(f"answer {number}"), ToolUseBlock(f"t{number}", "Bash", {"command": "ls"}))
+        messages.append(Message("assistant", reply, f"r{number}", Origin.REPLY))
+    messages.append(Message("user", (TextBlock("x"),), "i", Origin.INTERRUPTION))
+    printed = Printed()
+    printed.also(replayed(messages, lambda name, given: f"{name} {given['command']}"))
+    assert printed.text.startswith("… 2 messages before\n")
+    assert "question 0" not in printed.text
+    assert "> question 1\n\nanswer 1\n\n* Bash ls\n" in printed.text
+    assert printed.text.endswith("! Interrupted.\n\n")
+
+
+def test_an_empty_conversation_prints_nothing() -> None:
+    assert replayed([], lambda name, _input: name) == []
