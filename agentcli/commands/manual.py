@@ -116,7 +116,7 @@ MANUAL: Mapping[str, Page] = {
     "config": Page("Enter changes a value, for you or for this project.", (("/config", "all settings"),)),
     "login": Page(
         "A key is not shown, is checked, and is kept in the system's keyring or in a file that only you can read, for "
-        "its own address alone. Servers are looked for on this machine only. The conversation goes on with your choice.",
+        "its own address alone. Servers are looked for on this machine only. The conversation goes on with either.",
         (("/login", "paste a key, or choose a server on this machine"),),
     ),
     "logout": Page(
