@@ -74,6 +74,8 @@ class _Knowledge:
     found: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
     """Stamps with the digests that were found under them, also young ones: by the time a session is gone on with, they
     are old enough."""
+    fresh: set[str] = field(default_factory=set)
+    """Files whose `found` the last look has changed."""
     stopped_at: str = ""
 
 
@@ -99,7 +101,9 @@ class ChangedFiles:
         self._ids = ids
         self._told_elsewhere = told_elsewhere
         self._remember = remember
-        self._written: dict[str, Record] = {}
+        self._written: dict[str, Record | None] = {}
+        self._due: set[str] = set()
+        """Files of which there may be something new to write down."""
         self._known = _Knowledge()
         self._last: _Told | None = None
 
@@ -107,7 +111,8 @@ class ChangedFiles:
         """Know again what was written down: `lines` as `remember` got them, each with the id of the message before."""
         records = recalled(log, lines)
         recall(context.read_cache, records, log, context)
-        self._written = records
+        self._written = dict(records)
+        context.read_cache.take_news()
         for path, record in records.items():
             if record.stamp is not None:
                 self._known.stamps[path] = self._known.found[path] = (record.stamp, record.digest)
@@ -117,9 +122,10 @@ class ChangedFiles:
     async def collect(self, state: LoopState) -> Sequence[Message]:
         cache = state.tool_context.read_cache
         self._take_back_unsent(state, cache)
-        known = self._records(cache)
+        self._due |= cache.take_news()
+        known = {path: self._record(path, cache) for path in self._due}
         changes = await self._look(state.tool_context)
-        self._write_down(known, changes)
+        self._write_down(known, changes, cache)
         if not changes:
             return ()
         message_id = self._ids.new()
@@ -128,8 +134,8 @@ class ChangedFiles:
         for change in changes:
             self._note(change, cache)
         text = _text(changes, state.tool_context)
-        now = self._records(cache)
-        seen = {change.path: to_json(now[change.path]) for change in changes if change.path in now}
+        now = ((change.path, self._record(change.path, cache)) for change in changes)
+        seen = {path: to_json(record) for path, record in now if record is not None}
         meta = {CHANGED_FILES: [change.path for change in changes], SEEN: seen}
         return (user_message(text, message_id, Origin.ATTACHMENT, meta),)
 
@@ -160,32 +166,33 @@ class ChangedFiles:
         self._known, changes = await in_thread(_swept, paths, context.read_cache, self._known, True)
         return changes
 
-    def _records(self, cache: ReadCache) -> dict[str, Record]:
-        """What the model knows by all that is in the log."""
-        records = {}
-        for path in cache.paths()[-MOST_CHECKED:]:
-            seen = cache.seen(path)
-            if seen is not None:
-                told, base = self._known.told.get(path, ("", ""))
-                records[path] = Record(seen.digest, seen.whole, None, told if base == seen.digest else "")
-        return records
+    def _record(self, path: str, cache: ReadCache) -> Record | None:
+        """What the model knows of a file by all that is in the log; None if nothing."""
+        seen = cache.seen(path)
+        if seen is None:
+            return None
+        told, base = self._known.told.get(path, ("", ""))
+        return Record(seen.digest, seen.whole, None, told if base == seen.digest else "")
 
-    def _write_down(self, known: dict[str, Record], changes: Sequence[Change]) -> None:
+    def _write_down(self, known: dict[str, Record | None], changes: Sequence[Change], cache: ReadCache) -> None:
         """What is new since the last time. A change that was just found is not known yet: its message says it."""
-        if self._remember is None:
-            return
         changed = {change.path for change in changes}
+        for path in self._known.fresh:
+            known.setdefault(path, self._record(path, cache))
+        new: Json = {}
         for path, record in known.items():
             stamp, digest = self._known.found.get(path, (None, ""))
-            if path not in changed and digest == record.digest:
-                known[path] = replace(record, stamp=stamp)
-        new: Json = {path: to_json(record) for path, record in known.items() if self._written.get(path) != record}
-        new.update({path: None for path in self._written if path not in known})
-        if new:
+            if record is not None and path not in changed and digest == record.digest:
+                record = replace(record, stamp=stamp)
+            if self._written.get(path) != record:
+                new[path] = None if record is None else to_json(record)
+                self._written[path] = record
+        self._due.clear()
+        if new and self._remember is not None:
             self._remember(new)
-            self._written = known
 
     def _note(self, change: Change, cache: ReadCache) -> None:
+        self._due.add(change.path)
         if change.complete:
             cache.note_digest(change.path, change.digest, change.seen.whole, change.data)
         if change.complete or change.digest == change.seen.digest:
@@ -199,6 +206,7 @@ class ChangedFiles:
         if last is None or any(message.id == last.message_id for message in reversed(state.messages)):
             return
         for change, content, told in last.before:
+            self._due.add(change.path)
             self._known.stamps.pop(change.path, None)
             self._known.told.pop(change.path, None)
             if told is not None:
@@ -235,8 +243,9 @@ def _swept(
         hashed += stamp[1] if stamp is not None else 0
         if change is not None:
             changes.append(change)
-        elif stamp is not None and told is None:
+        elif stamp is not None and told is None and after.found.get(path) != (stamp, seen.digest):
             after.found[path] = (stamp, seen.digest)
+            after.fresh.add(path)
         if stamp is None or time.time_ns() - stamp[3] > _SETTLED_NANOSECONDS:
             after.stamps[path] = (stamp, seen.digest)
         else:

@@ -32,6 +32,7 @@ class ReadCache:
         self._seen: dict[str, Seen] = {}
         self._kept: dict[str, bytes] = {}
         self._kept_size = 0
+        self._news: set[str] = set()
         # Previews run in threads, and tell the model things as well.
         self._guard = threading.Lock()
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -47,6 +48,7 @@ class ReadCache:
             whole = whole or (old is not None and old.whole and old.digest == digest)
             self._seen.pop(path, None)  # so that it comes last
             self._seen[path] = Seen(digest, whole)
+            self._news.add(path)
             self._keep(path, data)
 
     def seen(self, path: str) -> Seen | None:
@@ -64,7 +66,14 @@ class ReadCache:
     def forget(self, path: str) -> None:
         with self._guard:
             self._seen.pop(path, None)
+            self._news.add(path)
             self._keep(path, None)
+
+    def take_news(self) -> set[str]:
+        """The files that were noted or forgotten since this was last asked, by whoever writes them down."""
+        with self._guard:
+            news, self._news = self._news, set()
+            return news
 
     def lock(self, path: str) -> asyncio.Lock:
         """Held by whoever changes the file, from reading it to having written it. Gone when nobody holds it."""

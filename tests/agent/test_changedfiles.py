@@ -369,3 +369,77 @@ async def test_a_watch_that_has_nothing_to_watch_waits_until_it_is_cancelled(des
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
+
+
+# ------------------------------------------------------------------------------------------------ in another process
+
+
+class Notebook(Desk):
+    """Writes down what was seen, as a session file does."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.lines: list[tuple[str, Json]] = []
+        self.changed = ChangedFiles(SequentialIds(), remember=self.remember)
+
+    def remember(self, files: Json) -> None:
+        self.lines.append((self.log[-1].id if self.log else "", files))
+
+    def another_process(self) -> None:
+        self.context = ToolContext(cwd=self.folder, working_dirs=(self.folder,))
+        self.changed = ChangedFiles(SequentialIds(500), remember=self.remember)
+        self.changed.recall(self.log, self.lines, self.context)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_another_process_tells_a_change_that_was_told_only_if_that_never_got_into_the_log(
+    tmp_path: Path, lost: bool
+) -> None:
+    notebook = Notebook(tmp_path)
+    await notebook.read("a.py", "one\n")
+    assert await notebook.told() == ""
+    notebook.put("a.py", "two, and more\n")
+    assert await notebook.told(lost=lost) != ""
+    notebook.another_process()
+    assert bool(await notebook.told()) is lost
+    assert await notebook.told() == ""
+
+
+async def test_another_process_knows_what_may_be_changed_without_reading_it_again(tmp_path: Path) -> None:
+    notebook = Notebook(tmp_path)
+    await notebook.read("a.py", "one\n")
+    await notebook.read("b.py", "one\n")
+    await notebook.told()
+    notebook.another_process()
+    notebook.put("b.py", "changed by somebody\n")
+    assert not (await notebook.edit("a.py", "one", "two")).is_error
+    assert (await notebook.edit("b.py", "changed", "x")).is_error
+
+
+async def test_a_file_that_was_forgotten_is_not_known_to_another_process(tmp_path: Path) -> None:
+    notebook = Notebook(tmp_path)
+    await notebook.read("a.py", "one\n")
+    await notebook.told()
+    notebook.context.read_cache.forget(str(tmp_path / "a.py"))
+    await notebook.told()
+    notebook.another_process()
+    assert notebook.context.read_cache.paths() == []
+
+
+async def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
+    notebook = Notebook(tmp_path)
+    notebook.lines = [("", {"/a": 3, "/b": {"digest": 4}, "/c": {"digest": "x", "stamp": ["y"]}})]
+    notebook.another_process()
+    assert notebook.context.read_cache.paths() == ["/c"]
+    assert "/c is gone" in await notebook.told()
+
+
+async def test_nothing_is_written_down_twice(tmp_path: Path) -> None:
+    notebook = Notebook(tmp_path)
+    await notebook.read("a.py", "one\n")
+    for _request in range(3):
+        await notebook.told()
+    assert len(notebook.lines) == 1
+    notebook.another_process()
+    await notebook.told()
+    assert len(notebook.lines) == 1
