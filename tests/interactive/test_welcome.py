@@ -1,0 +1,259 @@
+"""Connecting a model: every answer leads somewhere, and the work behind it is done over real HTTP and real files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.assemble import Options, build_engine
+from agentcli.assemble.login import Address
+from agentcli.interactive.connecting import Connecting
+from agentcli.interactive.welcome import CheckKey, KeepKey, TryServer, UsePublic, UseServer, Welcome
+from agentcli.providers import credentials
+from agentcli.providers.check import Checked
+from agentcli.providers.connection import Connection
+from agentcli.providers.local import LocalServer, Program
+from tests.support.listener import Listener
+
+pytestmark = pytest.mark.anyio
+KEY = "sk-ant-welcome-0123456789"
+PUBLIC = Address("https://api.anthropic.com", "default")
+OLLAMA = LocalServer("Ollama", "http://127.0.0.1:11434", ("llama", "qwen"))
+SINGLE = LocalServer("vLLM", "http://127.0.0.1:8000", ("phi",))
+FRESH = Welcome(address=PUBLIC, public=PUBLIC)
+
+
+def names(welcome: Welcome) -> list[str]:
+    return [offer.name for offer in welcome.offers()]
+
+
+def test_it_says_who_is_asked_and_what_can_be_done_from_the_first_moment() -> None:
+    assert names(FRESH) == ["key", "demo", "later"]
+    assert "looking … Nobody else is asked" in FRESH.lines[1]
+    found = FRESH.found((OLLAMA, SINGLE))
+    assert names(found) == ["key", "server 0", "server 1", "demo", "later"]
+    assert "Ollama, vLLM. Nobody else was asked" in found.lines[1]
+    assert "none. Nobody else" in FRESH.found(()).lines[1]
+    assert names(replace(FRESH, demo=False)) == ["key", "later"]
+
+
+def test_a_key_is_checked_and_then_kept() -> None:
+    asked, work = FRESH.choose("key")
+    assert (asked.asks, work) == ("API key for api.anthropic.com", None)
+    checking, work = asked.entered(f" {KEY}\n")
+    assert work == CheckKey(PUBLIC, KEY)
+    keeping, work = checking.checked(Checked("accepted"))
+    assert work == KeepKey(PUBLIC, KEY)
+    done = keeping.succeeded("key", "kept")
+    assert (done.step, done.outcome, done.key) == ("done", "key", "")
+
+
+def test_the_key_is_in_no_repr() -> None:
+    checking, work = FRESH.ask_key().entered(KEY)
+    assert KEY not in repr(checking) + repr(work) + repr(checking.checked(Checked("accepted")))
+
+
+def test_a_wrong_key_stays_at_the_question_and_says_why() -> None:
+    checking, _work = FRESH.ask_key().entered(KEY)
+    again, work = checking.checked(Checked("refused", "It does not accept this key (401)."))
+    assert (again.step, work, again.key) == ("key", None, "")
+    assert "401" in again.problem
+    for text in ("", "two words"):
+        same, work = again.entered(text)
+        assert (same.step, work) == ("key", None)
+        assert same.problem
+
+
+def test_without_a_network_the_person_decides() -> None:
+    checking, _work = FRESH.ask_key().entered(KEY)
+    unsure, work = checking.checked(Checked("unreachable", "No connection."))
+    assert (names(unsure), work, unsure.problem) == (["keep", "again", "other"], None, "No connection.")
+    assert unsure.choose("keep")[1] == KeepKey(PUBLIC, KEY)
+    assert unsure.choose("again")[1] == CheckKey(PUBLIC, KEY)
+    assert unsure.choose("other")[0].step == "key"
+
+
+def test_a_server_is_tried_before_it_is_used_and_used_for_now_or_for_good() -> None:
+    found = FRESH.found((OLLAMA, SINGLE))
+    models, work = found.choose("server 0")
+    assert (names(models), work) == (["llama", "qwen"], None)
+    trying, work = models.choose("qwen")
+    assert work == TryServer(OLLAMA)
+    keep = trying.tried(True)
+    assert names(keep) == ["session", "always"]
+    for name, always in (("session", False), ("always", True)):
+        using, work = keep.choose(name)
+        assert (using.always, work) == (always, UseServer(OLLAMA, "qwen"))
+    assert found.choose("server 1")[1] == TryServer(SINGLE), "one model needs no question"
+
+
+@pytest.mark.parametrize(("speaks", "told"), [(False, "no Messages API"), (None, "does not answer")])
+def test_a_server_that_cannot_be_used_leads_back_to_the_choice(speaks: bool | None, told: str) -> None:
+    trying, _work = FRESH.found((SINGLE,)).choose("server 0")
+    back = trying.tried(speaks)
+    assert back.step == "choose"
+    assert told in back.problem
+
+
+def test_from_a_server_of_ones_own_there_is_a_way_back_to_the_public_address() -> None:
+    own = replace(FRESH, address=Address("http://127.0.0.1:11434", "settings"), connected="127.0.0.1:11434")
+    assert "public" in names(own)
+    asked, work = own.choose("public")
+    assert (asked.asks, work) == ("API key for api.anthropic.com", None)
+    assert asked.entered(KEY)[1] == CheckKey(PUBLIC, KEY)
+    assert replace(own, public_ready=True).choose("public")[1] == UsePublic(PUBLIC)
+    environment = replace(own, address=Address("http://127.0.0.1:11434", "ANTHROPIC_BASE_URL"))
+    assert "public" not in names(environment), "the variable would win anyway"
+
+
+def test_a_long_list_of_models_is_cut_and_the_rest_is_told_of() -> None:
+    many = LocalServer("LM Studio", "http://127.0.0.1:1234", tuple(f"model-{n}" for n in range(50)))
+    models, _work = FRESH.found((many,)).choose("server 0")
+    assert len(models.offers()) == 12
+    assert "50" in models.lines[0]
+    assert "/model" in models.lines[0]
+
+
+@given(st.data())
+def test_whatever_is_answered_there_is_always_a_way_on_and_a_way_out(data: st.DataObject) -> None:
+    welcome = FRESH
+    for _turn in range(20):
+        if welcome.step == "done":
+            assert welcome.outcome
+            return
+        assert welcome.question
+        assert welcome.offers()
+        work: Any = None
+        answer = data.draw(st.sampled_from(["back", "found", "choose", "enter"]))
+        if answer == "back":
+            welcome = welcome.back()
+        elif answer == "found":
+            welcome = welcome.found(data.draw(st.sampled_from([(), (OLLAMA,), (OLLAMA, SINGLE)])))
+        elif answer == "enter" and welcome.asks:
+            welcome, work = welcome.entered(data.draw(st.sampled_from([KEY, "", "no key"])))
+        else:
+            welcome, work = welcome.choose(data.draw(st.sampled_from(names(welcome))))
+        while work is not None:
+            match work:
+                case CheckKey():
+                    verdict = data.draw(st.sampled_from(["accepted", "refused", "unclear", "unreachable"]))
+                    welcome, work = welcome.checked(Checked(verdict, "said"))
+                case TryServer():
+                    welcome, work = welcome.tried(data.draw(st.sampled_from([True, False, None]))), None
+                case _:
+                    fine = data.draw(st.booleans())
+                    welcome, work = welcome.succeeded("key", "told") if fine else welcome.failed("told"), None
+    for _press in range(3):
+        if welcome.step != "done":
+            welcome = welcome.back()
+    assert welcome.step == "done"
+
+
+# ------------------------------------------------------------------------------------------------- with real work
+
+
+class Place:
+    def __init__(self, folder: Path, **environ: str) -> None:
+        self.folder = folder
+        work = folder / "work"
+        work.mkdir()
+        self.environ = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "AGENTCLI_SANDBOX": "off", **environ}
+        self.options = Options(cwd=work, environ=self.environ, interactive=True, key_needed=False)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        path = self.folder / ".config/agentcli/settings.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+
+async def test_a_pasted_key_is_asked_about_kept_and_used_by_the_running_conversation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, connection = Place(tmp_path), Connection()
+    async with Listener(models=(401, b"{}")) as server:
+        public = Address(server.url, "default")
+        engine = build_engine(replace(place.options, connection=connection))
+        connecting = Connecting(place.options)
+        welcome = replace(connecting.begin(demo=True), address=public, public=public)
+        assert welcome.connected == ""
+        refused = await connecting.do(*welcome.ask_key().entered(KEY))
+        assert refused.step == "key"
+        assert "401" in refused.problem
+        server.answers["/v1/models"] = (200, b"{}")
+        done = await connecting.do(*refused.entered(KEY))
+        assert done.outcome == "key"
+        assert "credentials.json" in done.told
+        assert KEY not in done.told
+        monkeypatch.setattr(credentials, "PUBLIC_BASE_URL", server.url)
+        assert connection.problem
+        await connecting.connect(done, engine, connection)
+        assert (connection.problem, connection.key_source) == ("", "agentcli login")
+        assert engine.model == "claude-opus-5-5"
+        assert connecting.forget()
+        await engine.aclose()
+
+
+async def test_a_server_is_found_tried_and_used_for_the_session_and_nothing_is_saved(tmp_path: Path) -> None:
+    place, connection = Place(tmp_path), Connection()
+    body = json.dumps({"data": [{"id": "llama"}]}).encode()
+    async with Listener(models=(200, body), messages=(400, b"{}")) as server:
+        engine = build_engine(replace(place.options, connection=connection))
+        connecting = Connecting(place.options, [Program("Ollama", server.port)])
+        # On a machine that is busy one look may be over before the answer is there.
+        looks = [await connecting.servers()]
+        while not looks[-1] and len(looks) < 100:
+            looks.append(await connecting.servers())
+        servers = looks[-1]
+        welcome = connecting.begin(demo=False).found(servers)
+        keep = await connecting.do(*welcome.choose("server 0"))
+        done = await connecting.do(*keep.choose("session"))
+        assert done.outcome == "server"
+        await connecting.connect(done, engine, connection)
+        assert (engine.model, engine.profile.small_model, connection.problem) == ("llama", "llama", "")
+        assert connecting.options.base_url == server.url
+        assert "llama at" in connecting.begin(demo=False).connected
+        assert place.settings == {}
+        await engine.aclose()
+
+
+async def test_a_server_for_good_is_in_the_user_settings_and_the_way_back_takes_it_out(tmp_path: Path) -> None:
+    place, connection = Place(tmp_path, ANTHROPIC_API_KEY=KEY), Connection()
+    async with Listener(models=(200, b"{}"), messages=(400, b"{}")) as server:
+        engine = build_engine(replace(place.options, connection=connection))
+        connecting = Connecting(place.options)
+        found = connecting.begin(demo=False).found((LocalServer("Ollama", server.url, ("llama",)),))
+        keep = await connecting.do(*found.choose("server 0"))
+        done = await connecting.do(*keep.choose("always"))
+        await connecting.connect(done, engine, connection)
+        assert place.settings == {"baseUrl": server.url, "model": "llama"}
+        assert connection.key_source == "none", "the key of the environment is not for this server"
+
+        back = replace(connecting.begin(demo=False), public_ready=True)
+        assert "public" in names(back)
+        done = await connecting.do(*back.choose("public"))
+        await connecting.connect(done, engine, connection)
+        assert place.settings == {}
+        assert (engine.model, engine.profile.small_model) == ("claude-opus-5-5", "claude-haiku-5-5")
+        assert connection.key_source == "ANTHROPIC_API_KEY"
+        await engine.aclose()
+
+
+async def test_what_a_disk_refuses_is_told_and_leads_back(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    connecting = Connecting(place.options)
+    state = tmp_path / ".local/state/agentcli"
+    state.mkdir(parents=True)
+    (state / "credentials.json").symlink_to(tmp_path / "elsewhere")
+    welcome = connecting.begin(demo=False)
+    assert "is a link" in welcome.problem, "why there is no key is told at once"
+    checking, _work = welcome.ask_key().entered(KEY)
+    failed = await connecting.do(checking, KeepKey(PUBLIC, KEY))
+    assert failed.step == "choose"
+    assert "is a link" in failed.problem
+    assert not (tmp_path / "elsewhere").exists()

@@ -1,0 +1,213 @@
+"""The dialog that connects a model: what it shows at every size, what keys and pastes do, and that no key is seen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from agentcli.assemble.login import Address
+from agentcli.interactive.welcome import CheckKey, KeepKey, TryServer, UseServer, Welcome, Work
+from agentcli.providers.check import Checked
+from agentcli.providers.local import LocalServer
+from agentcli.tui.screens.welcome import WelcomeDialog
+from agentcli.tui.theme.palette import Palette
+from tests.tui.dialog_host import OPEN, Clock, Host, look, play, press, replies, settled, shown
+
+KEY = "sk-ant-dialog-0123456789"
+PUBLIC = Address("https://api.anthropic.com", "default")
+OLLAMA = LocalServer("Ollama", "http://127.0.0.1:11434", ("llama3.2", "qwen3"))
+Doing = Callable[[Welcome, Work], Awaitable[Welcome]]
+
+
+async def obeys(welcome: Welcome, work: Work) -> Welcome:
+    """Every key is good and every server speaks."""
+    match work:
+        case CheckKey():
+            return await obeys(*welcome.checked(Checked("accepted")))  # type: ignore[arg-type]
+        case KeepKey():
+            return welcome.succeeded("key", work.key)
+        case TryServer():
+            return welcome.tried(True)
+        case UseServer():
+            return welcome.succeeded("server", work.model)
+    raise AssertionError(work)
+
+
+def dialog(
+    *servers: LocalServer, do: Doing = obeys, looking: asyncio.Event | None = None, welcome: Welcome | None = None
+) -> WelcomeDialog:
+    async def found() -> tuple[LocalServer, ...]:
+        if looking is not None:
+            await looking.wait()
+        return servers
+
+    clock = Clock()
+    start = welcome or Welcome(address=PUBLIC, public=PUBLIC)
+    made = WelcomeDialog(start, found, do, Palette(), clock=clock)
+    begin = made.guard.begin
+
+    def begin_early() -> None:
+        begin()
+        clock.now += 1
+
+    made.guard.begin = begin_early  # type: ignore[method-assign]
+    return made
+
+
+def test_it_reads_like_this() -> None:
+    assert look(dialog(OLLAMA)).splitlines() == [
+        f"─── Welcome: connect a model {'─' * 51}",
+        " agentcli needs a model to work with.",
+        "",
+        " Model servers on this machine (127.0.0.1, ports 11434, 1234, 8080, 8000):",
+        " Ollama. Nobody else was asked.",
+        "",
+        " ❯ 1 Paste an API key for api.anthropic.com",
+        "     not shown, checked, then kept for this address alone",
+        "   2 Use Ollama on this machine",
+        "     llama3.2, qwen3",
+        "   3 Take the tour: agentcli demo",
+        "     offline, without a key, in a throw-away project",
+        "   4 Not now",
+        "     commands work; a prompt asks again",
+        " Enter confirms · Esc not now · ↑↓ or a number choose",
+    ]
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (40, 10)])
+def test_every_choice_and_the_line_for_the_key_are_there_at_every_size(size: tuple[int, int]) -> None:
+    text = look(dialog(OLLAMA), size)
+    for word in ("Paste an API key", "Use Ollama", "tour", "Not now"):
+        assert word in text
+    typed = look(dialog(OLLAMA), size, f"k | {' '.join('abcdef')}")
+    assert "••••••" in typed
+    assert "abc" not in typed
+
+
+def test_each_choice_answers() -> None:
+    outcomes = [getattr(answer, "outcome", answer) for answer in replies(lambda: dialog(OLLAMA), "d", "n", "escape")]
+    assert outcomes == ["demo", "later", "later"]
+    (server,) = replies(lambda: dialog(OLLAMA), "2 | down enter | enter")
+    assert (server.outcome, server.model, server.always) == ("server", "qwen3", False)
+    (always,) = replies(lambda: dialog(OLLAMA), "2 | enter | a")
+    assert (always.model, always.always) == ("llama3.2", True)
+
+
+def test_a_typed_key_is_taken_in_order_however_fast_it_comes() -> None:
+    typed = " ".join(KEY.replace("-", "_"))
+    (answer,) = replies(dialog, f"k {typed} enter")
+    assert answer.told == KEY.replace("-", "_")
+
+
+def test_a_key_that_comes_as_keystrokes_chooses_nothing() -> None:
+    typed = " ".join(KEY.replace("-", "_"))
+    (answer,) = replies(lambda: dialog(OLLAMA), f"{typed} enter")
+    assert answer.told == KEY.replace("-", "_")
+
+
+def test_a_key_pasted_at_the_question_is_masked_and_does_not_get_into_the_prompt() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        pilot.app.post_message(events.Paste(f"{KEY}\n"))
+        await settled(pilot)
+        assert host.screen.query_one(Input).password
+        assert KEY not in "\n".join(shown(host))
+        assert "•" * len(KEY) in "\n".join(shown(host))
+        await press(pilot, "enter")
+        assert host.prompt == ""
+
+    assert play(dialog(), script).answer.told == KEY
+
+
+def test_another_paste_is_the_prompts() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        pilot.app.post_message(events.Paste("def f():\n    return 1"))
+        await settled(pilot)
+        assert host.prompt == "def f():\n    return 1"
+        assert not host.answers
+
+    play(dialog(), script)
+
+
+def test_a_wrong_key_is_told_the_line_is_emptied_and_stays() -> None:
+    async def refuses(welcome: Welcome, work: Work) -> Welcome:
+        return welcome.checked(Checked("refused", "It does not accept this key (401)."))[0]
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "k a b c enter")
+        text = "\n".join(shown(host))
+        assert "! It does not accept this key (401)" in text
+        entry = host.screen.query_one(Input)
+        assert (entry.value, entry.display, entry.password) == ("", True, True)
+        await press(pilot, "escape")
+        assert "Paste an API key" in "\n".join(shown(host))
+        await press(pilot, "escape")
+
+    assert play(dialog(do=refuses), script).answer.outcome == "later"
+
+
+def test_work_that_takes_long_is_shown_and_esc_stops_it() -> None:
+    never, ended = asyncio.Event(), []
+
+    async def waits(welcome: Welcome, work: Work) -> Welcome:
+        try:
+            await never.wait()
+        finally:
+            ended.append(work)
+        return welcome
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        for key in ["k", "a", "b", "enter"]:
+            pilot.app.post_message(events.Key(key, {"enter": "\r"}.get(key, key)))
+        while "Asking api.anthropic.com …" not in "\n".join(shown(host)):
+            await pilot.pause(0)
+        await press(pilot, "escape")
+        assert len(ended) == 1
+        assert "Paste an API key" in "\n".join(shown(host))
+
+    play(dialog(do=waits), script)
+
+
+def test_servers_that_are_found_later_leave_the_mark_where_it_is() -> None:
+    looking = asyncio.Event()
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        for key in ("down", "down"):
+            pilot.app.post_message(events.Key(key, None))
+        while " ❯ 3 Not now" not in shown(host):
+            await pilot.pause(0)
+        looking.set()
+        await settled(pilot)
+        assert " ❯ 4 Not now" in shown(host)
+
+    host = Host(dialog(OLLAMA, looking=looking))
+
+    async def run() -> None:
+        async with host.run_test(size=(80, 24)) as pilot:
+            while "looking" not in "\n".join(shown(host)):
+                await pilot.pause(0)
+            await script(pilot, host)
+
+    asyncio.run(run())
+
+
+def test_what_is_typed_while_it_comes_up_goes_on_in_the_prompt() -> None:
+    made = dialog(OLLAMA)
+    made.guard.begin = lambda: None  # type: ignore[method-assign]
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "d n 1")
+        assert host.prompt == "dn1"
+        assert not host.answers
+
+    play(made, script)
+
+
+def test_names_of_models_are_shown_as_they_are() -> None:
+    markup = LocalServer("Ollama", "http://127.0.0.1:11434", ("[red]x[/red]", "$(id)"))
+    assert "[red]x[/red], $(id)" in look(dialog(markup))
+    assert replies(lambda: dialog(markup), "2")[0] == OPEN
