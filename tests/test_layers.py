@@ -55,7 +55,7 @@ ONLY_IN = {
     "pypdf": ("tools/pdf_worker.py",),
     "watchfiles": ("tui/theme/themes.py", "agent/watching.py"),
     "pygments": ("tui/blocks/",),
-    "markdown_it": ("tui/blocks/",),
+    "markdown_it": ("tui/blocks/", "plain/rendering.py"),
 }
 
 

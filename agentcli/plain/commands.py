@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from agentcli.assemble import Options
 
 _MOST_SESSIONS = 20
+_IN_A_SHELL = ("login", "logout")
+"""Commands that are sub-commands of the program, too."""
 _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
 KEYS = """\
 Enter sends; Ctrl+J, Alt+Enter or a backslash at the end begins another line
@@ -76,10 +78,13 @@ class Commands:
 
         parsed = ("help", "") if text.strip() == "?" else parse(text) if text.startswith("/") else None
         command = find(parsed[0]) if parsed is not None else None
-        if parsed is None or command is None or command.name not in self._own or (command.name == "help" and parsed[1]):
+        if parsed is None or command is None or (command.name == "help" and parsed[1]):
+            return False
+        work = self._own.get(command.name)
+        if work is None and not command.on_screen:
             return False
         try:
-            await self._own[command.name](parsed[1])
+            await (work(parsed[1]) if work is not None else self._elsewhere(command.name))
         except AgentError as error:
             self._place.session.note(str(error), "error")
         return True
@@ -88,11 +93,13 @@ class Commands:
         self._place.session.show([line(plain_text(text))])
 
     async def _help(self, _arguments: str) -> None:
-        from agentcli.commands.registry import COMMANDS
+        await self._place.session.run("/help")
+        self._say(f"\n{KEYS}")
 
-        width = max(len(command.usage) for command in COMMANDS)
-        rows = [f"{command.usage:<{width}}  {command.summary}" for command in COMMANDS]
-        self._say("\n".join((*rows, "", KEYS)))
+    async def _elsewhere(self, name: str) -> None:
+        if name in _IN_A_SHELL:
+            raise AgentError(f"/{name} is for the app. Run agentcli {name} in a shell, then /clear here.")
+        raise AgentError(f"/{name} is for the app. Start agentcli without --plain to use it.")
 
     async def _find(self, _text: str) -> None:
         raise AgentError("/find is for the app. Here everything is in the terminal's own scrollback: search there.")

@@ -54,6 +54,8 @@ class _Call:
     """What it puts out is printed as it comes."""
     stripper: ControlStripper = field(default_factory=ControlStripper)
     unended: str = ""
+    last: str = ""
+    """The last line that was printed of it."""
     seen: bool = False
 
 
@@ -268,6 +270,7 @@ class Printer:
         if call is None or not call.live or not event.text:
             return []
         *whole, call.unended = (call.unended + call.stripper.feed(event.text)).split("\n")
+        call.last = next((row for row in reversed(whole) if row.strip()), call.last)
         return [line(row) for row in whole]
 
     @_show.register
@@ -281,7 +284,7 @@ class Printer:
         look: Look = "error" if status == "failed" else "warning" if status != "done" else "quiet"
         said = " · ".join(filter(None, words)) or "done"
         if call.live:
-            rest: list[Piece] = [line(call.unended)] if call.unended else []
+            rest: list[Piece] = [line(row) for row in _unprinted(event, call.last)]
             return rest if status == "done" else [*rest, line(said, look, "! ", look)]
         pieces: list[Piece] = []
         if not call.started:
@@ -320,6 +323,14 @@ class Printer:
             words.append(f"{wording.dollars(cost)}{whole}")
         words.append(self._aside())
         return [line(" · ".join(filter(None, words)), "quiet", "= ")]
+
+
+def _unprinted(event: ev.ToolFinished, last: str) -> list[str]:
+    """What came of a command after the last line that was printed as it came: the end always comes at once."""
+    rows = plain_text(event.result.text).rstrip("\n").split("\n")
+    if last in rows:
+        rows = rows[len(rows) - rows[::-1].index(last) :] if last else rows
+    return rows if rows != [""] else []
 
 
 def prompt_lines(text: str) -> Iterable[Piece]:

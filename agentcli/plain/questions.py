@@ -19,7 +19,7 @@ from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.shell import shown_command
 from agentcli.interactive.wording import dollars
 from agentcli.plain.pieces import Gap, Line, Piece, line
-from agentcli.plain.subject import markdown, question_of, rows, subject
+from agentcli.plain.subject import question_of, rows, subject
 
 Question = ev.PermissionRequested | ev.CompactionProposed
 _EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
@@ -204,7 +204,7 @@ async def _plan(event: ev.PermissionRequested, asking: Asking) -> Answer:
         Choice("n", "no, keep planning (words behind it are told to the model)", words=True),
     )
     while True:
-        asking.show([*_head("Go ahead with this plan?", event.agent), *markdown(plain_text(plan))])
+        asking.show([*_head("Go ahead with this plan?", event.agent), *rows(plain_text(plan), "  | ")])
         letter, rest = await choose(choices, asking)
         match letter:
             case "e":
@@ -237,7 +237,9 @@ async def _summary(event: ev.CompactionProposed, asking: Asking) -> Answer:
         Choice("n", "no, leave the conversation as it was"),
     )
     while True:
-        asking.show([*_head("Put this summary in the place of the conversation?"), *markdown(text), *_effects(event)])
+        asking.show(
+            [*_head("Put this summary in the place of the conversation?"), *rows(text, "  | "), *_effects(event)]
+        )
         letter, _rest = await choose(choices, asking)
         if letter == "n":
             return Answer("deny")

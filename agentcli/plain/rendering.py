@@ -6,6 +6,7 @@ import re
 from io import StringIO
 from typing import ClassVar
 
+from markdown_it import MarkdownIt
 from rich.console import Console, JustifyMethod
 from rich.markdown import Heading, Markdown, MarkdownElement
 from rich.theme import Theme
@@ -34,6 +35,12 @@ class _Heading(Heading):
 class _Markdown(Markdown):
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": _Heading}
 
+    def __init__(self, markup: str) -> None:
+        super().__init__("", hyperlinks=False, code_theme="ansi_dark")
+        # HTML is text like any other: rich would leave it out, and with it whatever a model writes between tags.
+        parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+        self.parsed = parser.parse(markup)
+
 
 def rendered(text: str, width: int, colours: bool) -> str:
     """Whole lines. `text` holds no control sequences; links are written out, because what they say may be a lie."""
@@ -51,6 +58,6 @@ def rendered(text: str, width: int, colours: bool) -> str:
         theme=_THEME,
         _environ={},
     )
-    console.print(_Markdown(text, hyperlinks=False, code_theme="ansi_dark"), end="")
+    console.print(_Markdown(text), end="")
     rows = _PADDING.sub(r"\1", out.getvalue())
     return rows.strip("\n") + "\n"

@@ -12,7 +12,7 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
-from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Line, Look, Piece, line
+from agentcli.plain.pieces import Line, Look, Piece, line
 
 
 def question_of(event: PermissionRequested) -> str:
@@ -41,15 +41,12 @@ def subject(event: PermissionRequested) -> list[Piece]:
         case "fetch":
             return _fetch(display)
         case "markdown" | "plan":
-            return markdown(str(display.get("text") or display.get("plan") or ""))
+            # As it was written: rendering Markdown leaves things out (comments, where links lead).
+            return rows(str(display.get("text") or display.get("plan") or ""), "  | ")
         case "text" | "loop":
             return [line(shown_command(str(display.get("text", ""))))]
         case _:
             return [line(shown_command(event.title), "strong"), *_input(event.input)]
-
-
-def markdown(text: str) -> list[Piece]:
-    return [Gap(), Answer(shown_command(text)), AnswerEnd(), Gap()]
 
 
 def rows(text: str, mark: str = "  ") -> list[Piece]:

@@ -482,10 +482,10 @@ async def test_a_session_is_chosen_from_a_numbered_list_and_clear_begins_a_new_o
 
 
 async def test_a_compaction_is_shown_and_accepted_or_not(tmp_path: Path) -> None:
-    summary = "<summary>All that mattered.</summary>"
-    async with app_with(tmp_path, reply("an answer"), summary, summary, arguments=PLAIN, rows=50) as (app, _server):
+    summary, long = "<summary>All that mattered.</summary>", "many words " * 3_000
+    async with app_with(tmp_path, reply(long), summary, summary, arguments=PLAIN, rows=50) as (app, _server):
         await prompted(app)
-        await app.submit("a question " * 200)
+        await app.submit("a question")
         await app.wait_for("of the context")
         await prompted(app)
         await app.submit("/compact")
@@ -493,7 +493,7 @@ async def test_a_compaction_is_shown_and_accepted_or_not(tmp_path: Path) -> None
         await app.wait_for("Answer:")
         assert "All that mattered." in app.text
         await app.submit("n")
-        await app.wait_for("left as it was")
+        await app.wait_for("the conversation is as it was")
         await prompted(app)
         await app.submit("/compact")
         await app.wait_for(lambda: app.text.rstrip().endswith("Answer:"))

@@ -318,6 +318,13 @@ def test_what_looks_like_markup_of_the_renderer_stays_text() -> None:
     )
 
 
+def test_html_is_shown_as_the_text_that_it_is() -> None:
+    text = "<div>\nhidden\n</div>\n\nand <b>this</b> <!-- too -->"
+    shown = bare(coloured(Answer(text), AnswerEnd()))
+    for word in ("<div>", "hidden", "</div>", "and <b>this</b> <!-- too -->"):
+        assert word in shown
+
+
 def test_every_line_with_a_look_ends_it() -> None:
     shown = coloured(line("one\ntwo", "error"))
     assert shown == "\x1b[31mone\x1b[0m\n\x1b[31mtwo\x1b[0m\n"
