@@ -36,7 +36,10 @@ class Reply:
         self.blocks = {index: block for index, block in self.blocks.items() if index <= last}
         self.open_text.clear()
 
-    def keep_partial_text(self) -> None:
+    def keep_what_came(self) -> None:
+        """The reply ends here: what of it is text stays, a call that may be cut does not."""
+        for index, _call in self.held:
+            self.blocks.pop(index, None)
         for index, parts in self.open_text.items():
             text = "".join(parts)
             if text.strip():

@@ -72,6 +72,8 @@ class Turn:
         self._executor = self._new_executor(context)
         self._reply: Reply | None = None
         self._whole = False
+        self._shown_reply = ""
+        """The id of the reply that the consumer has seen begin, and not end."""
         self._began = parts.clock.monotonic()
         self._finished_calls: dict[str, ToolResultBlock] = {}
         self._results_added = 0
@@ -109,6 +111,10 @@ class Turn:
         """Counted as added is what the consumer gets: it may close at any event, and never see those behind it."""
         if isinstance(event, ev.MessageAppended):
             self.added.append(event.message)
+        if isinstance(event, ev.ReplyStarted):
+            self._shown_reply = event.message_id
+        elif isinstance(event, ev.MessageAppended | ev.ReplyTombstoned):
+            self._shown_reply = ""
 
     async def _items(self) -> AsyncGenerator[ev.Event, None]:
         async for item in self._merge:
@@ -316,14 +322,17 @@ class Turn:
     # ------------------------------------------------------------------------------------------------- the end of it
 
     def _leave(self) -> None:
-        """The consumer has gone away. What a tool with side effects has done must not be forgotten: the blocks up to
-        it and all results there are go into the log, though nobody listens any more."""
+        """The consumer has gone away, which is an abort that nobody sees the end of: what was said and all results
+        there are go into the log, so that it is what the session file has, and nothing that a tool did is forgotten."""
         reply = self._reply
-        if reply is not None and not self.added and self._executor.has_unsafe_work:
-            self._executor.drop_unstarted()
-            reply.drop_after(self._executor.last_begun)
-            self.added.append(reply.message(None))
-            self._parts.leave(_appended(self.added[-1]))
+        if reply is not None and not self.added and self.outcome.failure is None:
+            if not self._whole:
+                reply.keep_what_came()
+            if not reply.says_nothing:
+                self.added.append(reply.message(self.outcome.stop_reason))
+                self._parts.leave(_appended(self.added[-1]))
+        if self._shown_reply and not self.added:
+            self._parts.leave(ev.ReplyTombstoned(message_id=self._shown_reply, reason="interrupted"))
         if self.added and self.added[-1].tool_uses:
             told = self._finished_calls
             blocks = tuple(told.get(result.call.id, result.block) for result in self._executor.results())
@@ -334,10 +343,7 @@ class Turn:
         reply = self._reply
         if reply is not None and not self.added and (self._signal.aborted or self.outcome.failure):
             # An abort in mid-stream, or a failure the provider would not retry: keep what is whole.
-            if self._signal.aborted:
-                reply.keep_partial_text()
-            for index, _call in reply.held:
-                reply.blocks.pop(index, None)
+            reply.keep_what_came()
             if reply.says_nothing or not self._signal.aborted:
                 yield ev.ReplyTombstoned(message_id=reply.message_id, reason="interrupted")
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from agentcli.session.base import Workplace
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from tests.support.fakes import Bench, FakeTool, LoopClock, bench, result_of
-from tests.support.scripts import call, reply
+from tests.support.scripts import call, fault, pause, reply, say, think
 from tests.support.virtual import run_virtual
 
 
@@ -43,6 +44,9 @@ async def left_at(b: Bench, prompt: str, wanted: Callable[[ev.Event], bool]) -> 
 def check_file(b: Bench) -> None:
     """A resumed session would be this one."""
     assert b.store.path is not None
+    if not b.engine.messages:
+        assert not b.store.path.exists()
+        return
     loaded = load_session(b.store.path)
     assert loaded.messages == list(b.engine.messages)
     view = View()
@@ -51,6 +55,57 @@ def check_file(b: Bench) -> None:
     for redaction in loaded.redactions:
         view.repair(redaction.repair, redaction.through)
     assert view.wire(loaded.messages) == b.engine._parts.view.wire(b.engine.messages)
+
+
+HALF = reply(
+    say("All is well. ", 4), call("Look", what="a", seconds=1), say("And more", 3), pause(5), say(" to come", 3)
+)
+THOUGHT = reply(think("hm"), pause(5), say("There."))
+CHANGED = reply(say("I do it. "), call("Change", what="x"), pause(5), say("Done so far", 4), call("Change", what="y"))
+BROKEN = reply(say("Lost words. "), call("Look", what="b"), fault("drop"))
+CUT = reply(say("Too much. "), call("Look", what="c"), stop_reason="max_tokens")
+
+
+@pytest.mark.parametrize(
+    ("replies", "stays"),
+    [
+        ((HALF,), True),
+        ((THOUGHT,), True),
+        ((CHANGED,), True),
+        ((BROKEN, "Better."), False),
+        ((CUT, "Short."), False),
+        ((reply(usage={"input_tokens": 9}), "Yes."), True),
+    ],
+    ids=["half", "thought", "changed", "broken", "cut", "empty"],
+)
+def test_whenever_somebody_leaves_a_reply_the_file_and_the_log_say_the_same(
+    replies: Sequence[Any], stays: bool
+) -> None:
+    """`stays`: nothing that was shown is taken back later."""
+
+    async def main(folder: Path, after: int) -> bool:
+        tools = [FakeTool(), FakeTool("Change", safe=False, seconds=1)]
+        b = stored(folder, *replies, reply("On.", repeat=True), tools=tools)
+        async with b.engine:
+            seen: list[ev.Event] = []
+            stream = b.engine.submit("go")
+            async for event in stream:
+                seen.append(event)
+                if len(seen) > after:
+                    break
+            await stream.aclose()
+            check_file(b)
+            shown = "".join(event.text for event in seen if isinstance(event, ev.TextStreamed))
+            assert not stays or shown.strip() in "".join(message.text for message in b.engine.messages)
+            await b.run("on")
+            check_file(b)
+        return isinstance(seen[-1], ev.Result)
+
+    for after in range(80):
+        with tempfile.TemporaryDirectory() as folder:
+            if run_virtual(main(Path(folder), after)):
+                return
+    raise AssertionError("it never ended")
 
 
 class Clears:

@@ -283,6 +283,8 @@ def test_a_consumer_that_goes_away_leaves_nothing_behind(setup: Setup, after: in
             assert not b.engine.running
             check_tools(tools)
             check_log(b.engine.messages)
+            if b.engine.messages:
+                assert load_session(store.path).messages == list(b.engine.messages)  # type: ignore[arg-type]
             events: list[ev.Event] = []
             await submit(b, setup, "two", events)
             result_of(events)
