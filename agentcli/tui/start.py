@@ -87,4 +87,4 @@ def _check_terminal(environ: Mapping[str, str]) -> None:
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError("The app needs a terminal for input and output. Without one use: agentcli -p 'PROMPT'")
     if environ.get("TERM", "") in ("", "dumb"):
-        raise UsageError("This terminal (TERM=dumb) cannot show the app. Use: agentcli -p 'PROMPT'")
+        raise UsageError("This terminal (TERM=dumb) cannot show the app. Use: agentcli --plain")
