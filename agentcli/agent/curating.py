@@ -20,6 +20,7 @@ from agentcli.agent.outlook import (
     ChangePrice,
     ContextItem,
     Outlook,
+    Reach,
     context_items,
     dropped_items,
     look_ahead,
@@ -100,17 +101,18 @@ class Curated(Holdings):
         watch, now = self._parts.watch, self._parts.clock.monotonic()
         setup = Setup(profile.model, profile.effort, profile.thinking)
         tokens = watch.expected(setup, now, self._requests.overhead_tokens())
+        reach: Reach = "nothing" if not tokens else "head" if tokens < watch.cached_tokens else "sent"
         if self._intact[0] == self._last_reply():
             tokens = min(tokens, self._intact[1])
-        return Cached(tokens, watch.cold(now), watch.long_lived)
+        return Cached(tokens, watch.cold(now), watch.long_lived, reach)
 
     def context_items(self) -> list[ContextItem]:
         """What the next request would carry, item by item."""
         view, tools = self._view, self._parts.registry.schemas()
         total = view.estimate(self._log, self._requests.overhead_tokens())
         shown = view.messages(self._log)
-        cached = self._cached(self._profile).tokens
-        items = context_items(shown, total, self._profile.system, tools, pinned_now(shown, self._parts.pins), cached)
+        reach = self._cached(self._profile).reach
+        items = context_items(shown, total, self._profile.system, tools, pinned_now(shown, self._parts.pins), reach)
         return self._not_cached_behind_changes(items)
 
     def dropped_items(self) -> list[ContextItem]:

@@ -21,6 +21,8 @@ from agentcli.core.usage import Price, Usage
 
 LEAST_ASKED_USD = 0.01
 """A change that costs less than this is made without a question."""
+Reach = Literal["sent", "head", "nothing"]
+"""Of the prompt cache into the next request: all that was sent before, what comes before the messages, or nothing."""
 Category = Literal["system", "tools", "prompts", "answers", "thinking", "calls", "results", "attachments", "summary"]
 
 
@@ -60,6 +62,7 @@ class Cached:
     cold: bool = False
     long_lived: bool = False
     """It is kept for an hour, and writing it costs more."""
+    reach: Reach = "sent"
 
     def written(self, tokens: int) -> Usage:
         return Usage(cache_write_1h_tokens=tokens) if self.long_lived else Usage(cache_write_5m_tokens=tokens)
@@ -120,17 +123,16 @@ def context_items(
     system: Iterable[str],
     tools: Iterable[Json],
     pinned: AbstractSet[str] = frozenset(),
-    cached: int | None = None,
+    cached: Reach = "sent",
 ) -> list[ContextItem]:
     """Everything the next request would carry, in its order. `total`: the tokens that it comes to; `pinned`: the ids of
-    the blocks that are; `cached`: tokens that are expected to be read from the cache, None if nothing says."""
+    the blocks that are; `cached`: how far it is expected to be read from the cache."""
     size = int(sum(map(text_tokens, system)))
     items = [ContextItem("system", "system", "System prompt", size, cached=True)]
     items += [
         ContextItem(f"tool:{tool['name']}", "tools", str(tool["name"]), int(schema_tokens(tool)), cached=True)
         for tool in tools
     ]
-    head = sum(item.tokens for item in items)
     items += _blocks(messages)
     estimated = sum(item.tokens for item in items) or 1
     known = any(message.usage is not None for message in messages)
@@ -138,18 +140,17 @@ def context_items(
         replace(
             item,
             tokens=max(1, round(item.tokens * total / estimated)),
-            cached=_is_cached(item, cached, head * total / estimated) if known else None,
+            cached=_is_cached(item, cached) if known else None,
             pinned=item.id in pinned,
         )
         for item in items
     ]
 
 
-def _is_cached(item: ContextItem, cached: int | None, head: float) -> bool | None:
-    if cached is None or not item.cached:
-        return item.cached
-    # Either all that was sent, or what comes before the messages, or nothing.
-    return cached > 0 and (item.category in ("system", "tools") or cached > head * 1.2)
+def _is_cached(item: ContextItem, reach: Reach) -> bool:
+    if reach == "head":
+        return item.category in ("system", "tools")
+    return reach == "sent" and bool(item.cached)
 
 
 def dropped_items(messages: Sequence[Message], edits: Edits, density: float) -> list[ContextItem]:

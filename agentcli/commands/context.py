@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Mapping
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.outlook import ContextItem
 from agentcli.agent.pinning import Dropped, Restored
 from agentcli.commands.base import fail, say
+from agentcli.commands.table import GAP, WIDTH, cells, cut
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
 _USAGE = "/context takes items, or pin, unpin, drop, price or restore and the id of an item."
+_ALWAYS = ("system", "tools")
+"""Part of every request; nothing can be done to it, so that it needs no id."""
+_HANDLE = 6
 
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     verb, _blank, item = arguments.strip().partition(" ")
-    item = item.strip()
+    item = _meant(engine, item.strip())
     match verb.lower():
         case "":
             yield say(_by_kind(engine))
@@ -49,19 +54,75 @@ def _by_kind(engine: Engine) -> str:
     counts: Counter[str] = Counter()
     for item in engine.context_items():
         counts[item.category] += item.tokens
-    share = outlook.tokens / outlook.window if outlook.window else 0
-    lines = [f"{outlook.tokens:,} of {outlook.window:,} tokens ({share:.0%}) with {engine.model}."]
-    lines += [f"  {category:<12} {tokens:>9,}" for category, tokens in counts.most_common()]
+    share = _share(outlook.tokens, outlook.window)
+    lines = [f"The next request carries about {outlook.tokens:,} tokens: {share} of the {outlook.window:,}"]
+    lines[0] += f" that {engine.model} holds."
+    lines += [
+        f"  {category:<12} {tokens:>9,}  {_share(tokens, outlook.window):>5}"
+        for category, tokens in counts.most_common()
+    ]
+    if outlook.cached_tokens:
+        lines.append(f"About {outlook.cached_tokens:,} of them are read from the prompt cache.")
+    elif outlook.cold:
+        lines.append("The prompt cache is cold: all of it is billed anew.")
     if outlook.compact_at:
         lines.append(f"It is compacted by itself at {outlook.compact_at:,} tokens.")
     return "\n".join(lines)
 
 
+def _share(part: int, whole: int) -> str:
+    share = 100 * part / whole if whole else 0
+    return "<0.1%" if 0 < share < 0.05 else f"{share:.1f}%" if share < 99.95 else f"{share:.0f}%"
+
+
+# -------------------------------------------------------------------------------------------------------- item by item
+
+
 def _item_by_item(engine: Engine) -> str:
-    lines = [_line(item, "pinned" if item.pinned else "") for item in engine.context_items()]
-    lines += [_line(item, "dropped") for item in engine.dropped_items()]
+    items, dropped, window = engine.context_items(), engine.dropped_items(), engine.outlook().window
+    names = handles(item.id for item in (*items, *dropped))
+    rows: list[tuple[str, ...]] = [("id", "kind", "tokens", "share", "age", "cached", "what")]
+    rows += [_row(item, names, window, "pinned: " if item.pinned else "") for item in items]
+    rows += [_row(item, names, window, "dropped: ") for item in dropped]
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    room = max(12, WIDTH - sum(widths[:-1]) - GAP * (len(widths) - 1))
+    lines = []
+    for id, kind, *numbers, cached, what in rows:
+        columns = [id.ljust(widths[0]), kind.ljust(widths[1])]
+        columns += [number.rjust(width) for number, width in zip(numbers, widths[2:5], strict=True)]
+        columns += [cached.ljust(widths[5]), cut(what, room)]
+        lines.append((" " * GAP).join(columns).rstrip())
+    lines.append("Age: how many prompts ago. /context pin, drop, price or restore take an id.")
     return "\n".join(lines)
 
 
-def _line(item: ContextItem, state: str) -> str:
-    return f"{item.id:<40} {item.category:<11} {item.tokens:>8,}  {state:<8} {plain_line(item.label, 80)}".rstrip()
+def _row(item: ContextItem, names: Mapping[str, str], window: int, state: str) -> tuple[str, ...]:
+    always = item.category in _ALWAYS
+    age = "-" if always else "now" if item.age <= 0 else f"{item.age:,}"
+    cached = {True: "yes", False: "no", None: "?"}[item.cached]
+    return (
+        "-" if always else names[item.id],
+        item.category,
+        f"{item.tokens:,}",
+        _share(item.tokens, window),
+        age,
+        cached,
+        state + plain_line(item.label, 80),
+    )
+
+
+def handles(ids: Iterable[str]) -> dict[str, str]:
+    """Short names for items, which stay theirs whatever comes and goes; one that would mean two is its whole id."""
+    short = {id: hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:_HANDLE] for id in ids}
+    times = Counter(short.values())
+    return {id: handle if times[handle] == 1 else id for id, handle in short.items()}
+
+
+def _meant(engine: Engine, name: str) -> str:
+    """The id of the item that was named, by its id or by its short name; any other name as it is."""
+    if not name:
+        return ""
+    ids = [item.id for item in (*engine.context_items(), *engine.dropped_items())]
+    if name in ids:
+        return name
+    return next((id for id, handle in handles(ids).items() if handle == name.lower()), name)

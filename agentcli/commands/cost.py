@@ -1,12 +1,14 @@
-"""/cost: what this conversation has used so far in this process, as tables: per model, prompt, tool and agent."""
+"""/cost: what this conversation has used so far in this process, as tables: per model, prompt, tool and agent; and how
+often the prompt cache was of no use."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.spending import Spending, Submission, ToolSpending
 from agentcli.commands.base import say
+from agentcli.commands.table import WIDTH, table, width_of
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import ModelTotals, Totals, Usage
@@ -14,6 +16,8 @@ from agentcli.core.usage import ModelTotals, Totals, Usage
 _MOST_PROMPTS = 10
 _MOST_TOOLS = 15
 _NAME_LIMIT = 40
+_HEADER = ("requests", "input", "output", "cache write", "cache read", "cached", "cost")
+_NARROW = ("requests", "input", "output", "written", "read", "cached", "cost")
 
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
@@ -21,21 +25,33 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
     if not totals.by_model:
         yield say("Nothing has been used yet.")
         return
-    yield say("\n\n".join([_summary(engine), _by_name("model", totals), *details(engine.spending)]))
+    yield say("\n\n".join([_summary(engine), _by_name("model", totals, WIDTH), *details(engine.spending)]))
 
 
-def details(spending: Spending) -> list[str]:
+def details(spending: Spending, width: int = WIDTH) -> list[str]:
     """Tables of agents, purposes, prompts and tools, each only if there is something to tell apart."""
     parts = []
     if len(spending.by_agent.by_model) > 1:
-        parts.append(_by_name("agent", spending.by_agent))
+        parts.append(_by_name("agent", spending.by_agent, width))
     if len(spending.by_purpose.by_model) > 1:
-        parts.append(_by_name("what for", spending.by_purpose))
+        parts.append(_by_name("what for", spending.by_purpose, width))
     if len(spending.submissions) > 1:
-        parts.append(_submissions(spending.submissions))
+        parts.append(_submissions(spending.submissions, width))
     if spending.tools:
-        parts.append(_tools(list(spending.tools.items())))
+        parts.append(_tools(list(spending.tools.items()), width))
     return parts
+
+
+def lost(engine: Engine) -> str:
+    """What of the prompt cache had to be billed anew, as a sentence; "" if nothing had."""
+    losses = engine.cache_losses
+    times = [_times(losses.breaks, "broke"), _times(losses.expiries, "had run out")]
+    said = " and ".join(one for one in times if one)
+    if not said:
+        return ""
+    usd = engine.cache_losses_usd
+    price = "at a price that is not known" if usd is None else f"which cost ${usd:.4f} more than reading it"
+    return f"The prompt cache {said}: {losses.tokens:,} tokens were billed anew, {price}."
 
 
 def _summary(engine: Engine) -> str:
@@ -45,32 +61,41 @@ def _summary(engine: Engine) -> str:
     lines = [f"${totals.cost_usd:.4f} so far{more}; {cached(totals.usage)} of the input was read from the cache."]
     if engine.budget is not None:
         lines.append(f"The budget is ${engine.budget:g} ({totals.cost_usd / engine.budget:.0%} spent).")
-    following = engine.outlook().next_cost_usd
+    outlook = engine.outlook()
+    following = outlook.next_cost_usd
     if following is not None:
-        lines.append(f"Sending the next request costs about ${following:.4f}.")
+        cold = " The cache is cold." if outlook.cold else ""
+        lines.append(f"Sending the next request costs about ${following:.4f}.{cold}")
+    if sentence := lost(engine):
+        lines.append(sentence)
     return "\n".join(lines)
 
 
-def _by_name(title: str, totals: Totals) -> str:
-    header = (title, "requests", "input", "output", "cache write", "cache read", "cached", "cost")
-    rows = [(plain_line(name, _NAME_LIMIT), *_numbers(used)) for name, used in totals.by_model.items()]
-    if len(rows) > 1:
-        rows.append(("together", *_numbers(_together(totals))))
-    return table([header, *rows])
+def _by_name(title: str, totals: Totals, width: int) -> str:
+    """With all numbers in full, in short, or the most important ones: whatever fits."""
+    used = [*totals.by_model.items(), *([("together", _together(totals))] if len(totals.by_model) > 1 else [])]
+    names = [plain_line(name, _NAME_LIMIT) for name, _used in used]
+    for header, count in ((_HEADER, _whole), (_NARROW, _whole), (_NARROW, _short)):
+        rows = [(name, *_numbers(one, count)) for name, (_name, one) in zip(names, used, strict=True)]
+        made = table([(title, *header), *rows])
+        if width_of(made) <= width:
+            return made
+    few = [(name, _whole(one.requests), _price(one)) for name, (_name, one) in zip(names, used, strict=True)]
+    return table([(title, "requests", "cost"), *few])
 
 
-def _submissions(submissions: Sequence[Submission]) -> str:
+def _submissions(submissions: Sequence[Submission], width: int) -> str:
     """What was typed comes last: how wide it is on a screen is hard to know, and nothing has to stand behind it."""
     first = max(0, len(submissions) - _MOST_PROMPTS)
     rows = [
         (str(number), f"{one.spent.requests:,}", cached(one.spent.usage), _price(one.spent), one.title)
         for number, one in enumerate(submissions[first:], first + 1)
     ]
-    shown = table([("prompt", "requests", "cached", "cost", ""), *rows], last_is_text=True)
+    shown = table([("prompt", "requests", "cached", "cost", ""), *rows], last_is_text=True, width=width)
     return shown + (f"\n({first:,} earlier prompts are not shown.)" if first else "")
 
 
-def _tools(tools: Sequence[tuple[str, ToolSpending]]) -> str:
+def _tools(tools: Sequence[tuple[str, ToolSpending]], width: int) -> str:
     header = ("results of", "calls", "tokens", "in context", "sent in all", "about")
     rows = [
         (
@@ -84,26 +109,28 @@ def _tools(tools: Sequence[tuple[str, ToolSpending]]) -> str:
         for name, row in tools[:_MOST_TOOLS]
     ]
     rest = f"\n({len(tools) - _MOST_TOOLS:,} more are not shown.)" if len(tools) > _MOST_TOOLS else ""
-    return table([header, *rows]) + rest
+    made = table([header, *rows])
+    if width_of(made) > width:
+        made = table([(name, calls, about) for name, calls, *_tokens, about in (header, *rows)])
+    return made + rest
 
 
-# ------------------------------------------------------------------------------------------------------- as a table
+def _times(count: int, what: str) -> str:
+    return "" if not count else f"{what} once" if count == 1 else f"{what} {count:,} times"
 
 
-def table(rows: Sequence[Sequence[str]], *, last_is_text: bool = False) -> str:
-    """Aligned columns: the first to the left, the others to the right; a last one of text as it is."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        if last_is_text:
-            cells[-1] = row[-1]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+def _whole(count: int) -> str:
+    return f"{count:,}"
 
 
-def _numbers(used: ModelTotals) -> Iterable[str]:
+def _short(count: int) -> str:
+    for size, sign in ((1_000_000, "M"), (1_000, "k")):
+        if count >= size * 10:
+            return f"{count / size:,.0f}{sign}"
+    return str(count)
+
+
+def _numbers(used: ModelTotals, count: Callable[[int], str]) -> Iterable[str]:
     usage = used.usage
     counts = (
         used.requests,
@@ -112,7 +139,7 @@ def _numbers(used: ModelTotals) -> Iterable[str]:
         usage.cache_creation_input_tokens,
         usage.cache_read_input_tokens,
     )
-    return (*(f"{count:,}" for count in counts), cached(usage), _price(used))
+    return (*map(count, counts), cached(usage), _price(used))
 
 
 def _together(totals: Totals) -> ModelTotals:

@@ -240,12 +240,14 @@ class Actions:
         self._chat.session.refresh_facts()
 
     async def _cost(self) -> None:
-        from agentcli.commands.cost import details
-        from agentcli.tui.screens.cost_page import CostPage
+        from agentcli.commands.cost import details, lost
+        from agentcli.tui.screens.cost_page import CostNotes, CostPage
 
         engine = await self._ready()
-        next_usd = engine.outlook().next_cost_usd
-        await self._asked(CostPage(engine.totals, self._chat.palette, next_usd, details(engine.spending)))
+        outlook = engine.outlook()
+        about = CostNotes(outlook.next_cost_usd, outlook.cold, lost(engine))
+        page = CostPage(engine.totals, self._chat.palette, about, lambda width: details(engine.spending, width))
+        await self._asked(page)
 
     async def _tasks(self) -> None:
         from agentcli.tui.screens.tasks_page import TasksPage

@@ -15,8 +15,8 @@ from agentcli.agent.profile import Bounds, Profile
 from agentcli.agent.questions import Audience
 from agentcli.agent.spending import Budget, Spending
 from agentcli.assemble import Options, build_engine
-from agentcli.commands.cost import table
 from agentcli.commands.run import parse, run_command
+from agentcli.commands.table import table
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
 from agentcli.core.permission import Answer, PermissionMode

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.pinning import LAST_PROMPT, NOT_THERE, PINNED
+from agentcli.commands.context import handles
+from agentcli.commands.table import cells
 from tests.commands.test_commands import engine_on, refused, said
 from tests.support.fakes import collect
 from tests.support.scripts import reply
@@ -22,11 +24,14 @@ async def test_items_are_listed_with_their_ids_and_can_be_pinned_dropped_and_res
         await collect(engine.submit("tell\x1b[31m me"))
         await collect(engine.submit("and now?"))
         prompt, answer, last, _two = (f"{message.id}:0" for message in engine.messages)
+        short = handles(item.id for item in engine.context_items())
         listed = await said(engine, "/context items")
         assert "\x1b" not in listed
-        assert [line.split()[0] for line in listed.splitlines()][-4:-2] == [prompt, answer]
-        assert "whatever happens" in await said(engine, f"/context pin {answer}")
-        assert "pinned" in next(line for line in (await said(engine, "/context items")).splitlines() if answer in line)
+        assert [line.split()[0] for line in listed.splitlines()][-5:-3] == [short[prompt], short[answer]]
+        assert "whatever happens" in await said(engine, f"/context pin {short[answer].upper()}")
+        assert engine.pins == {answer}
+        listed = await said(engine, "/context items")
+        assert "pinned: a long story" in next(line for line in listed.splitlines() if short[answer] in line)
         assert await refused(engine, f"/context drop {answer}") == PINNED
         assert "pinned no more" in await said(engine, f"/context unpin {answer}")
         price = await said(engine, f"/context price {answer}")
@@ -34,12 +39,58 @@ async def test_items_are_listed_with_their_ids_and_can_be_pinned_dropped_and_res
         dropped = await said(engine, f"/context drop {answer}")
         assert price.removeprefix("Dropping it: saves") in dropped
         assert await refused(engine, f"/context drop {last}") == LAST_PROMPT
-        assert "dropped" in (await said(engine, "/context items")).splitlines()[-1]
+        assert "dropped: " in (await said(engine, "/context items")).splitlines()[-2]
         session = engine.session_id
     async with engine_on(tmp_path, resume=session) as engine:
         assert [item.id for item in engine.dropped_items()] == [answer]
         assert "Restored: adds " in await said(engine, f"/context restore {answer}")
         assert engine.dropped_items() == []
+
+
+async def test_the_list_has_share_age_and_what_is_cached_in_columns_that_fit(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, STORY, reply("Two.", usage=USED)) as engine:
+        await collect(engine.submit("長い長い物語を聞かせてください。" * 9))
+        await collect(engine.submit("and now?"))
+        header, *rows, legend = (await said(engine, "/context items")).splitlines()
+        assert header.split() == ["id", "kind", "tokens", "share", "age", "cached", "what"]
+        assert all(cells(row) <= 78 for row in (header, *rows, legend))
+        edges = [header.index(name) + len(name) for name in ("tokens", "share", "age")]
+        for row in rows:
+            assert all(row[edge - 1] != " " and row[edge] == " " for edge in edges), row
+        system, *_tools = rows
+        assert system.split()[1:] == ["system", *system.split()[2:4], "-", "yes", "System", "prompt"]
+        told = [row.split() for row in rows[-4:]]
+        assert [(row[1], row[4], row[5]) for row in told] == [
+            ("prompts", "1", "yes"),
+            ("answers", "1", "yes"),
+            ("prompts", "now", "yes"),
+            ("answers", "now", "no"),
+        ]
+        shares = [float(row.split()[3].strip("<%")) for row in rows]
+        assert sum(shares) == pytest.approx(
+            100 * engine.outlook().tokens / engine.outlook().window, abs=0.1 * len(rows)
+        )
+
+
+async def test_the_number_in_front_says_what_it_is(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, reply("Two.", usage=USED)) as engine:
+        await collect(engine.submit("and now?"))
+        first, *_kinds, cached, compacts = (await said(engine, "/context")).splitlines()
+        assert (
+            first == "The next request carries about 12,015 tokens: 1.2% of the 1,000,000 that claude-sonnet-5-5 holds."
+        )
+        assert cached == "About 12,000 of them are read from the prompt cache."
+        assert compacts.startswith("It is compacted by itself at ")
+        engine.set_model("opus")
+        assert "read from the prompt cache" not in await said(engine, "/context")
+
+
+def test_two_items_with_the_same_short_name_keep_their_ids() -> None:
+    ids = [f"{number}:0" for number in range(20_000)]
+    names = handles(ids)
+    assert len(set(names.values())) == len(ids)
+    assert any(name == id for id, name in names.items()), "some clash among so many"
+    assert handles(ids[:5]) == {id: names[id] for id in ids[:5]}, "a name does not depend on the others"
 
 
 async def test_pins_come_back_with_a_resumed_session(tmp_path: Path) -> None:

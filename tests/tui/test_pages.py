@@ -31,7 +31,7 @@ from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.keys import PROMPT_KEYS, key_table
 from agentcli.tui.screens.context_page import ContextPage, shared_out
-from agentcli.tui.screens.cost_page import CostPage
+from agentcli.tui.screens.cost_page import CostNotes, CostPage
 from agentcli.tui.screens.frame import Sheet
 from agentcli.tui.screens.help_page import HelpPage
 from agentcli.tui.screens.page import TextPage, rows_of
@@ -162,7 +162,7 @@ USED = (
 
 
 def test_the_cost_page_is_a_table_with_a_sum() -> None:
-    assert look(CostPage(USED, next_usd=0.0123), size=(100, 24)) == (
+    assert look(CostPage(USED, notes=CostNotes(0.0123)), size=(100, 24)) == (
         "─── Cost of this session ───────────────────────────────────────────────────────────────────────────\n"
         " model             requests   input  output  cache write  cache read     cost\n"
         " claude-opus-5-5          1  12,345   2,345    3,456,789     123,456    $1.23\n"
@@ -195,8 +195,8 @@ def test_a_narrow_cost_page_stacks_its_numbers() -> None:
 
 
 def test_the_cost_page_goes_on_with_further_tables() -> None:
-    seen = look(CostPage(USED, details=["results of  calls\nRead            5"]), size=(100, 24))
-    assert "\n\n results of  calls\n Read            5\n" in seen
+    seen = look(CostPage(USED, details=lambda width: [f"results of  {width}\nRead            5"]), size=(100, 24))
+    assert "\n\n results of  97\n Read            5\n" in seen
 
 
 def test_nothing_used_is_said() -> None:

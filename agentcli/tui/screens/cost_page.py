@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len
 from rich.style import Style
 
+from agentcli.core.frozen import frozen
 from agentcli.core.usage import ModelTotals, Totals, Usage
 from agentcli.interactive.wording import dollars
 from agentcli.tui.screens.page import Page
-from agentcli.tui.screens.runs import Runs, at_right, padded, percent, roughly, safe, tokens
+from agentcli.tui.screens.runs import Runs, at_right, padded, percent, roughly, safe, tokens, wrapped
 from agentcli.tui.theme.palette import Palette
 
 _BOLD = Style(bold=True)
@@ -18,28 +19,39 @@ _COLUMNS = ("requests", "input", "output", "cache write", "cache read", "cost")
 _GAP = 2
 
 
+@frozen
+class CostNotes:
+    """What there is to say below the table."""
+
+    next_usd: float | None = None
+    """An estimate of what sending the next request costs; None if it is not known."""
+    cold: bool = False
+    """The prompt cache has run out."""
+    lost: str = ""
+    """What was billed anew although it was cached, as a sentence."""
+
+
 class CostPage(Page[None]):
-    """`next_usd`: an estimate of what sending the next request costs; None if it is not known. `details`: further
-    tables as plain text, of prompts, tools and agents (`commands.cost.details`)."""
+    """`details`: further tables as plain text for a width, of prompts, tools and agents (`commands.cost.details`)."""
 
     def __init__(
         self,
         totals: Totals,
         palette: Palette | None = None,
-        next_usd: float | None = None,
-        details: Sequence[str] = (),
+        notes: CostNotes | None = None,
+        details: Callable[[int], Sequence[str]] = lambda _width: (),
     ) -> None:
         super().__init__("Cost of this session", palette)
         self._totals = totals
-        self._next_usd = next_usd
+        self._notes = notes or CostNotes()
         self._details = details
 
     def lines(self, width: int) -> Sequence[Runs]:
         if not self._totals.by_model:
             return [[("Nothing has been used yet.", self.palette.muted)]]
         table = self._table(width, exact=True) or self._table(width, exact=False) or self._stack()
-        rows: list[Runs] = [*table, [], *self._sentences()]
-        for further in self._details:
+        rows: list[Runs] = [*table, [], *self._sentences(width)]
+        for further in self._details(width):
             header, *texts = further.splitlines()
             rows += [[], [(header, self.palette.muted)], *([(text, self.palette.text)] for text in texts)]
         return rows
@@ -84,8 +96,8 @@ class CostPage(Page[None]):
             ]
         return rows
 
-    def _sentences(self) -> list[Runs]:
-        palette, totals = self.palette, self._totals
+    def _sentences(self, width: int) -> list[Runs]:
+        palette, totals, notes = self.palette, self._totals, self._notes
         total: Runs = [("Session  ", palette.muted), (dollars(totals.cost_usd), palette.text + _BOLD)]
         if not totals.fully_priced:
             count = sum(used.unpriced_requests for used in totals.by_model.values())
@@ -97,9 +109,14 @@ class CostPage(Page[None]):
             rows.append([("Cached   ", palette.muted), (f"{share} of all input was read from the cache", palette.text)])
         if usage.web_search_requests:
             rows.append([("Searches ", palette.muted), (f"{usage.web_search_requests:,} on the web", palette.text)])
-        if self._next_usd is not None:
-            said = f"{roughly(self._next_usd)} for sending the next request"
+        if notes.next_usd is not None:
+            cold = ": the cache is cold" if notes.cold else ""
+            said = f"{roughly(notes.next_usd)} for sending the next request{cold}"
             rows.append([("Next     ", palette.muted), (said, palette.text)])
+        if notes.lost:
+            first, *more = wrapped([(notes.lost, palette.text)], max(1, width - 9), 4)
+            rows.append([("Lost     ", palette.muted), *first])
+            rows += [[("         ", palette.muted), *row] for row in more]
         return rows
 
 

@@ -1,0 +1,62 @@
+"""Columns of text that line up on a screen: cells are counted, not characters, and what is too long is cut."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+WIDTH = 78
+"""Columns of what a command says where nobody knows how many there are: the usual 80, less what stands before it."""
+GAP = 2
+
+
+def cells(text: str) -> int:
+    """How many columns of a screen it takes."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def _cells(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def cut(text: str, width: int) -> str:
+    """At most so many columns; what is longer ends in an ellipsis."""
+    if cells(text) <= width:
+        return text
+    kept, room = "", width - 1
+    for character in text:
+        room -= _cells(character)
+        if room < 0:
+            break
+        kept += character
+    return kept.rstrip() + "…" if width > 0 else ""
+
+
+def table(rows: Sequence[Sequence[str]], *, last_is_text: bool = False, width: int = 0) -> str:
+    """Aligned columns: the first to the left, the others to the right. A last one of text is to the left, and is cut
+    where the line would be wider than `width`; 0: nothing is cut."""
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        columns = [_left(row[0], widths[0])]
+        columns += [_right(text, size) for text, size in zip(row[1:], widths[1:], strict=True)]
+        if last_is_text:
+            room = width - sum(widths[:-1]) - GAP * (len(widths) - 1)
+            columns[-1] = cut(row[-1], max(1, room)) if width else row[-1]
+        lines.append((" " * GAP).join(columns).rstrip())
+    return "\n".join(lines)
+
+
+def width_of(text: str) -> int:
+    """Of the widest line."""
+    return max(map(cells, text.splitlines()), default=0)
+
+
+def _left(text: str, width: int) -> str:
+    return text + " " * (width - cells(text))
+
+
+def _right(text: str, width: int) -> str:
+    return " " * (width - cells(text)) + text
