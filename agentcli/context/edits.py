@@ -7,6 +7,7 @@ another process: the prompt cache depends on it. A block is named by its message
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -136,6 +137,11 @@ class Edits:
     def restored_spans(self) -> Mapping[str, str]:
         """Spans that were collapsed and are shown again, because somebody wants them: first message, last message."""
         return self._restored
+
+    @property
+    def messages(self) -> AbstractSet[str]:
+        """The ids of those of which a block is shown otherwise than it is."""
+        return self._blocks.keys()
 
     def edited(self, block: str) -> Edit | None:
         """The edit of a block that is in force."""

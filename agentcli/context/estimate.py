@@ -12,8 +12,8 @@ import base64
 import binascii
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from operator import is_
 from statistics import median
 
@@ -140,6 +140,8 @@ LEAST_LEARNT_FROM = 150
 _PLAUSIBLE = (0.4, 2.5)
 """Outside, something else has changed between two requests: their tools, or what of the conversation they showed."""
 _REMEMBERED = 15
+_MOST_PAIRS = 60
+"""Of a log that was loaded: looking further back would hold up the start."""
 
 
 class Estimator:
@@ -150,6 +152,8 @@ class Estimator:
         self._learnt: tuple[Message, ...] = ()
         """What was shown up to the last reply that was learnt from."""
         self._ratios: deque[float] = deque(maxlen=_REMEMBERED)
+        self.has_begun = False
+        """What an earlier process, or the time before a compaction, has to teach is learnt."""
         self.density = 1.0
         """True tokens per estimated one, by the responses so far."""
 
@@ -169,6 +173,21 @@ class Estimator:
         self._learn(messages, place)
         return usage.context_tokens + self._estimated(messages[place + 1 :])
 
+    def begin(self, log: Sequence[Message], changed: Container[str]) -> None:
+        """Learn from all of a log, also from what compactions have taken out of sight since. `changed`: the ids of
+        messages that are shown otherwise now, or behind which others were: what a usage counted then is not known."""
+        self.has_begun = True
+        places = _counted(log, range(len(log) - 1, -1, -1))
+        ratios: list[float] = []
+        for (other, after), (one, before) in islice(pairwise(places), _MOST_PAIRS):
+            if len(ratios) == _REMEMBERED:
+                break
+            between = log[one + 1 : other]
+            if log[one].id in changed or any(m.id in changed or m.origin is Origin.BOUNDARY for m in between):
+                continue
+            ratios += self._ratio(log[one], before, between, after)
+        self._remember(ratios)
+
     def _estimated(self, messages: Sequence[Message]) -> int:
         return round(self.density * sum(map(self.message, messages)))
 
@@ -180,35 +199,41 @@ class Estimator:
         grown = known <= last and all(map(is_, self._learnt, messages))
         # Where old content is shown otherwise than before, the difference of two usages says nothing; in a log that was
         # just loaded nobody knows, and the median has to see to it.
-        begin = known - 1 if grown and known else 0 if not known else last
-        counted = [
-            (place, usage)
-            for place in range(last, begin - 1, -1)
-            if (usage := messages[place].usage) is not None and usage.prompt_tokens
-        ]
+        begin = known - 1 if grown and known else last if known or self.has_begun else 0
+        counted = _counted(messages, range(last, begin - 1, -1))
         ratios: list[float] = []
         for (other, after), (one, before) in pairwise(counted):
             if len(ratios) == _REMEMBERED:
                 break
-            between = messages[one + 1 : other]
-            estimated = sum(map(self.message, between))
-            if estimated < LEAST_LEARNT_FROM or _forgets_thinking(messages[one], between):
-                continue
-            ratio = (after.prompt_tokens - before.context_tokens) / estimated
-            if _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1]:
-                ratios.append(ratio)
-        self._ratios.extend(reversed(ratios))
+            ratios += self._ratio(messages[one], before, messages[one + 1 : other], after)
         self._learnt = tuple(messages[: last + 1])
+        self._remember(ratios)
+
+    def _ratio(self, reply: Message, before: Usage, between: Sequence[Message], after: Usage) -> list[float]:
+        """What two usages say about the messages between them; nothing where something else plays into it."""
+        estimated = sum(map(self.message, between))
+        if estimated < LEAST_LEARNT_FROM or _forgets_thinking(reply, between):
+            return []
+        ratio = (after.prompt_tokens - before.context_tokens) / estimated
+        return [ratio] if _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1] else []
+
+    def _remember(self, ratios: Sequence[float]) -> None:
+        """The newest first."""
+        self._ratios.extend(reversed(ratios))
         if self._ratios:
             self.density = median(self._ratios)
 
 
 def _last_counted(messages: Sequence[Message]) -> tuple[int, Usage] | None:
-    for place in range(len(messages) - 1, -1, -1):
+    return next(_counted(messages, range(len(messages) - 1, -1, -1)), None)
+
+
+def _counted(messages: Sequence[Message], places: Iterable[int]) -> Iterator[tuple[int, Usage]]:
+    """The replies at these places that tell what their request had."""
+    for place in places:
         usage = messages[place].usage
         if usage is not None and usage.prompt_tokens:
-            return place, usage
-    return None
+            yield place, usage
 
 
 def _forgets_thinking(reply: Message, between: Sequence[Message]) -> bool:

@@ -84,6 +84,9 @@ class View:
 
     def estimate(self, log: Sequence[Message], overhead: int) -> int:
         """Tokens of a request: the last true usage, what came since, less what edits have freed since."""
+        if not self.estimator.has_begun:
+            changed = {after for after, _target, _freed in self._freed}
+            self.estimator.begin(log, changed | self._edits.messages)
         shown = self.messages(log)
         tokens = self.estimator.context(shown, overhead)
         if not self._freed:

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentcli.context.compact import boundary, said_again
+from agentcli.context.edits import Edit
 from agentcli.context.estimate import (
     IMAGE_TOKENS,
     Estimator,
@@ -22,6 +24,7 @@ from agentcli.context.estimate import (
     text_tokens,
     weigh,
 )
+from agentcli.context.view import View
 from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from tests.context.logs import talks
@@ -129,6 +132,37 @@ def test_the_same_is_learnt_turn_by_turn_as_from_a_log_that_was_loaded() -> None
     loaded = Estimator()
     assert loaded.context(log, 0) == growing.context(log, 0)
     assert loaded.density == growing.density > 1.1
+
+
+def dense_log(density: float = 1.4) -> list[Message]:
+    log = [Message("user", (TextBlock("go"),), "p", Origin.PROMPT)]
+    true = 5_000
+    for number in range(8):
+        text = mixed(number)
+        log += turn(number, text, Usage(true, 60))
+        true += 60 + 14 + tokenizer(text, 5, density)
+    return log
+
+
+def test_what_was_learnt_before_a_compaction_is_known_when_the_session_is_resumed_after_it() -> None:
+    log = dense_log()
+    living = View()
+    living.estimate(log, 0)
+    following = [Message("user", (TextBlock(PROSE * 30),), "s", Origin.SUMMARY), said_again(log[-1], "again")]
+    log += [boundary("b", "auto", (9, 5), following), *following]
+    resumed = View()
+    assert resumed.estimate(log, 100) == living.estimate(log, 100)
+    assert resumed.estimator.density == living.estimator.density > 1.2
+
+
+def test_what_was_cleared_since_teaches_nothing_wrong() -> None:
+    log, true = dense_log(), View()
+    true.estimate(log, 0)
+    resumed = View()
+    cleared = [Edit(kind="replace", target=f"r{number}:0", text="[cleared]", freed=900) for number in range(4)]
+    resumed.edit(cleared, after="r5")
+    resumed.estimate(log, 0)
+    assert resumed.estimator.density == pytest.approx(true.estimator.density, rel=0.02)
 
 
 def test_where_old_content_changed_in_between_nothing_is_learnt() -> None:
