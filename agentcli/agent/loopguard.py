@@ -102,6 +102,8 @@ def _backwards(messages: Sequence[Message], since: int) -> Iterator[_Turn]:
     results: dict[str, tuple[object, bool]] = {}
     for place in range(len(messages) - 1, since - 1, -1):
         message = messages[place]
+        if message.is_copy:
+            continue  # A compaction has said it again; nobody has done it again.
         if message.origin in (Origin.PROMPT, Origin.QUEUED, Origin.SUMMARY):
             return
         if message.role == "assistant":

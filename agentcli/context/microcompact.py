@@ -43,7 +43,7 @@ class Microcompact:
         self._threshold = threshold
         self._results = Results()
         self._candidates: list[Called] = []
-        """All that may be cleared one day, the oldest first."""
+        """All that may be cleared, or has been, the oldest first."""
         self._newest: list[Called] = []
         """The newest results of clearable tools, which stay whatever their size."""
 
@@ -51,13 +51,12 @@ class Microcompact:
         self._look(shown)
         if situation.share < self._threshold and not situation.cache_cold:
             return None
-        # Pins come and go; what was cleared, or decided about by others, is not looked at again.
-        self._candidates = [called for called in self._candidates if _is_whole(called, situation)]
+        # Pins come and go, and what was cleared may have been brought back: all are looked at each time.
         before = newest_exchange(shown)
         edits = [
             _cleared(called, situation)
             for called in self._candidates
-            if called.place < before and called.block not in situation.pinned
+            if called.place < before and called.block not in situation.pinned and _is_whole(called, situation)
         ]
         edits = [edit for edit in edits if edit.freed > 0]
         freed = sum(edit.freed for edit in edits)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agentcli.agent.loopguard import REPEATS, repetition
 from agentcli.agent.questions import Audience
+from agentcli.context.compact import said_again
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
@@ -71,6 +72,13 @@ def test_the_order_of_an_input_does_not_make_it_another_one() -> None:
 )
 def test_what_ends_a_row(turns: list[list[Message]]) -> None:
     assert times(*turns) == 0
+
+
+def test_what_a_compaction_says_again_was_not_done_again() -> None:
+    summary = [user_message("So far: …", "s", Origin.SUMMARY)]
+    again = [said_again(message, f"again {message.id}") for message in (*read(), *read())]
+    assert times(read(), read(), summary, again, read()) == 0
+    assert times(read(), read(), summary, again, read(), read(), read()) == 3
 
 
 def test_what_does_not_end_a_row() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentcli.context.budget import ToolResultBudget
-from agentcli.context.edits import Edits
+from agentcli.context.edits import Edit, Edits
 from agentcli.context.microcompact import Microcompact
 from agentcli.context.steps import Plan, Situation
 from tests.context.logs import PIXEL, Talk
@@ -82,6 +82,24 @@ def test_planning_again_gives_nothing_until_there_is_a_new_batch() -> None:
         talk.call("Read", {"file_path": f"/new{number}.py"}, "some words\n" * 2_000)
     assert targets(step.plan(talk.log, situation(edits=edits))) == blocks[4:8]
     assert targets(Microcompact(keep=8).plan(talk.log, situation(edits=edits))) == blocks[4:8], "also when resumed"
+
+
+def test_what_was_brought_back_and_is_not_pinned_any_more_is_cleared_again() -> None:
+    talk, blocks = read_much(12, words=4_000)
+    edits = Edits()
+    step = Microcompact(keep=8)
+    plan = step.plan(talk.log, situation(edits=edits))
+    assert plan is not None
+    for edit in plan.edits:
+        edits.add(edit)
+    assert step.plan(talk.log, situation(edits=edits)) is None
+    for block in blocks[:2]:
+        edits.add(Edit(kind="restore", target=block))
+    pinned = frozenset(blocks[:2])
+    assert step.plan(talk.log, situation(edits=edits, pinned=pinned)) is None
+    assert targets(step.plan(talk.log, situation(edits=edits))) == blocks[:2]
+    edits.add(Edit(kind="drop", target=blocks[0], step="person"))
+    assert blocks[0] not in targets(step.plan(talk.log, situation(edits=edits)))
 
 
 def test_where_a_large_result_was_put_stays_known() -> None:
