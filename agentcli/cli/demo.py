@@ -41,7 +41,9 @@ SETTINGS = {
 }
 
 
-def run_demo(*, auto: bool, speed: float, keep: bool, mode: str | None, theme: str | None) -> int:
+def run_demo(
+    *, auto: bool = False, speed: float = 1.0, keep: bool = False, mode: str | None = None, theme: str | None = None
+) -> int:
     """The exit code: with `auto` 0 only if the project's test passes in the end."""
     if not 0 < speed <= FASTEST:
         raise UsageError(f"--speed must be more than 0 and {FASTEST:g} at most, not {speed:g}.")

@@ -71,6 +71,10 @@ def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool,
 
         return answer(shell, argv[1:], environ)
     parsed = parse(argv)
+    if parsed.command == ("demo",):
+        from agentcli.cli.demo import run_demo
+
+        return run_demo()
     if parsed.command:
         return _typer(parsed.command)
     if parsed.get("help"):

@@ -18,7 +18,6 @@ from typing import Self
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.demo.billing import Billing, tokens
-from agentcli.demo.director import World, reply_to
 from agentcli.demo.words import MODEL
 from agentcli.providers.script import Delay, Emit, ErrorAnswer, Operation, Reply
 
@@ -143,6 +142,9 @@ class DemoServer:
             await self._reply(body, reader, writer)
 
     async def _reply(self, body: Json, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # The engine is imported by the first request; until the first frame nobody should have to wait for that.
+        from agentcli.demo.director import World, reply_to
+
         self.requests += 1
         number = self.requests
         reply = reply_to(body, World(self._fixed(), self._limited, self._just_limited, self._next_line()))

@@ -146,8 +146,9 @@ class AgentApp(App[int], inherit_bindings=False):
             self.chat.prompt.load(draft)
         options = await asyncio.to_thread(self._start_with.make_options)
         with contextlib.suppress(TimeoutError):
-            # What was typed before there was a question must not answer it.
-            await asyncio.wait_for(self._taken_over.wait(), 0 if self.is_headless else LATEST_TAKE_OVER)
+            # What was typed before there was a question must not answer it. A tour begins without the instant prompt.
+            alone = self.is_headless or self._start_with.tour is not None
+            await asyncio.wait_for(self._taken_over.wait(), 0 if alone else LATEST_TAKE_OVER)
         if not await self._may_go_on(options):
             self.leave()
             return

@@ -10,6 +10,7 @@ from textual import events
 from textual.keys import _character_to_key
 
 from agentcli.tui.screens.guard import PAUSE
+from agentcli.tui.screens.panel import Panel
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -19,7 +20,6 @@ LOOK_SECONDS = 0.05
 READING_SECONDS = 1.6
 """Played without a person: how long a question or a note stands before it is answered."""
 KEY_SECONDS = 0.045
-GUARDED_SECONDS = 2 * PAUSE + 0.1
 MOST_STEPS = 40
 
 
@@ -123,7 +123,8 @@ class Guide:
         """Let a question be read, then take its first choice, as Enter does. Whatever the speed, a dialog takes no key
         at first: it could be meant for the prompt."""
         screen = self._app.screen
-        await asyncio.sleep(max(GUARDED_SECONDS, READING_SECONDS / self._speed))
+        guarded = screen.guard.pause if isinstance(screen, Panel) else 2 * PAUSE
+        await asyncio.sleep(max(guarded + LOOK_SECONDS, READING_SECONDS / self._speed))
         if self._app.screen is screen:
             self._press("enter", "\r")
             await asyncio.sleep(LOOK_SECONDS)
