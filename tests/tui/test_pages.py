@@ -194,6 +194,13 @@ def test_a_narrow_cost_page_stacks_its_numbers() -> None:
     assert "   cache: wrote 123k · read 3.5M\n" in seen
 
 
+def test_what_the_cache_was_of_no_use_for_is_told_and_wraps_below_itself() -> None:
+    notes = CostNotes(0.25, cold=True, lost="The prompt cache broke once: 60,124 tokens were billed anew.")
+    seen = look(CostPage(USED, notes=notes), size=(50, 30))
+    assert " Next     about $0.250 for sending the next\n          request: the cache is cold\n" in seen
+    assert " Lost     The prompt cache broke once: 60,124\n          tokens were billed anew.\n" in seen
+
+
 def test_the_cost_page_goes_on_with_further_tables() -> None:
     seen = look(CostPage(USED, details=lambda width: [f"results of  {width}\nRead            5"]), size=(100, 24))
     assert "\n\n results of  97\n Read            5\n" in seen
@@ -227,7 +234,7 @@ def test_without_colours_every_cell_of_the_map_has_its_letter() -> None:
 
 def test_with_colours_the_first_cell_of_each_kind_has_its_letter() -> None:
     seen = look(ContextPage(ITEMS, 20_000, 16_000), size=(80, 24))
-    assert " 10k of 20k tokens, 50 % · compacts by itself at 16k, 80 %\n" in seen
+    assert " Next request: 10k of 20k tokens, 50 % · compacts itself at 16k, 80 %\n" in seen
     assert seen.splitlines()[2].split() == ["S", "TPR"] or seen.splitlines()[2].replace(" ", "") == "STPR"
     assert " S system prompt      3k  15 %    R tool results       6k  30 %\n" in seen
     assert "· free               6k  30 %" in seen
@@ -236,13 +243,23 @@ def test_with_colours_the_first_cell_of_each_kind_has_its_letter() -> None:
 
 def test_items_are_sorted_by_size_or_stand_in_their_order() -> None:
     def order(seen: str) -> list[str]:
-        return [line[5:19].strip() for line in seen.splitlines() if "turn" in line or "always" in line]
+        return [
+            line[5:19].strip()
+            for line in seen.splitlines()
+            if "this prompt" in line or "ago" in line or "always" in line
+        ]
 
     by_size = look(ContextPage(ITEMS, 20_000, 0))
     assert order(by_size) == ["Read parser.py", "System prompt", "Tool Read", "find the bug"]
-    assert " ❯ R Read parser.py      6k   30 %     this turn\n" in by_size
-    assert "   P find the bug        20   <1 %    1 turn ago  not cached\n" in by_size
+    assert " ❯ R Read parser.py      6k    30 %     this prompt\n" in by_size
+    assert "   P find the bug        20   0.1 %    1 prompt ago  not cached\n" in by_size
     assert order(look(ContextPage(ITEMS, 20_000, 0), "s")) == [item.label for item in ITEMS]
+
+
+def test_the_number_in_the_title_is_that_of_the_items() -> None:
+    items = [ContextItem(f"i{number}", "answers", f"answer {number}", 100) for number in range(12)]
+    assert "─ 12 items ─" in look(ContextPage(items, 20_000, 0)).splitlines()[0]
+    assert "─ 1 of 12 items ─" in look(ContextPage(items, 20_000, 0), "/", *"11").splitlines()[0]
 
 
 def test_the_items_of_the_context_can_be_searched_and_letters_are_then_no_keys() -> None:

@@ -116,14 +116,18 @@ class ContextPage(ListSheet[str, None]):
             rows.append(Row(item.id, item.label, "", _mark(item), "Left out of the context", left_out))
         return rows
 
+    def aside(self) -> str:
+        count = super().aside()
+        return f"{count} items" if count else ""
+
     def _detail(self, item: ContextItem) -> str:
         if item.category in _ALWAYS:
             age = "always"
         else:
-            age = "this turn" if item.age <= 0 else "1 turn ago" if item.age == 1 else f"{item.age:,} turns ago"
+            age = "this prompt" if item.age <= 0 else f"{item.age:,} prompt{'s' if item.age > 1 else ''} ago"
         cached = {True: "cached", False: "not cached", None: ""}[item.cached]
         state = ", ".join(word for word in (cached, "pinned" if item.pinned else "") if word)
-        return f"{tokens(item.tokens):>6}  {percent(item.tokens, self._window):>5}  {age:>12}  {state}".rstrip()
+        return f"{tokens(item.tokens):>6}  {_share(item.tokens, self._window):>6}  {age:>14}  {state}".rstrip()
 
     def press(self, key: str, character: str | None) -> bool:
         if self._asked is not None and key == "escape":
@@ -251,6 +255,7 @@ class ContextPage(ListSheet[str, None]):
         used = sum(max(0, item.tokens) for item in self._items)
         style = palette.warning if self._compact_at and used >= self._compact_at else palette.text
         said: Runs = [
+            ("Next request: ", palette.muted),
             (tokens(used), style + Style(bold=True)),
             (f" of {tokens(self._window)} tokens, {percent(used, self._window)}", style),
         ]
@@ -258,7 +263,7 @@ class ContextPage(ListSheet[str, None]):
             said.append((" · ! more than the window holds", palette.error))
         elif self._compact_at:
             share = percent(self._compact_at, self._window)
-            said.append((f" · compacts by itself at {tokens(self._compact_at)}, {share}", palette.muted))
+            said.append((f" · compacts itself at {tokens(self._compact_at)}, {share}", palette.muted))
         return said
 
     def _map(self, sums: Mapping[str, int], across: int, high: int) -> list[Runs]:
@@ -316,6 +321,12 @@ class ContextPage(ListSheet[str, None]):
             (f"{tokens(count):>7}", palette.text),
             (f"{percent(count, self._window):>6}", palette.muted),
         ]
+
+
+def _share(part: int, whole: int) -> str:
+    """Of an item, most of which are small: with a decimal where that tells them apart."""
+    share = 100 * part / whole
+    return "<0.1 %" if 0 < share < 0.05 else f"{share:.1f} %" if share < 9.95 else f"{share:.0f} %"
 
 
 def _mark(item: ContextItem) -> str:

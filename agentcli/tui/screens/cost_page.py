@@ -17,6 +17,9 @@ from agentcli.tui.theme.palette import Palette
 _BOLD = Style(bold=True)
 _COLUMNS = ("requests", "input", "output", "cache write", "cache read", "cost")
 _GAP = 2
+_LABEL = 9
+_MOST_ROWS = 6
+"""Of a sentence, however narrow the page is."""
 
 
 @frozen
@@ -98,26 +101,32 @@ class CostPage(Page[None]):
 
     def _sentences(self, width: int) -> list[Runs]:
         palette, totals, notes = self.palette, self._totals, self._notes
-        total: Runs = [("Session  ", palette.muted), (dollars(totals.cost_usd), palette.text + _BOLD)]
+        total: Runs = [(dollars(totals.cost_usd), palette.text + _BOLD)]
         if not totals.fully_priced:
             count = sum(used.unpriced_requests for used in totals.by_model.values())
             total.append((f"  and {_requests(count)} whose price is not known", palette.warning))
-        rows = [total]
+        rows = self._labelled("Session", total, width)
         usage: Usage = totals.usage
         if usage.prompt_tokens:
             share = percent(usage.cache_read_input_tokens, usage.prompt_tokens)
-            rows.append([("Cached   ", palette.muted), (f"{share} of all input was read from the cache", palette.text)])
+            said = f"{share} of all input was read from the cache"
+            rows += self._labelled("Cached", [(said, palette.text)], width)
         if usage.web_search_requests:
-            rows.append([("Searches ", palette.muted), (f"{usage.web_search_requests:,} on the web", palette.text)])
+            said = f"{usage.web_search_requests:,} on the web"
+            rows += self._labelled("Searches", [(said, palette.text)], width)
         if notes.next_usd is not None:
             cold = ": the cache is cold" if notes.cold else ""
             said = f"{roughly(notes.next_usd)} for sending the next request{cold}"
-            rows.append([("Next     ", palette.muted), (said, palette.text)])
+            rows += self._labelled("Next", [(said, palette.text)], width)
         if notes.lost:
-            first, *more = wrapped([(notes.lost, palette.text)], max(1, width - 9), 4)
-            rows.append([("Lost     ", palette.muted), *first])
-            rows += [[("         ", palette.muted), *row] for row in more]
+            rows += self._labelled("Lost", [(notes.lost, palette.text)], width)
         return rows
+
+    def _labelled(self, label: str, runs: Runs, width: int) -> list[Runs]:
+        """Wrapped below itself, not below the label."""
+        rows = wrapped(runs, max(1, width - _LABEL), _MOST_ROWS)
+        names = [label, *[""] * (len(rows) - 1)]
+        return [[(padded(name, _LABEL), self.palette.muted), *row] for name, row in zip(names, rows, strict=True)]
 
 
 def _numbers(used: ModelTotals, exact: bool) -> tuple[str, ...]:
