@@ -149,6 +149,7 @@ class Welcome:
         return self.question if self.step == "key" else ""
 
     def offers(self) -> tuple[Offer, ...]:
+        """None while something is typed or waited for: then there is only the way back."""
         match self.step:
             case "choose":
                 return self._ways()
@@ -165,7 +166,7 @@ class Welcome:
                     Offer("session", "For this session", "o"),
                     Offer("always", "Always", "a", detail="baseUrl and model in your user settings"),
                 )
-        return (Offer("back", "Cancel" if self.step == "working" else "Back", "c"),)
+        return ()
 
     def _ways(self) -> tuple[Offer, ...]:
         unseen = "not shown, checked, then kept for this address alone"

@@ -89,17 +89,26 @@ async def _answer(port: int, request: str, seconds: float) -> tuple[int, bytes] 
             try:
                 writer.write(request.encode("ascii"))
                 await writer.drain()
-                raw = await _up_to(reader, _MOST_BYTES)
+                head = await reader.readuntil(b"\r\n\r\n")
+                body = await _up_to(reader, _length(head))
             finally:
                 # Not closed in good order: whoever is slow to answer is not waited for.
                 writer.transport.abort()
-    except (OSError, TimeoutError, ValueError):
+    except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         return None
-    head, _gap, body = raw.partition(b"\r\n\r\n")
     words = head.split(b"\r\n", 1)[0].split()
     if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
         return None
     return int(words[1]), _unchunked(body) if b"transfer-encoding: chunked" in head.lower() else body
+
+
+def _length(head: bytes) -> int:
+    """As far as a body is read: to its end as the server gives it, else to the end of the connection."""
+    for line in head.split(b"\r\n"):
+        name, _colon, value = line.partition(b":")
+        if name.strip().lower() == b"content-length" and value.strip().isdigit():
+            return min(int(value), _MOST_BYTES)
+    return _MOST_BYTES
 
 
 async def _up_to(reader: asyncio.StreamReader, limit: int) -> bytes:

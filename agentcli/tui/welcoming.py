@@ -99,7 +99,7 @@ class Welcoming:
         typed = (lambda: chat.prompt.last_typed) if by_itself else None
         dialog = WelcomeDialog(welcome, connecting.servers, connecting.do, chat.palette, typed=typed)
         if by_itself:
-            dialog.unfinished = lambda: not chat.prompt.is_empty
+            dialog.unfinished = lambda: self._sent is None and not chat.prompt.is_empty
         answer: Welcome | None = await app.ask_on_screen(dialog)
         return answer
 

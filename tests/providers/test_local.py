@@ -9,6 +9,7 @@ import pytest
 
 from agentcli.providers.local import PROGRAMS, LocalServer, Program, find_local_servers, speaks_messages
 from tests.support.listener import Listener
+from tests.support.server import LoopbackServer
 
 pytestmark = pytest.mark.anyio
 PATIENT = 5.0
@@ -72,6 +73,17 @@ async def test_an_answer_in_pieces_is_put_together() -> None:
     async with Listener() as server:
         server.raw = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + pieces
         (found,) = await find_local_servers([Program("a", server.port)], PATIENT)
+    assert found.models == ("llama",)
+
+
+async def test_a_server_that_keeps_the_connection_open_is_not_waited_for() -> None:
+    _status, body = models("llama")
+    async with LoopbackServer() as server:
+        # It answers with a length, and then waits for the next request.
+        assert await speaks_messages(LocalServer("a", server.url, ("m",)), PATIENT) is True
+    async with Listener() as listener:
+        listener.raw = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s and more" % (len(body), body)
+        (found,) = await find_local_servers([Program("a", listener.port)], PATIENT)
     assert found.models == ("llama",)
 
 

@@ -50,6 +50,8 @@ class WelcomeDialog(Panel[Welcome | None]):
 
     @property
     def hints(self) -> str:
+        if self.welcome.step == "working":
+            return "Esc cancels"
         leaves = "Esc not now" if self.welcome.step == "choose" else "Esc back"
         return f"Enter confirms · {leaves} · ↑↓ or a number choose"
 
@@ -94,6 +96,8 @@ class WelcomeDialog(Panel[Welcome | None]):
         self.dismiss(None)
 
     def pressed(self, event: events.Key) -> bool:
+        if self.welcome.step == "working":
+            return True
         if self.welcome.step != "choose" or self.typing or event.character != _BEGINS:
             return False
         self._ask_key(_BEGINS)

@@ -1,0 +1,171 @@
+"""The first run in a real terminal without a key: the welcome, each of its ways, and no dead end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.scripts import fails, reply
+from tests.support.server import LoopbackServer
+from tests.support.terminal import TerminalProgram
+
+pytestmark = pytest.mark.anyio
+KEY = "sk-ant-first-0123456789abcdefghij"
+
+
+def program(
+    folder: Path, *arguments: str, public: str = "http://127.0.0.1:9", port: int = 9, **rest: Any
+) -> TerminalProgram:
+    """The app without a key, with a server of ours as the public one, and one port to look for servers on."""
+    code = (
+        "from agentcli.providers import credentials, local\n"
+        f"credentials.PUBLIC_BASE_URL = {public!r}\n"
+        f"local.PROGRAMS, local.SECONDS = (local.Program('Ollama', {port}),), 5.0\n"
+        "local.find_local_servers.__defaults__ = (local.PROGRAMS, 5.0)\n"
+        "from agentcli.__main__ import main\n"
+        "main()\n"
+    )
+    environ = {"ANTHROPIC_API_KEY": "", **rest.pop("environ", {})}
+    return TerminalProgram(folder, *arguments, command=("-c", code), environ=environ, **rest)
+
+
+def kept_in(home: Path) -> Path:
+    return home / ".local/state/agentcli/credentials.json"
+
+
+def holders(*folders: Path) -> list[Path]:
+    """Files that hold the key."""
+    paths = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return [path for path in paths if KEY.encode() in path.read_bytes()]
+
+
+async def test_a_pasted_key_is_kept_the_waiting_prompt_is_sent_and_the_key_is_nowhere_else(tmp_path: Path) -> None:
+    async with (
+        LoopbackServer(reply("hello from the model"), reply("hello again")) as server,
+        program(tmp_path, public=server.url) as app,
+    ):
+        await app.wait_for("Welcome: connect a model")
+        await app.answer("escape")
+        await app.wait_for("/login connects one")
+        await app.submit("a first question")
+        await app.wait_for("Your prompt waits for it")
+        await app.wait_for("Nobody else was asked")
+        assert server.requests == [], "nobody is asked before the person has chosen"
+        await app.answer("k")
+        await app.wait_for("It is not shown")
+        await app.paste(KEY)
+        await app.wait_for("•••••")
+        await app.press("enter")
+        await app.wait_for("hello from the model")
+        assert [request.path.partition("?")[0] for request in server.requests] == [
+            *("/v1/models", "/v1/messages/count_tokens", "/v1/messages"),
+        ]
+        assert all(request.headers["authorization"] == f"Bearer {KEY}" for request in server.requests)
+        assert "a first question" in json.dumps(server.bodies[-1]["messages"])
+        assert app.box.startswith("Ask anything")
+        await app.submit("/status")
+        await app.wait_for("messages")
+        assert await app.leave() == 0
+        assert app.is_restored
+        assert KEY.encode() not in app.raw
+        assert holders(app.home, app.work) == [kept_in(app.home)]
+
+    async with LoopbackServer() as other, program(tmp_path, "hi", public=other.url) as app:
+        await app.wait_for("Your prompt waits for it")
+        assert other.requests == [], "the key is for another address"
+        await app.answer("escape")
+        await app.wait_for("/login connects one")
+        assert await app.leave() == 0
+
+
+async def test_a_kept_key_is_used_by_the_next_start(tmp_path: Path) -> None:
+    async with LoopbackServer(reply("an answer")) as server:
+        async with program(tmp_path, "login", "--no-check", public=server.url) as login:
+            await login.wait_for("it is not shown")
+            await login.type(f"{KEY}\r")
+            assert await login.end() == 0
+        async with program(tmp_path, "a question", public=server.url) as app:
+            await app.wait_for("an answer")
+            assert "connect a model" not in app.text
+            assert await app.leave() == 0
+        assert server.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_a_prompt_sent_before_anything_is_known_waits_and_esc_leaves_it_in_the_box(tmp_path: Path) -> None:
+    async with program(tmp_path) as app:
+        await app.submit("sent blindly")
+        await app.wait_for("Your prompt waits for it")
+        await app.answer("escape")
+        await app.wait_for("/login connects one")
+        assert app.box == "sent blindly"
+        assert "❯ sent blindly" not in app.text.rpartition("❯")[0]
+        await app.press("ctrl+u")
+        await app.submit("/todos")
+        await app.wait_for("❯ /todos")
+        await app.submit("!echo it still works")
+        await app.wait_for(lambda: app.text.count("it still works") >= 2)
+        assert await app.leave() == 0
+
+
+async def test_a_server_on_this_machine_is_found_and_answers_at_once(tmp_path: Path) -> None:
+    body = json.dumps({"data": [{"id": "llama3.2"}]}).encode()
+    async with LocalModel(reply("hello from llama")) as server, program(tmp_path, "hi", port=server.port) as app:
+        server.models = body
+        await app.wait_for("Use Ollama on this machine")
+        await app.answer("2")
+        await app.wait_for("Use llama3.2 on Ollama")
+        await app.press("enter")
+        await app.wait_for("hello from llama")
+        assert server.bodies[-1]["model"] == "llama3.2"
+        assert not {"authorization", "x-api-key"} & set(server.requests[-1].headers)
+        await app.wait_for(lambda: "llama3.2" in app.screen[-1])
+        assert await app.leave() == 0
+        assert not (app.home / ".config/agentcli/settings.json").exists()
+
+
+async def test_the_tour_takes_the_place_of_the_app(tmp_path: Path) -> None:
+    async with program(tmp_path) as app:
+        await app.wait_for("Take the tour")
+        await app.answer("d")
+        await app.wait_for("demo", seconds=40)
+        await app.wait_for(lambda: "scripted" in app.text.lower(), seconds=40)
+        await app.press("ctrl+c")
+        await app.press("ctrl+c", "ctrl+c")
+        await app.end()
+        assert app.is_restored
+
+
+async def test_logging_out_leaves_nobody_to_answer_and_a_prompt_asks_again(tmp_path: Path) -> None:
+    async with LoopbackServer(reply("one"), fails(401)) as server, program(tmp_path, public=server.url) as app:
+        await app.wait_for("Welcome: connect a model")
+        await app.answer("k")
+        await app.paste(KEY)
+        await app.press("enter")
+        await app.wait_for("goes to no other address")
+        await app.submit("first")
+        await app.wait_for("◆ one")
+        await app.submit("second")
+        await app.wait_for("did not accept the API key from agentcli login. Give another")
+        await app.submit("/logout")
+        await app.wait_for("is forgotten. No model is connected now")
+        assert holders(app.home, app.work) == []
+        await app.submit("third")
+        await app.wait_for("Your prompt waits for it")
+        await app.answer("escape")
+        await app.wait_for(lambda: app.box == "third")
+        assert await app.leave() == 0
+
+
+class LocalModel(LoopbackServer):
+    """Also lists models, and refuses an empty request as one that has the API does."""
+
+    models = b"{}"
+
+    async def _answer(self, request: Any, connection: Any) -> None:
+        if request.path == "/v1/models":
+            await connection.send_json(200, json.loads(self.models))
+        else:
+            await super()._answer(request, connection)
