@@ -6,4 +6,5 @@ printer     events to pieces of output, pure           results     what a tool's
 writer      pieces to the terminal                     markdown    streamed Markdown, cut into blocks that are complete
 questions   what is asked, and the answers             subject     what a call would do, whole, pure
 reader      the prompt on prompt_toolkit               lines       the prompt where the terminal can do nothing
+welcoming   connecting a model                         replay      the end of a conversation that is gone on with
 """

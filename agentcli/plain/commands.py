@@ -18,13 +18,12 @@ from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.plain.pieces import Line, line
 from agentcli.plain.reading import Left
 from agentcli.plain.session import Session
+from agentcli.plain.welcoming import Welcoming
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
 
 _MOST_SESSIONS = 20
-_IN_A_SHELL = ("login", "logout")
-"""Commands that are sub-commands of the program, too."""
 _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
 KEYS = """\
 Enter sends; Ctrl+J, Alt+Enter or a backslash at the end begins another line
@@ -38,6 +37,7 @@ class Place(Protocol):
     """What commands need of the front end around the session."""
 
     session: Session
+    welcoming: Welcoming
 
     @property
     def options(self) -> Options | None: ...
@@ -66,6 +66,8 @@ class Commands:
             "find": self._find,
             "theme": self._theme,
             "config": self._config,
+            "login": self._login,
+            "logout": self._logout,
             "resume": self._resume,
             "clear": self._clear,
             "exit": self._exit,
@@ -97,8 +99,6 @@ class Commands:
         self._say(f"\n{KEYS}")
 
     async def _elsewhere(self, name: str) -> None:
-        if name in _IN_A_SHELL:
-            raise AgentError(f"/{name} is for the app. Run agentcli {name} in a shell, then /clear here.")
         raise AgentError(f"/{name} is for the app. Start agentcli without --plain to use it.")
 
     async def _find(self, _text: str) -> None:
@@ -109,6 +109,18 @@ class Commands:
 
     async def _exit(self, _arguments: str) -> None:
         raise Left
+
+    # ------------------------------------------------------------------------------------------------- connecting
+
+    async def _login(self, arguments: str) -> None:
+        if arguments:
+            raise AgentError("/login takes nothing: it asks for the key, without showing it.")
+        if self._place.options is not None:
+            await self._place.welcoming.open(self._place.options)
+
+    async def _logout(self, _arguments: str) -> None:
+        if self._place.options is not None:
+            self._place.session.note(await self._place.welcoming.forget(self._place.options))
 
     # --------------------------------------------------------------------------------------------------- sessions
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
+import termios
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from agentcli.core.errors import AgentError
 from agentcli.plain.reading import Left, Listener, Stopped
@@ -54,12 +56,38 @@ class LineReader:
         self._remember(text)
         return text
 
-    async def ask(self, question: str) -> str | None:
+    async def ask(self, question: str, *, hidden: bool = False) -> str | None:
+        early = self._taken_early()
         try:
-            text = await self._asked(question)
+            with self._unseen() if hidden else nullcontext():
+                text = await self._asked(question)
         except Stopped:
             return None
+        finally:
+            self._lines.extendleft(reversed(early))
         return None if text.strip() == _ESCAPE else text
+
+    def _taken_early(self) -> list[str]:
+        """Lines that were sent before a question stood there: they must not answer it."""
+        self._attach()
+        if select.select([self._descriptor], [], [], 0)[0]:
+            self._readable()
+        early = list(self._lines)
+        self._lines.clear()
+        return early
+
+    @contextmanager
+    def _unseen(self) -> Iterator[None]:
+        """The system does not echo what is typed."""
+        before = termios.tcgetattr(self._descriptor)
+        changed = [*before]
+        changed[3] = before[3] & ~termios.ECHO
+        termios.tcsetattr(self._descriptor, termios.TCSANOW, changed)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(self._descriptor, termios.TCSANOW, before)
+            self._write("\n")
 
     @contextmanager
     def working(self, listener: Listener) -> Iterator[None]:

@@ -7,6 +7,7 @@ and Ctrl+C stop the work. That way a reply is only ever appended, and a screen r
 from __future__ import annotations
 
 import asyncio
+import select
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -84,9 +85,15 @@ class PromptReader:
             input=self._input,
             output=self._output,
         )
-        for session in (self._session, self._question):
+        self._secret: PromptSession[str | None] = PromptSession(
+            history=DummyHistory(),
+            key_bindings=_question_keys(),
+            is_password=True,
+            input=self._input,
+            output=self._output,
+        )
+        for session in (self._session, self._question, self._secret):
             session.app.ttimeoutlen = _ESCAPE_SECONDS
-        self._problem = ""
         self._typed = ""
         self._typed_at = 0.0
         self._listener: Listener | None = None
@@ -102,10 +109,12 @@ class PromptReader:
         except EOFError:
             raise Left from None
 
-    async def ask(self, question: str) -> str | None:
+    async def ask(self, question: str, *, hidden: bool = False) -> str | None:
         await self._quiet_keys()
+        self._keep_typed()
+        session = self._secret if hidden else self._question
         try:
-            return await self._question.prompt_async(question, handle_sigint=False, set_exception_handler=False)
+            return await session.prompt_async(question, handle_sigint=False, set_exception_handler=False)
         except KeyboardInterrupt:
             return None
         except EOFError:
@@ -135,20 +144,31 @@ class PromptReader:
         return typed
 
     async def above(self, write: Callable[[], None]) -> None:
-        app = next((one.app for one in (self._session, self._question) if one.app.is_running), None)
-        if app is None:
+        session = self._open
+        if session is None:
             write()
             return
-        with set_app(app):
+        with set_app(session.app):
             await run_in_terminal(write)
 
     def signalled(self) -> None:
-        for session in (self._session, self._question):
+        session = self._open
+        if session is None:
+            if self._listener is not None:
+                self._listener.interrupt()
+        elif session is self._session and session.default_buffer.text:
+            session.default_buffer.reset()
+            session.app.invalidate()
+        else:
+            session.app.exit(exception=KeyboardInterrupt)
+
+    @property
+    def _open(self) -> PromptSession[str] | PromptSession[str | None] | None:
+        """The one that stands there and takes keys."""
+        for session in (self._session, self._question, self._secret):
             if session.app.is_running and session.app.future is not None and not session.app.future.done():
-                session.app.exit(exception=KeyboardInterrupt)
-                return
-        if self._listener is not None:
-            self._listener.interrupt()
+                return session
+        return None
 
     async def edit(self, text: str) -> str:
         with self._input.detach(), self._input.cooked_mode():
@@ -160,6 +180,17 @@ class PromptReader:
         """Until nobody has typed for a moment."""
         while (pause := self._typed_at + _PAUSE_SECONDS - time.monotonic()) > 0:  # noqa: ASYNC110 -- keys extend it
             await asyncio.sleep(pause)
+
+    def _keep_typed(self) -> None:
+        """What was typed before a question stood there must not answer it. It stands in the next prompt."""
+        keys = get_typeahead(self._input)
+        if select.select([self._input.fileno()], [], [], 0)[0]:
+            keys += self._input.read_keys()
+        for press in keys:
+            if press.key == Keys.ControlM:
+                self._typed += "\n"
+            elif press.key == Keys.BracketedPaste or not isinstance(press.key, Keys):
+                self._typed += plain_text(press.data)
 
     def _enable_paste(self, on: bool) -> None:
         (self._output.enable_bracketed_paste if on else self._output.disable_bracketed_paste)()

@@ -65,6 +65,7 @@ class Session:
         self._watching: asyncio.Task[None] | None = None
         self._released = asyncio.Event()
         """The prompt may come: what runs has ended, or was told to."""
+        self._released.set()
         self._stop: AbortReason | None = None
         self._questions: dict[str, Question] = {}
         self._held: list[Piece] = []
@@ -78,6 +79,11 @@ class Session:
         """The terminal went away while something was asked."""
 
     # ------------------------------------------------------------------------------------------------ the engine
+
+    @property
+    def busy(self) -> bool:
+        """Work goes on, and nobody is at a prompt."""
+        return not self._released.is_set()
 
     @property
     def engine(self) -> Engine | None:
@@ -125,9 +131,9 @@ class Session:
         """What is sent without having been typed at the prompt just now."""
         self.show([Gap(), *prompt_lines(text)])
 
-    async def ask(self, question: str) -> str | None:
+    async def ask(self, question: str, *, hidden: bool = False) -> str | None:
         self._writer.begin_line()
-        answer = await self._reader.ask(question)
+        answer = await self._reader.ask(question, hidden=hidden)
         self._writer.taken()
         return answer
 
@@ -156,6 +162,17 @@ class Session:
             if self._asker is not None:
                 await asyncio.wait([self._asker])
         self.draft = "\n".join(filter(None, (self.draft, self._reader.take_typed())))
+
+    async def wait_for(self, starting: asyncio.Task[None], text: str) -> bool:
+        """Wait for what has to be there before this can be sent; false: Esc, and the text stands in the next prompt."""
+        self._released.clear()
+        starting.add_done_callback(lambda _task: self._released.set())
+        with self._reader.working(self):
+            await self._released.wait()
+        self.draft = "\n".join(filter(None, (self.draft, self._reader.take_typed())))
+        if not starting.done():
+            self.draft = "\n".join(filter(None, (text, self.draft)))
+        return starting.done()
 
     async def _has_ended(self) -> None:
         """What was interrupted before."""
@@ -222,6 +239,11 @@ class Session:
 
     def interrupt(self) -> None:
         """Esc or Ctrl+C: said at once. What was queued stands in the next prompt."""
+        if self._engine is None and not self._released.is_set():
+            # It has not begun: what is waited for goes on behind the next prompt.
+            self.show(self._printer.interrupted())
+            self._printer.settled()
+            self._released.set()
         if self._engine is None or self._running is None or self._stop is not None:
             return
         self._abort(AbortReason.USER_CANCEL, self._printer.interrupted())
@@ -251,6 +273,9 @@ class Session:
     def line(self, text: str) -> None:
         """Prompts join the work after the next tool results; commands wait for its end. An empty line makes what waits
         take the place of what runs."""
+        if self._running is None:
+            self.next.extend([text] if text.strip() else ())
+            return
         if self._engine is None or self._stop is not None:
             self.draft = "\n".join(filter(None, (self.draft, text)))
             return

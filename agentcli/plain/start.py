@@ -67,6 +67,7 @@ class Plain:
         from agentcli.interactive.history import History, history_path
         from agentcli.plain.commands import Commands
         from agentcli.plain.session import Session
+        from agentcli.plain.welcoming import Welcoming
 
         self._start = start
         self._keyboard = keyboard
@@ -80,8 +81,11 @@ class Plain:
         self._writer = (
             BareWriter(self._sink) if bare else ColourWriter(self._sink, columns, colours=wants_colours(start.environ))
         )
+        # Before prompt_toolkit is imported: something is there to be read meanwhile.
+        self._greet()
         self._reader = self._make_reader()
         self.session: Session = Session(self._reader, self._writer, verbose=start.verbose)
+        self.welcoming = Welcoming(self.session)
         self._commands: Commands = Commands(self)
         self._task: asyncio.Task[int] | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -137,7 +141,8 @@ class Plain:
 
     def _again(self) -> None:
         """Back from a stop."""
-        if not self._bare:
+        if not self._bare and self.session.busy:
+            # At a prompt the mode is prompt_toolkit's.
             self._keyboard.again()
 
     async def _close(self) -> None:
@@ -157,7 +162,6 @@ class Plain:
         return f"To go on with this session: agentcli -r {engine.session_id}"
 
     async def _converse(self) -> None:
-        self._greet()
         await self._ask_for_trust()
         self._opening = asyncio.get_running_loop().create_task(self._open_first())
         if self._start.goes_on or self._start.pick_session:
@@ -168,10 +172,10 @@ class Plain:
             text = await self._next()
             if not text.strip():
                 continue
-            if not self._opening.done():
-                await asyncio.wait([self._opening])
+            if not self._opening.done() and not await self.session.wait_for(self._opening, text):
+                continue
             self._opening.result()
-            if not await self._commands.handle(text):
+            if not await self._commands.handle(text) and await self._can_be_answered(text):
                 await self.session.run(text)
 
     def _greet(self) -> None:
@@ -238,6 +242,22 @@ class Plain:
             self._writer.taken()
         return text
 
+    async def _can_be_answered(self, text: str) -> bool:
+        """Where no model can be reached, one is connected first; else the prompt stays in the next one."""
+        from agentcli.commands.run import parse
+
+        if not self.welcoming.nobody_answers or text.startswith("!") or parse(text) is not None:
+            return True
+        assert self.options is not None
+        try:
+            await self.welcoming.open(self.options, waiting=True)
+        except AgentError as error:
+            self.session.note(str(error), "error")
+        if self.welcoming.nobody_answers:
+            self.session.draft = text
+            return False
+        return True
+
     # --------------------------------------------------------------------------------------------------- the engine
 
     async def _open_first(self) -> None:
@@ -251,10 +271,10 @@ class Plain:
                     options = options_for(options, wanted)
             except AgentError as error:
                 self.session.note(str(error))
-        await self._use(await asyncio.to_thread(_built, options))
+        await self._use(await asyncio.to_thread(_built, self.welcoming.prepared(options)))
 
     async def open(self, options: Options) -> None:
-        engine = await asyncio.to_thread(_built, options)
+        engine = await asyncio.to_thread(_built, self.welcoming.prepared(options))
         await self.session.close()
         await self._use(engine)
 
@@ -265,7 +285,12 @@ class Plain:
         if before is not None:
             await before.aclose()
 
+        from agentcli.plain.welcoming import NOBODY
+
         pieces = self.session.open(engine)
+        self.welcoming.engine_changed()
+        if self.welcoming.nobody_answers:
+            pieces += [line(NOBODY, "warning", "! ", "warning")]
         if engine.messages:
             from agentcli.plain.replay import replayed
 

@@ -7,6 +7,7 @@ looks (the terminal's own sixteen colours, so that they suit its background) and
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Protocol
@@ -24,7 +25,11 @@ def to_terminal(descriptor: int, encoding: str) -> Sink:
     def write(text: str) -> None:
         data = text.encode(encoding, "replace")
         while data:
-            data = data[os.write(descriptor, data) :]
+            try:
+                data = data[os.write(descriptor, data) :]
+            except BlockingIOError:
+                # Another program has left the terminal in a mode of its own.
+                select.select([], [descriptor], [], 1.0)
 
     return write
 

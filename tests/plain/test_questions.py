@@ -1,0 +1,252 @@
+"""What is asked in lines, and what an answer means."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.config.trust import UNREADABLE, Part, TrustState
+from agentcli.core import events as ev
+from agentcli.core.errors import AgentError
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.plain.questions import answer_to, may_go_on
+from tests.plain.asked import ESC, Paper
+
+
+def requested(**changes: Any) -> ev.PermissionRequested:
+    fields: dict[str, Any] = {
+        "request_id": "q",
+        "tool_use_id": "t",
+        "name": "Bash",
+        "input": {"command": "make all"},
+        "title": "Bash make all",
+        "reason": "asked because make is not known to only read",
+        "suggestions": ["Bash(make all)"],
+        "display": {"kind": "command", "command": "make all", "folder": "/w", "description": "build it"},
+    }
+    return ev.PermissionRequested(**fields | changes)
+
+
+def answered(event: Any, *answers: str, **rest: Any) -> tuple[Answer | None, str]:
+    paper = Paper(*answers, **rest)
+    return asyncio.run(answer_to(event, paper)), paper.text
+
+
+# ---------------------------------------------------------------------------------------------------------- permissions
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("y", Answer("allow")),
+        ("1", Answer("allow")),
+        ("YES", Answer("allow")),
+        ("a", Answer("allow", rules=("Bash(make all)",), save_to="session")),
+        ("p", Answer("allow", rules=("Bash(make all)",), save_to="local")),
+        ("4", Answer("allow", rules=("Bash(make all)",), save_to="user")),
+        ("n", Answer("deny")),
+        ("n use ninja", Answer("deny", message="use ninja")),
+        ("e because of that", Answer("deny", message="because of that")),
+    ],
+)
+def test_a_letter_a_number_or_a_word_is_an_answer(typed: str, answer: Answer) -> None:
+    assert answered(requested(), typed)[0] == answer
+
+
+def test_all_of_the_command_and_all_that_would_be_saved_is_shown() -> None:
+    command = "echo " + "x" * 5_000 + " \u200b\u202e;rm\x1b[2J -rf ~"
+    _answer, text = answered(requested(input={"command": command}), "n")
+    assert "x" * 5_000 in text
+    assert "<U+200B><U+202E>;rm␛[2J -rf ~" in text
+    assert "in: /w" in text
+    assert "to: build it" in text
+    assert "because: make is not known to only read" in text
+    assert "settings.local.json" in text
+    assert text.count("Bash(make all)") == 3
+
+
+def test_lines_of_a_command_have_marks_and_blanks_at_their_ends_are_seen() -> None:
+    _answer, text = answered(requested(input={"command": "one  \ntwo"}), "n")
+    assert "  | one··\n  | two\n" in text
+
+
+@pytest.mark.parametrize("typed", ["", "x", "yes but", "1 2", "7", "a little", "ye"])
+def test_anything_else_is_asked_about_again(typed: str) -> None:
+    answer, text = answered(requested(), typed, "n")
+    assert answer == Answer("deny")
+    assert "Type one of y, a, p, u, n, e and Enter." in text
+
+
+def test_esc_is_no_answer_also_while_the_reason_is_asked_for() -> None:
+    assert answered(requested(), ESC)[0] is None
+    assert answered(requested(), "e", ESC)[0] is None
+
+
+def test_what_no_rule_can_cover_offers_none() -> None:
+    answer, text = answered(requested(suggestions=[]), "a", "e", "it is wrong")
+    assert answer == Answer("deny", message="it is wrong")
+    assert "always" not in text
+
+
+def test_a_diff_is_shown_whole_and_edits_can_be_allowed_from_now_on() -> None:
+    diff = "@@ -1,2 +1,300 @@\n" + "\n".join(f"+line {number} " for number in range(300))
+    display = {"kind": "diff", "path": "a.py", "diff": diff, "added": 300, "removed": 1}
+    answer, text = answered(requested(name="Edit", display=display), "d")
+    assert answer == Answer("allow", mode=PermissionMode.ACCEPT_EDITS)
+    assert "Make this change?" in text
+    assert all(f"+line {number}·\n" in text for number in (0, 150, 299))
+
+
+def test_of_a_diff_that_was_cut_the_whole_input_is_shown() -> None:
+    display = {"kind": "diff", "path": "a.py", "diff": "@@ -0,0 +1 @@\n+a", "truncated": True}
+    text = answered(requested(name="Write", display=display, input={"content": "a\nb\nthe end"}), "n")[1]
+    assert "Create this file?" in text
+    assert "  | the end\n" in text
+
+
+def test_an_address_in_the_own_network_is_warned_about() -> None:
+    display = {"kind": "fetch", "url": "http://10.0.0.1/", "host": "10.0.0.1", "private": True, "prompt": "see"}
+    text = answered(requested(name="WebFetch", display=display), "n")[1]
+    assert "Fetch this address?" in text
+    assert "! This address is in your own network." in text
+
+
+def test_a_tool_without_a_display_shows_all_of_its_input() -> None:
+    text = answered(requested(name="Other", display={}, input={"a": "x\ny", "b": [1, {"c": "d"}]}), "n")[1]
+    assert "Use Other?" in text
+    assert "  a:\n  | x\n  | y\n" in text
+    assert 'b: [1, {"c": "d"}]' in text
+
+
+# ------------------------------------------------------------------------------------------------------ other questions
+
+
+def asked(*questions: dict[str, Any]) -> ev.PermissionRequested:
+    shown = [{"header": "H", "options": [{"label": "red"}, {"label": "blue", "description": "as the sky"}]} | one
+             for one in questions]  # fmt: skip
+    return requested(
+        name="AskUserQuestion", input={"questions": shown}, display={"kind": "questions", "questions": shown}
+    )
+
+
+def answers_in(answer: Answer | None) -> Any:
+    assert answer is not None
+    assert answer.updated_input is not None
+    return answer.updated_input["answers"]
+
+
+def test_questions_are_answered_by_number_in_own_words_or_not_at_all() -> None:
+    event = asked({"question": "One?"}, {"question": "Two?"}, {"question": "Three?"})
+    answer, text = answered(event, "2", "a dark green", "")
+    assert answers_in(answer) == {"One?": "blue", "Two?": "a dark green"}
+    assert "Question 2 of 3: Two?" in text
+    assert "blue: as the sky" in text
+
+
+def test_more_than_one_may_be_picked_where_that_is_asked_for() -> None:
+    event = asked({"question": "Which?", "multiSelect": True})
+    assert answers_in(answered(event, "2, 1,2")[0]) == {"Which?": ["blue", "red"]}
+
+
+def test_a_number_that_is_not_there_is_asked_about_again() -> None:
+    answer, text = answered(asked({"question": "Which?"}), "3", "1")
+    assert answers_in(answer) == {"Which?": "red"}
+    assert "There are 2 answers" in text
+
+
+def test_a_plan_is_shown_as_written_and_can_be_edited_before_the_yes() -> None:
+    event = requested(name="ExitPlanMode", input={"plan": "# Do\n<!-- x -->"}, display={"kind": "plan", "plan": "# Do"})
+    answer, text = answered(event, "e", "a", edited="# Do less")
+    assert answer == Answer("allow", updated_input={"plan": "# Do less"}, mode=PermissionMode.ACCEPT_EDITS)
+    assert "  | <!-- x -->\n" in text
+    assert "  | # Do less\n" in text
+    assert answered(event, "y")[0] == Answer("allow", mode=PermissionMode.DEFAULT)
+    assert answered(event, "n", "think again")[0] == Answer("deny", message="think again")
+
+
+def test_an_editor_that_fails_leaves_the_text_and_says_why() -> None:
+    event = requested(name="ExitPlanMode", input={"plan": "Do"}, display={"kind": "plan", "plan": "Do"})
+    answer, text = answered(event, "e", "y", edited=AgentError("No editor was found."))
+    assert answer == Answer("allow", mode=PermissionMode.DEFAULT)
+    assert "! No editor was found." in text
+
+
+def proposed() -> ev.CompactionProposed:
+    return ev.CompactionProposed(
+        request_id="q",
+        summary="All that mattered.",
+        tokens_before=90_000,
+        tokens_after=9_000,
+        cost_usd=0.02,
+        kept=[f"file {number}" for number in range(20)],
+        dropped=["40 messages"],
+    )
+
+
+def test_a_summary_is_accepted_edited_or_refused_and_esc_refuses_it() -> None:
+    answer, text = answered(proposed(), "y")
+    assert answer == Answer("allow")
+    for shown in ("All that mattered.", "90,000 tokens become 9,000", "$0.020", "goes: 40 messages", "and 8 more"):
+        assert shown in text
+    assert answered(proposed(), "e", "y", edited="Less.")[0] == Answer("allow", updated_input={"summary": "Less."})
+    assert answered(proposed(), "n")[0] == Answer("deny")
+    assert answered(proposed(), ESC)[0] == Answer("deny"), "nothing has happened yet that could be stopped"
+
+
+def test_an_empty_summary_is_not_accepted() -> None:
+    answer, text = answered(proposed(), "e", "y", "n", edited=" ")
+    assert answer == Answer("deny")
+    assert "The summary is empty." in text
+
+
+def test_the_loop_guard_is_a_question_like_any_other() -> None:
+    display = {"kind": "loop", "text": "Bash make: the same result 3 times in a row."}
+    answer, text = answered(
+        requested(name="Loop guard", input={}, suggestions=[], display=display), "n try another way"
+    )
+    assert answer == Answer("deny", message="try another way")
+    assert "Go on?" in text
+    assert "3 times in a row" in text
+
+
+def test_nothing_that_is_asked_carries_control_sequences() -> None:
+    bad = "x\x1b[2J\x9b1m\x07"
+    events = [
+        requested(input={"command": bad}, display={"kind": "command", "folder": bad, "description": bad}, reason=bad,
+                  suggestions=[f"Bash({bad})"], details=[bad], title=bad),
+        requested(name=bad, display={"kind": bad}, input={bad: bad}, agent=bad),
+        requested(display={"kind": "diff", "path": bad, "diff": f"+{bad}"}),
+        requested(display={"kind": "fetch", "url": bad, "host": bad, "prompt": bad}),
+        requested(display={"kind": "plan"}, input={"plan": bad}),
+        asked({"question": bad, "options": [{"label": bad, "description": bad}, {"label": "b"}]}),
+    ]  # fmt: skip
+    for event in events:
+        text = answered(event, "n", "n")[1]
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text), event
+
+
+# ---------------------------------------------------------------------------------------------------------------- trust
+
+
+def trust_state() -> TrustState:
+    parts = (
+        Part(".agentcli/settings.json", "abc", '{"hooks": "rm\u202e"}\r\nend'),
+        Part(".mcp.json", UNREADABLE),
+    )
+    return TrustState(Path("/w"), False, parts, tuple(part.name for part in parts))
+
+
+@pytest.mark.parametrize(
+    ("typed", "goes_on", "trusted"), [("t", True, True), ("r", True, False), ("x", False, False), (ESC, False, False)]
+)
+def test_a_folder_is_trusted_only_by_its_own_word(typed: str, goes_on: bool, trusted: bool) -> None:
+    kept: list[TrustState] = []
+    paper = Paper(typed)
+    assert asyncio.run(may_go_on(trust_state(), paper, kept.append)) == goes_on
+    assert bool(kept) == trusted
+    assert '  | {"hooks": "rm<U+202E>"}\n  | end\n' in paper.text
+    assert "never takes effect" in paper.text

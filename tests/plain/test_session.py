@@ -1,0 +1,232 @@
+"""The session in lines drives a real engine on a scripted model: what is printed, asked, queued and interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Self
+
+from agentcli.agent.questions import Audience
+from agentcli.core.permission import PermissionMode
+from agentcli.plain.session import Session
+from agentcli.plain.writer import BareWriter
+from agentcli.tools.base import Output
+from tests.plain.asked import ESC, FOREVER, ScriptedReader
+from tests.support.fakes import Bench, FakeTool, bench
+from tests.support.scripts import call, pause, reply, say, think
+from tests.support.virtual import run_virtual
+
+
+def played(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    def run() -> None:
+        run_virtual(test)
+
+    run.__name__ = test.__name__
+    return run
+
+
+class Desk:
+    """A session at work, with what it prints and who answers."""
+
+    def __init__(self, *replies: Any, answers: tuple[str, ...] = (), **rest: Any) -> None:
+        self.bench: Bench = bench(*replies, **rest)
+        self.text = ""
+        self.reader = ScriptedReader(*answers)
+        self.session = Session(self.reader, BareWriter(self._printed), now=lambda: asyncio.get_running_loop().time())
+
+    def _printed(self, text: str) -> None:
+        self.text += text
+
+    async def __aenter__(self) -> Self:
+        self.session.open(self.bench.engine)
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.session.close()
+
+    def start(self, text: str) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(self.session.run(text))
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        for _step in range(10_000):
+            if holds():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"never: {self.text}")
+
+
+SOMEBODY = {"audience": Audience.SOMEBODY, "mode": PermissionMode.DEFAULT}
+
+
+def asking_tool(**rest: Any) -> FakeTool:
+    return FakeTool("Touch", safe=False, need="write", **rest)
+
+
+@played
+async def test_everything_that_comes_of_a_prompt_is_printed_in_its_order() -> None:
+    async with Desk(reply(think("hm"), "I look.", call("Look", what="here")), "Done.", tools=[FakeTool()]) as desk:
+        await desk.session.run("go")
+        words = ["thought for", "I look.", "* Look", "looked", "Done.", "= 0.0 s · 2 turns"]
+        places = [desk.text.index(word) for word in words]
+        assert places == sorted(places)
+
+
+@played
+async def test_esc_is_said_at_once_and_what_comes_later_is_not_printed() -> None:
+    async with Desk(reply(say("Hello, this goes on"), pause(60), "and on"), "Second.") as desk:
+        running = desk.start("go")
+        await desk.until(lambda: "Hello" in desk.text)
+        desk.session.interrupt()
+        assert "Interrupted." in desk.text
+        await running
+        await desk.session.run("again")
+        assert "and on" not in desk.text
+        assert "Second." in desk.text
+        assert desk.text.count("Interrupted.") == 1
+
+
+@played
+async def test_a_tool_that_does_not_hear_the_abort_is_cut_off_and_the_next_prompt_waits_for_that() -> None:
+    deaf = FakeTool("Deaf", seconds=1_000, ignores_abort=True)
+    async with Desk(reply(call("Deaf")), "Next.", tools=[deaf]) as desk:
+        running = desk.start("go")
+        await desk.until(lambda: deaf.runs)
+        desk.session.interrupt()
+        await running
+        began = asyncio.get_running_loop().time()
+        await desk.session.run("again")
+        assert 1 < asyncio.get_running_loop().time() - began < 10
+        assert "Next." in desk.text
+
+
+@played
+async def test_what_is_sent_meanwhile_joins_after_the_tools_and_the_rest_follows() -> None:
+    slow = FakeTool("Slow", seconds=5)
+    async with Desk(reply(call("Slow")), "Both done.", "The last.", tools=[slow]) as desk:
+        running = desk.start("first")
+        await desk.until(lambda: slow.runs)
+        desk.session.line("second")
+        assert "· Waits: second" in desk.text
+        desk.session.line("/cost")
+        await running
+        assert "> second" in desk.text
+        assert list(desk.session.next) == ["/cost"]
+        assert len(desk.bench.requests) == 2
+
+
+@played
+async def test_an_interruption_puts_what_waits_and_what_was_typed_into_the_next_prompt() -> None:
+    async with Desk(reply(say("Hello"), pause(60))) as desk:
+        running = desk.start("first")
+        await desk.until(lambda: "Hello" in desk.text)
+        desk.session.line("second")
+        desk.reader.typed = "half a thi"
+        desk.session.interrupt()
+        await running
+        assert desk.session.draft == "second\nhalf a thi"
+        assert not desk.session.next
+
+
+@played
+async def test_an_empty_line_puts_what_waits_in_the_place_of_what_runs() -> None:
+    async with Desk(reply(say("Hello"), pause(60)), "Instead.") as desk:
+        running = desk.start("first")
+        await desk.until(lambda: "Hello" in desk.text)
+        desk.session.line("")
+        assert not running.done()
+        desk.session.line("second")
+        desk.session.line("")
+        await running
+        assert list(desk.session.next) == ["second"]
+        assert "Interrupted" not in desk.text
+        await desk.session.run(desk.session.next.popleft())
+        assert "Instead." in desk.text
+
+
+@played
+async def test_a_question_holds_back_everything_else_until_it_has_its_answer() -> None:
+    touch, slow = asking_tool(), FakeTool("Slow", seconds=1, output=Output("slow result"))
+    async with Desk(
+        reply(call("Slow"), call("Touch")), "Done.", tools=[touch, slow], **SOMEBODY, answers=("y",)
+    ) as desk:
+        await desk.session.run("go")
+        assert desk.reader.questions == ["Answer: "]
+        assert touch.runs
+        assert "Done." in desk.text
+        question, options = desk.text.index("Use Touch?"), desk.text.index("explain why not")
+        assert "slow result" not in desk.text[question:options]
+
+
+@played
+async def test_a_no_is_told_and_esc_stops_the_work() -> None:
+    for answer, requests in (("n not that", 2), (ESC, 1)):
+        touch = asking_tool()
+        async with Desk(reply(call("Touch")), "I see.", tools=[touch], **SOMEBODY, answers=(answer,)) as desk:
+            await desk.session.run("go")
+            assert not touch.runs
+            assert len(desk.bench.requests) == requests
+            assert ("not that" in str(desk.bench.requests[-1])) == (answer != ESC)
+            assert ("Interrupted." in desk.text) == (answer == ESC)
+
+
+@played
+async def test_a_signal_while_a_question_is_open_takes_it_away() -> None:
+    async with Desk(reply(call("Touch")), tools=[asking_tool()], **SOMEBODY, answers=(FOREVER,)) as desk:
+        running = desk.start("go")
+        await desk.until(lambda: desk.reader.questions)
+        desk.session.interrupt()
+        await running
+        assert "Interrupted." in desk.text
+        assert desk.session.engine is not None
+        await desk.until(lambda: desk.session.engine is not None and not desk.session.engine.running)
+
+
+@played
+async def test_several_questions_come_one_after_the_other() -> None:
+    first, second = asking_tool(), asking_tool()
+    second.name = "Other"
+    async with Desk(
+        reply(call("Touch"), call("Other")),
+        "Done.",
+        tools=[first, second],
+        **SOMEBODY,
+        answers=("y", "y"),
+    ) as desk:
+        await desk.session.run("go")
+        assert first.runs
+        assert second.runs
+        assert desk.text.index("Use Touch?") < desk.text.index("Use Other?")
+
+
+@played
+async def test_esc_in_the_very_moment_of_sending_runs_nothing() -> None:
+    async with Desk("never asked for") as desk:
+        running = desk.start("go")
+        await asyncio.sleep(0)
+        desk.session.interrupt()
+        await running
+        await desk.until(lambda: desk.session.engine is not None and not desk.session.engine.running)
+        assert "never asked for" not in desk.text
+
+
+@played
+async def test_esc_before_the_engine_is_there_gives_the_prompt_back() -> None:
+    desk = Desk("an answer")
+    engine_comes = asyncio.Event()
+
+    async def opening() -> None:
+        await engine_comes.wait()
+
+    task = asyncio.get_running_loop().create_task(opening())
+    waiting = asyncio.get_running_loop().create_task(desk.session.wait_for(task, "too early"))
+    await asyncio.sleep(1)
+    desk.session.interrupt()
+    assert await waiting is False
+    assert desk.session.draft == "too early"
+    assert "Interrupted." in desk.text
+    engine_comes.set()
+    await task
+    assert await desk.session.wait_for(task, "now") is True
+    async with desk:
+        await desk.session.run("now")
+    assert "an answer" in desk.text
