@@ -77,21 +77,18 @@ class Login:
         return self._models().needs_no_key
 
     def in_the_way(self, address: Address) -> str:
-        """Why a key that is kept for this address is not the one that is used; empty when it is."""
+        """Why a key that is kept for this address is not the one that is used, as `because …`; empty when it is."""
         models = self._models()
         if models.needs_no_key:
-            return f"It is not used now, because {models.needs_no_key}."
+            return f"because {models.needs_no_key}"
         in_use = Address(*models.base_url())
         if bound_to(in_use.url) != bound_to(address.url):
-            return f"It is not used now: requests go to {in_use.host}, because {_says(in_use)}."
-        try:
-            source = models.credentials().source
-        except CredentialError as error:
-            return str(error)
+            return f"because requests go to {in_use.host}: {_says(in_use)}"
+        source = models.credentials().source
         if source == LOGIN:
             return ""
         what = "take it out of the settings" if source == "apiKeyHelper" else "unset it"
-        return f"It is not used now, because {source} is set, which is stronger: {what}."
+        return f"because {source} is set, which is stronger: {what}"
 
     async def servers(self, programs: Sequence[Program] | None = None) -> tuple[LocalServer, ...]:
         from agentcli.providers.local import PROGRAMS, find_local_servers

@@ -149,7 +149,7 @@ def _keep(work: Login, address: Address, key: str, *, chosen: bool) -> None:
     if changed:
         typer.echo(f"Requests go to {host} from now on ({changed}).")
     if key and (hindrance := work.in_the_way(address)):
-        _tell(hindrance)
+        _tell(f"It is not used now, {hindrance}.")
     elif sys.stdout.isatty():
         typer.echo("Start with: agentcli")
 

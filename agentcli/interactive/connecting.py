@@ -59,7 +59,7 @@ class Connecting:
     async def connect(self, welcome: Welcome, engine: Engine, connection: Connection) -> None:
         """Have the conversation go on over what was chosen. Raises `AgentError`, and nothing has changed then."""
         before = self.options.base_url
-        after = self._options_after(welcome)
+        after = await asyncio.to_thread(self._options_after, welcome)
         await asyncio.to_thread(reconnect, after, connection)
         self.options = after
         if welcome.outcome != "key" or before is not None:
@@ -75,9 +75,13 @@ class Connecting:
         return f"The key for {address.host} is forgotten." if self._login.forget(address) else ""
 
     def _options_after(self, welcome: Welcome) -> Options:
+        """Reads files. Raises `AgentError`."""
         if welcome.outcome == "server" and welcome.server is not None:
             return replace(self.options, base_url=welcome.server.base_url, model=welcome.model)
-        return replace(self.options, base_url=None, model=self._own_model)
+        target = welcome.target or welcome.address
+        # What was just pasted is what is meant, whatever is set.
+        pasted = welcome.outcome == "key" and bool(self._login.in_the_way(target))
+        return replace(self.options, base_url=target.url if pasted else None, model=self._own_model)
 
     async def _done(self, welcome: Welcome, work: Work) -> Next:
         match work:
@@ -97,7 +101,9 @@ class Connecting:
             self._login.use(work.address)
         placed = self._login.keep(work.address, work.key)
         told = f"The key for {work.address.host} is kept in {placed.where}, and goes to no other address."
-        hindrance = self._login.in_the_way(work.address)
+        if hindrance := self._login.in_the_way(work.address):
+            used = "It is not used" if self._login.needs_no_key else "It is used in this session, but not in the next"
+            hindrance = f"{used}, {hindrance}."
         return welcome.succeeded("key", " ".join(part for part in (told, placed.problem, hindrance) if part))
 
     def _use(self, welcome: Welcome, work: UseServer) -> Welcome:
@@ -122,7 +128,7 @@ class Connecting:
         """How the model is reached now; and if not, why, unless it is only that nobody has given a key yet."""
         chosen = self.options.base_url
         if chosen is not None:
-            return f"{self.options.model} at {chosen}", ""
+            return f"{chosen}, chosen for this session", ""
         if reason := self._login.needs_no_key:
             return reason, ""
         try:

@@ -199,6 +199,20 @@ async def test_a_pasted_key_is_asked_about_kept_and_used_by_the_running_conversa
         await engine.aclose()
 
 
+async def test_a_key_that_is_pasted_while_a_bad_one_is_set_is_used_in_this_session(tmp_path: Path) -> None:
+    place, connection = Place(tmp_path, ANTHROPIC_API_KEY="sk-bad"), Connection()
+    engine = build_engine(replace(place.options, connection=connection))
+    connecting = Connecting(place.options)
+    welcome = connecting.begin(demo=False)
+    assert "key from ANTHROPIC_API_KEY" in welcome.connected
+    checking, _work = welcome.ask_key().entered(KEY)
+    done = await connecting.do(checking, KeepKey(PUBLIC, KEY))
+    assert "It is used in this session, but not in the next, because ANTHROPIC_API_KEY is set" in done.told
+    await connecting.connect(done, engine, connection)
+    assert connection.key_source == "agentcli login"
+    await engine.aclose()
+
+
 async def test_a_server_is_found_tried_and_used_for_the_session_and_nothing_is_saved(tmp_path: Path) -> None:
     place, connection = Place(tmp_path), Connection()
     body = json.dumps({"data": [{"id": "llama"}]}).encode()
@@ -217,7 +231,7 @@ async def test_a_server_is_found_tried_and_used_for_the_session_and_nothing_is_s
         await connecting.connect(done, engine, connection)
         assert (engine.model, engine.profile.small_model, connection.problem) == ("llama", "llama", "")
         assert connecting.options.base_url == server.url
-        assert "llama at" in connecting.begin(demo=False).connected
+        assert "chosen for this session" in connecting.begin(demo=False).connected
         assert place.settings == {}
         await engine.aclose()
 
