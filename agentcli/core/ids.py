@@ -40,8 +40,18 @@ class RandomIds:
 
 
 class SystemClock:
+    """Counts on while the machine sleeps, as whatever grows old elsewhere does: a prompt cache, a page."""
+
+    def __init__(self) -> None:
+        # Linux has a clock of its own for it; the usual one of macOS does it.
+        self._clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+        try:
+            time.clock_gettime(self._clock)
+        except OSError:
+            self._clock = time.CLOCK_MONOTONIC
+
     def monotonic(self) -> float:
-        return time.monotonic()
+        return time.clock_gettime(self._clock)
 
     def timestamp(self) -> str:
         return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 FACTS_SECONDS = 0.1
 """The status line is painted again no more often than this."""
 _AFTERWARDS = 0.1
+_LOOK_SECONDS = 15.0
 
 
 class FactsFeed:
@@ -62,8 +63,18 @@ class FactsFeed:
         if self._cold is not None:
             self._cold.cancel()
         left = engine.warm_seconds()
+        self._cold = None if left is None else self._look_again(engine, left)
+
+    def _look_again(self, engine: Engine, left: float) -> asyncio.TimerHandle:
+        """Before long: the timers of the event loop stand still while the machine sleeps, and the cache does not."""
         later = asyncio.get_running_loop().call_later
-        self._cold = None if left is None else later(left + _AFTERWARDS, self.refresh)
+        return later(min(left + _AFTERWARDS, _LOOK_SECONDS), self._look, engine)
+
+    def _look(self, engine: Engine) -> None:
+        left = engine.warm_seconds()
+        self._cold = None if left is None else self._look_again(engine, left)
+        if left is None:
+            self.refresh()
 
 
 def facts_of(engine: Engine, branch: str) -> Facts:

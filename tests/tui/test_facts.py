@@ -1,0 +1,107 @@
+"""When the status line is told how things stand: at once, not too often, and when the cache runs out by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from agentcli.core.ids import SystemClock
+from agentcli.tui import facts as facts_module
+from agentcli.tui.facts import FACTS_SECONDS, FactsFeed
+from agentcli.tui.model import Facts
+from tests.support.virtual import run_virtual
+
+
+@dataclass
+class Engine:
+    """As much of one as the feed itself asks for."""
+
+    cold_at: float | None = None
+    asleep: float = 0.0
+    looked: int = 0
+
+    def warm_seconds(self) -> float | None:
+        self.looked += 1
+        if self.cold_at is None:
+            return None
+        left = self.cold_at - asyncio.get_running_loop().time() - self.asleep
+        return left if left > 0 else None
+
+
+@pytest.fixture(autouse=True)
+def _facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def facts_of(engine: Any, branch: str) -> Facts:
+        return Facts(branch=branch, cache_cold=engine.cold_at is not None and engine.warm_seconds() is None)
+
+    monkeypatch.setattr(facts_module, "facts_of", facts_of)
+
+
+def test_many_changes_in_one_moment_are_shown_at_once_and_once_more() -> None:
+    async def main() -> None:
+        shown: list[Facts] = []
+        feed = FactsFeed(shown.append)
+        feed.refresh()
+        assert shown == [], "nobody is there yet"
+        feed.follow(Engine())  # type: ignore[arg-type]
+        for number in range(50):
+            feed.set_branch(str(number))
+        assert len(shown) == 1
+        await asyncio.sleep(FACTS_SECONDS * 2)
+        assert [one.branch for one in shown] == ["", "49"]
+        feed.close()
+
+    run_virtual(main)
+
+
+def test_a_cache_that_runs_out_is_shown_though_nothing_happens() -> None:
+    async def main() -> None:
+        shown: list[Facts] = []
+        feed, engine = FactsFeed(shown.append), Engine(cold_at=300.0)
+        feed.follow(engine)  # type: ignore[arg-type]
+        await asyncio.sleep(299)
+        assert [one.cache_cold for one in shown] == [False]
+        await asyncio.sleep(2)
+        assert [one.cache_cold for one in shown] == [False, True]
+        looked = engine.looked
+        await asyncio.sleep(10_000)
+        assert engine.looked == looked, "then there is nothing more to wait for"
+        feed.close()
+
+    run_virtual(main)
+
+
+def test_after_a_sleep_of_the_machine_it_is_shown_before_long() -> None:
+    async def main() -> None:
+        shown: list[Facts] = []
+        feed, engine = FactsFeed(shown.append), Engine(cold_at=300.0)
+        feed.follow(engine)  # type: ignore[arg-type]
+        await asyncio.sleep(10)
+        engine.asleep = 3_600.0
+        await asyncio.sleep(20)
+        assert [one.cache_cold for one in shown] == [False, True]
+        feed.close()
+
+    run_virtual(main)
+
+
+def test_a_closed_feed_shows_nothing_more() -> None:
+    async def main() -> None:
+        shown: list[Facts] = []
+        feed = FactsFeed(shown.append)
+        feed.follow(Engine(cold_at=5.0))  # type: ignore[arg-type]
+        feed.refresh()
+        feed.close()
+        await asyncio.sleep(100)
+        feed.refresh()
+        assert len(shown) == 1
+
+    run_virtual(main)
+
+
+def test_the_clock_never_goes_backwards() -> None:
+    clock = SystemClock()
+    times = [clock.monotonic() for _look in range(100)]
+    assert times == sorted(times)
