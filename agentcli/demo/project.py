@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,13 @@ TESTS = "test_tab.py"
 TEST_COMMAND = "python3 -m unittest"
 TEST_SECONDS = 60.0
 _LOCK = ".in-use"
+_PROGRAMS = ".venv/bin"
+_PYTHON = """\
+#!/bin/sh
+[ -x {own} ] && exec {own} "$@"
+PATH=${{PATH#*:}}
+exec python3 "$@"
+"""
 
 BROKEN = """\
     share = cents // people
@@ -70,7 +78,7 @@ class Splitting(unittest.TestCase):
 if __name__ == "__main__":
     unittest.main()
 """,
-    ".gitignore": "__pycache__/\n",
+    ".gitignore": "__pycache__/\n.venv/\n",
 }
 _OF_GIT = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -81,10 +89,11 @@ _OF_GIT = {
     "GIT_COMMITTER_EMAIL": "demo@localhost",
 }
 _PASSED_ON = (
-    "PATH", "SHELL", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "NO_COLOR", "COLORFGBG", "EDITOR", "VISUAL",
+    "SHELL", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "NO_COLOR", "COLORFGBG", "EDITOR", "VISUAL",
     "TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TERMINFO", "TERMINFO_DIRS", "TMUX", "STY", "ESCDELAY",
-    "SSH_CONNECTION", "SSH_TTY", "WT_SESSION", "KITTY_WINDOW_ID", "VTE_VERSION", "DISPLAY", "WAYLAND_DISPLAY",
-    "XDG_RUNTIME_DIR", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV", "PYENV_ROOT", "AGENTCLI_SANDBOX",
+    "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "WSL_DISTRO_NAME", "WT_SESSION", "KITTY_WINDOW_ID", "VTE_VERSION",
+    "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV",
+    "PYENV_ROOT", "AGENTCLI_SANDBOX",
 )  # fmt: skip
 
 
@@ -102,6 +111,16 @@ class Project:
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
+        if not _has_python(os.environ):
+            self._make_python()
+
+    def _make_python(self) -> None:
+        """A `python3` that is the interpreter which runs us, or the next one where a sandbox hides that. In the
+        project, because a sandbox hides what else is in the temporary folder."""
+        program = self.folder / _PROGRAMS / "python3"
+        program.parent.mkdir(parents=True)
+        program.write_text(_PYTHON.format(own=shlex.quote(sys.executable)), encoding="utf-8")
+        program.chmod(0o755)
 
     def __enter__(self) -> Self:
         return self
@@ -125,7 +144,10 @@ class Project:
         No key, no proxy, no settings of the person."""
         kept = {name: value for name, value in given.items() if name in _PASSED_ON or name.startswith("LC_")}
         own = {f"AGENTCLI_{name.upper()}_DIR": str(self.root / name) for name in ("config", "state", "cache")}
-        places = {"HOME": str(self.root / "home"), "TMPDIR": str(self.root / "temp")}
+        search_path = given.get("PATH") or os.defpath
+        if (self.folder / _PROGRAMS).is_dir():
+            search_path = f"{self.folder / _PROGRAMS}{os.pathsep}{search_path}"
+        places = {"PATH": search_path, "HOME": str(self.root / "home"), "TMPDIR": str(self.root / "temp")}
         return {**kept, **own, **places, "NO_PROXY": "127.0.0.1"}
 
     def make_repository(self) -> None:
@@ -176,6 +198,15 @@ class Project:
             return ""
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         return lines[-1] if lines else f"it ended with {done.returncode}"
+
+
+def _has_python(environ: Mapping[str, str]) -> bool:
+    """Whether `python3` works in the demo, too: one in the person's home may need that home to find itself (shims of
+    version managers), and the one of a bare macOS only asks to install another."""
+    found = shutil.which("python3", path=environ.get("PATH") or os.defpath)
+    home = environ.get("HOME", "")
+    at_home = found is not None and len(home) > 1 and found.startswith(f"{home.rstrip('/')}/")
+    return found is not None and not at_home and (sys.platform != "darwin" or found != "/usr/bin/python3")
 
 
 def _locked(path: Path) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,36 @@ def test_a_test_that_was_taken_away_does_not_pass(project: Project) -> None:
     assert project.problem()
 
 
+@pytest.mark.parametrize("found", ["nowhere", "home"])
+def test_where_no_python_can_be_relied_on_it_is_the_one_that_runs_us(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: str
+) -> None:
+    """As with the shims of a version manager, which look for their files in a home that is not there."""
+    shims = tmp_path / "home" / "shims"
+    shims.mkdir(parents=True)
+    (shims / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (shims / "python3").chmod(0o755)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", str(shims if found == "home" else tmp_path))
+    with Project() as project:
+        environ = project.environment(os.environ)
+        words = [f"{project.folder}/.venv/bin/python3", "-c", "import sys; print(sys.version)"]
+        done = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == sys.version.strip()
+        assert environ["PATH"].startswith(f"{project.folder}/.venv/bin:")
+
+
+def test_a_python_of_the_system_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "python3").write_text("#!/bin/sh\n")
+    (tmp_path / "python3").chmod(0o755)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("HOME", "/home/nobody")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with Project() as project:
+        assert project.environment(os.environ)["PATH"] == str(tmp_path)
+
+
 def test_it_is_a_repository_with_nothing_left_to_commit(project: Project) -> None:
     if shutil.which("git") is None:
         pytest.skip("no git here")
@@ -65,7 +96,7 @@ def test_nothing_of_the_persons_environment_but_the_terminal_comes_along(project
         "GITHUB_TOKEN": "mine",
     }
     seen = project.environment(given)
-    assert seen["PATH"] == "/bin"
+    assert seen["PATH"].endswith("/bin")
     assert seen["TERM"] == "xterm"
     assert seen["LC_ALL"] == "C"
     assert not [name for name, value in seen.items() if "mine" in value or "/home/me" in value or "proxy" in value]
