@@ -138,7 +138,7 @@ class CacheWatch:
         left = self._left
         if left is None or self.cold(now):
             return 0
-        made_with = left.setup if isinstance(left, _Resumed) else _setup_of(left.sent.request)
+        made_with = left.setup if isinstance(left, _Resumed) else _setup_of(left)
         if _named(setup.model) != _named(made_with.model) or setup.effort != made_with.effort:
             return 0
         whole = not self._compactions and _thinks_alike(setup.thinking, made_with.thinking)
@@ -257,8 +257,12 @@ class CacheWatch:
         return plain_line("; ".join(self._reasons), _REASON_LIMIT) or UNKNOWN
 
 
-def _setup_of(request: Request) -> Setup:
-    return Setup(request.model, request.effort, request.thinking)
+def _setup_of(answered: _Answered) -> Setup:
+    """What is cached belongs to the model that answered, which after a fallback is not the one that was asked. Any
+    other name is a server's own for the same."""
+    request = answered.sent.request
+    model = answered.model if answered.model in request.fallback_models else request.model
+    return Setup(model, request.effort, request.thinking)
 
 
 def _named(model: str) -> str:

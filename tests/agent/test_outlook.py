@@ -17,7 +17,7 @@ from agentcli.core import events as ev
 from agentcli.core.ids import seconds_between
 from agentcli.core.messages import Message, Origin, TextBlock
 from agentcli.core.usage import CacheLosses, Price, Usage
-from agentcli.providers.base import Thinking
+from agentcli.providers.base import Request, Thinking
 from agentcli.providers.catalog import Catalog
 from tests.support.cacheserver import PromptCache
 from tests.support.curating import BIG, cached_bench, looking
@@ -115,6 +115,16 @@ def test_after_a_compaction_only_the_head_is_expected_to_be_cached() -> None:
     assert watch.expected(Setup("m"), 10.0, head=3_000) == 3_000
     watch.note(ev.ContextEdited(edits=[{"kind": "undo_compaction"}], step="compact", text="undone"))
     assert watch.expected(Setup("m"), 10.0, head=3_000) == 50_000
+
+
+def test_after_a_fallback_the_cache_is_that_of_the_model_which_answered() -> None:
+    request = Request("big", ({"role": "user", "content": "hi"},), fallback_models=("small",))
+    for answering, expected in (("big", (9_000, 0)), ("small", (0, 9_000)), ("gateway/big-x", (9_000, 0))):
+        watch = CacheWatch()
+        watch.look(request, 0.0)
+        watch.answered(answering, Usage(cache_write_5m_tokens=9_000), 1.0)
+        found = tuple(watch.expected(Setup(model), 2.0, head=500) for model in ("big", "small"))
+        assert found == expected, answering
 
 
 # ---------------------------------------------------------------------------------------------------------- a resume
