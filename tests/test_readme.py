@@ -23,6 +23,17 @@ def test_ci_runs_the_readmes_own_test_command() -> None:
     assert command in (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
+def test_the_picture_is_there_and_shows_the_app() -> None:
+    picture = (ROOT / re.search(r"!\[[^]]+\]\(([^)]+\.svg)\)", README)[1]).read_text(encoding="utf-8")  # type: ignore[index]
+    assert "Allow once".replace(" ", "\N{NO-BREAK SPACE}") in picture
+
+
+def test_its_links_lead_somewhere() -> None:
+    targets = {target for target in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in target}
+    assert len(targets) > 5
+    assert [target for target in sorted(targets) if not (ROOT / target).exists()] == []
+
+
 def test_every_flag_of_the_readme_exists() -> None:
     from agentcli.cli.app import command_tree
     from agentcli.cli.flags import BY_NAME
@@ -39,7 +50,7 @@ def test_every_flag_of_the_readme_exists() -> None:
 
 def test_the_run_without_a_key_works(tmp_path: Path) -> None:
     line = next(line for block in blocks("sh") for line in block.splitlines() if "AGENTCLI_SCRIPT" in line)
-    command = line.replace(".venv/bin/agentcli", f"{sys.executable} -m agentcli")
+    command = line.replace(" agentcli ", f" {sys.executable} -m agentcli ")
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["/bin/sh", "-c", command], cwd=ROOT, env=environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

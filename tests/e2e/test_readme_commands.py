@@ -1,0 +1,116 @@
+"""Every command that the README shows is run: in a shell, or in a terminal where it opens the app."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.scripts import call, reply, say
+from tests.support.server import LoopbackServer
+from tests.support.terminal import REPOSITORY, TerminalProgram
+
+pytestmark = pytest.mark.anyio
+
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+INSTALL = "python3 -m venv .venv && .venv/bin/pip install -q "
+DENIED_OR_ASKED = (3, 4)
+CODES = {
+    # What is found wrong on this machine is no fault of the command's.
+    "doctor": (0, 1),
+    "permissions test": DENIED_OR_ASKED,
+}
+WORDS = {"demo": "--auto --speed 30", "trust": "--yes"}
+"""What is added so that a command ends by itself."""
+
+
+def lines() -> list[str]:
+    found = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
+    found = [re.sub(r"\s+# .*", "", line).strip().replace(".venv/bin/agentcli", "agentcli") for line in found]
+    return list(dict.fromkeys(line for line in found if line))
+
+
+def opens_the_app(line: str) -> bool:
+    words = shlex.split(line)
+    flags = {"-c", "-r"}
+    return words[0] == "agentcli" and (len(words) == 1 or words[1] in flags or " " in words[1])
+
+
+RUNNABLE = [line for line in lines() if not line.startswith("python3 -m venv")]
+IN_A_SHELL = [line for line in RUNNABLE if not opens_the_app(line)]
+IN_A_TERMINAL = [line for line in RUNNABLE if opens_the_app(line)]
+
+
+def test_all_that_is_not_run_here_is_the_install_that_ci_does_itself() -> None:
+    others = [line for line in lines() if line not in RUNNABLE]
+    assert [line for line in others if not line.startswith(INSTALL)] == []
+    assert len(IN_A_SHELL) > 25
+    assert len(IN_A_TERMINAL) >= 3
+
+
+@pytest.mark.parametrize("line", IN_A_SHELL)
+async def test_the_line_works_in_a_shell(line: str, tmp_path: Path) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    for folder in (home / ".config/fish/completions", home / "bin", work / "tests/data", tmp_path / "other"):
+        folder.mkdir(parents=True)
+    (home / "bin/agentcli").write_text(f'#!/bin/sh\nexec {sys.executable} -m agentcli "$@"\n')
+    (home / "bin/agentcli").chmod(0o755)
+    (work / "key.txt").write_text("sk-ant-0123456789abcdefghijklmnop\n")
+    (work / "tests/data/hello.json").write_text((REPOSITORY / "tests/data/hello.json").read_text())
+    (work / "pyproject.toml").write_text("")
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    answer = reply(call("StructuredOutput", names=["a"])) if "--json-schema" in line else reply(say("an answer"))
+    async with LoopbackServer({**answer, "repeat": 5}) as server:
+        environ = {
+            "HOME": str(home),
+            "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
+            "PYTHONPATH": str(REPOSITORY),
+            "LANG": "C.UTF-8",
+            "ANTHROPIC_BASE_URL": server.url,
+            **({} if "login" in line else {"ANTHROPIC_API_KEY": "sk-test"}),
+        }
+        for shown in ("http://localhost:11434", "https://models.example.com"):
+            line = line.replace(shown, server.url)
+        words = line.removeprefix("agentcli ")
+        more = next((more for name, more in WORDS.items() if words == name), "")
+        # zsh's list of folders is a variable of our own here: in bash its second one.
+        shell = f'fpath=("" "$HOME"); {line} {more}'
+        process = await asyncio.create_subprocess_exec(
+            *("bash", "-c", shell),
+            cwd=work,
+            env=environ,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        key = b"sk-ant-0123456789abcdefghijklmnop\n" if words.startswith("login") else b""
+        out, err = await process.communicate(key)
+    expected = next((codes for name, codes in CODES.items() if words.startswith(name)), (0,))
+    assert process.returncode in expected, (out + err).decode()
+    assert b"Traceback" not in out + err
+
+
+@pytest.mark.parametrize("line", IN_A_TERMINAL)
+async def test_the_line_opens_the_app(line: str, tmp_path: Path) -> None:
+    async with LoopbackServer({**reply(say("an answer")), "repeat": 5}) as server:
+        if "-c" in shlex.split(line) or "-r" in shlex.split(line):
+            async with TerminalProgram(tmp_path, url=server.url) as app:
+                await app.ready()
+                await app.submit("the first one")
+                await app.wait_for("an answer")
+                assert await app.leave() == 0
+        async with TerminalProgram(tmp_path, *shlex.split(line)[1:], url=server.url) as app:
+            if "-r" in shlex.split(line):
+                await app.wait_for("Resume a session")
+                await app.press("escape")
+                await app.wait_for("Resume a session", gone=True)
+            await app.ready()
+            if len(shlex.split(line)) > 1 and "-r" not in shlex.split(line):
+                await app.wait_for("an answer")
+            assert await app.leave() == 0
