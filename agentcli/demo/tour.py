@@ -66,13 +66,24 @@ class Tour:
         text = text.strip()
         if text.startswith("/"):
             stop = _COMMANDS.get(text.split()[0])
-        else:
+            if stop is not None and self._makes_sense(stop):
+                self._sent[stop.name] += 1
+        elif not text.startswith("!"):
             stop = _PROMPTS.get(text)
-            if self._interrupted and not text.startswith("!"):
+            if self._interrupted:
                 self._sent["steer"] += 1
                 self._interrupted = False
-        if stop is not None and stop is not STEER:
-            self._sent[stop.name] += 1
+            self._sent["prompt"] += 1
+            if stop is not None and stop is not STEER:
+                self._sent[stop.name] += 1
+
+    def _makes_sense(self, stop: Stop) -> bool:
+        """A command that has nothing to work on yet is no stop of the tour."""
+        if stop is UNDO:
+            return self._fixed()
+        if stop is REDO:
+            return self._sent["undo"] > 0
+        return self._sent["prompt"] > 0 or stop is not COMPACT
 
     def look(self, engine: Engine) -> None:
         """Nothing runs at the moment: see how the last submission ended."""

@@ -74,6 +74,15 @@ def test_what_was_done_already_is_left_out_and_other_lines_change_nothing() -> N
     assert tour.next().line == "/undo"
 
 
+def test_commands_that_have_nothing_to_work_on_yet_do_not_count() -> None:
+    project = Project()
+    tour = Tour(lambda: project.fixed)
+    for line in ("/undo", "/redo", "/compact"):
+        tour.sent(line)
+    assert tour.next().line == words.FIX
+    assert lines(tour, project)[4:7] == ["/compact", "/undo", "/redo"]
+
+
 def test_where_redo_does_not_help_the_fix_is_made_again() -> None:
     project = Project()
     project.fixed = True
