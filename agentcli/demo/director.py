@@ -18,7 +18,9 @@ from agentcli.providers.script import Reply, system_text
 
 _MOST_EDITS = 3
 _WANTS_FIX = re.compile(r"\b(fix|repair|correct|solve|edit|bug)\b", re.IGNORECASE)
-_READ_FIRST = re.compile(r"\bread\b|\bchanged\b", re.IGNORECASE)
+_READ_FIRST = re.compile(r"has not been read yet|has changed since it was read")
+_TAGS = re.compile(r"</?tool_use_error>")
+_JUST_NO = "The user said no to this call."
 _SIGNATURE = "c2NyaXB0ZWQgZGVtbzogbm9ib2R5IHRob3VnaHQgdGhpcw=="
 RATE_LIMIT_SECONDS = 2.0
 _FIRST_READ = (CODE, TESTS, "README.md")
@@ -186,10 +188,11 @@ def _tested(last: Call) -> str:
 
 
 def _why_not(last: Call) -> str:
-    reason = plain_line(last.text, 300)
+    reason = _quoted(_TAGS.sub("", last.text), 300)
     if _READ_FIRST.search(last.text):
         return words.STUCK.format(reason=reason)
-    return words.REFUSED.format(reason=f"\n\n> {reason}" if reason else "")
+    by_mode = words.MODE_REFUSES if "mode" in reason else ""
+    return words.REFUSED.format(reason="" if reason == _JUST_NO else f"\n\n> {reason}{by_mode}")
 
 
 def _free(situation: Situation, world: World) -> str:
@@ -197,9 +200,9 @@ def _free(situation: Situation, world: World) -> str:
     return words.FREE.format(said=_quoted(situation.asked), on=on)
 
 
-def _quoted(text: str) -> str:
+def _quoted(text: str, longest: int = 80) -> str:
     """Without anything that Markdown would take for its own."""
-    return re.sub(r"[`*_<>\[\]|\\]", " ", plain_line(text, 80)).strip() or "…"
+    return re.sub(r"[`*_<>\[\]|\\]", " ", plain_line(text, longest)).strip() or "…"
 
 
 # -------------------------------------------------------------------------------------------------- making replies

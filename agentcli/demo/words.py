@@ -65,6 +65,7 @@ Understood: `{CODE}` stays as it is, and the test goes on failing.{{reason}}
 A model would now look for another way with you. I am a script and know only this one: it stands in the box once more, \
 if you change your mind.
 """
+MODE_REFUSES = "\n\nThat is the permission mode; Shift+Tab goes on to the next one."
 STUCK = "The edit did not work: {reason}\n\nThe next step stands in the box, or try once more with “fix it”.\n"
 ALREADY = f"The fix stands in `{CODE}` already: there is nothing left to do. `!{TEST_COMMAND}` shows it.\n"
 

@@ -148,12 +148,26 @@ def test_a_no_at_any_question_is_respected_and_told(answers: str, fixed: bool, s
     assert person.fixed is fixed
 
 
-def test_what_the_person_says_with_a_no_is_repeated() -> None:
-    person = Person()
-    person.says(words.FIX, "yn")
-    refusal = person.messages[-2]
-    assert refusal["content"][0]["content"][0]["text"] == NO
-    assert NO in person.replies[-1]
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("The user said no to this call.", ""),
+        ("<tool_use_error>use fractions, *please*</tool_use_error>", "> use fractions,  please\n"),
+        ("plan mode is on, in which nothing is changed or run; finish the plan first", "Shift+Tab"),
+    ],
+)
+def test_what_came_with_a_no_is_repeated_as_plain_words(text: str, shown: str) -> None:
+    use = {"type": "tool_use", "id": "t1", "name": "Edit", "input": {}}
+    messages: list[Json] = [
+        {"role": "user", "content": [{"type": "text", "text": words.FIX}]},
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [result(use, text, True)]},
+    ]
+    said = reply_to({"messages": messages, "tools": TOOLS}, World(fixed=False, limited=True)).steps[-1]["text"]
+    assert "stays as it is" in said
+    assert shown in said
+    assert (">" in said) is bool(shown)
+    assert "tool_use_error" not in said
 
 
 def test_after_a_no_the_fix_is_offered_again_and_made() -> None:
@@ -210,7 +224,7 @@ def test_an_edit_that_needs_the_file_read_again_reads_it_and_tries_again_but_not
             {"type": "tool_use", "id": f"t{number}_{place}", "name": step["tool"], "input": step["input"]}
             for place, step in enumerate(calls)
         ]
-        stale = "The file was changed since it was read. Read it again."
+        stale = "tab/money.py has changed since it was read, by somebody or something else."
         results = [result(use, stale if use["name"] == "Edit" else "fine", use["name"] == "Edit") for use in uses]
         messages += [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
     assert made[-5:] == ["Edit", "Read", "Edit", "Read", "Edit"]

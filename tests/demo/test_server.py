@@ -19,7 +19,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.permission import Answer
 from agentcli.demo import words
-from agentcli.demo.project import Project
+from agentcli.demo.project import CODE, Project
 from agentcli.demo.server import DemoServer
 
 Json = dict[str, Any]
@@ -109,6 +109,25 @@ async def test_with_every_question_denied_nothing_changes_and_the_reason_is_give
         assert isinstance(end, ev.Result)
         assert "stays as it is" in end.text
         assert project.problem()
+
+
+@pytest.mark.anyio
+async def test_a_file_that_somebody_changes_meanwhile_is_read_again_and_fixed(
+    project: Project, server: DemoServer
+) -> None:
+    code = project.folder / CODE
+    names = []
+    async with build_engine(options(project, server)) as engine, aclosing(engine.submit(words.FIX)) as events:
+        async for event in events:
+            if isinstance(event, ev.PermissionRequested):
+                if event.name == "Bash" and "# by hand" not in code.read_text():
+                    code.write_text(code.read_text() + "\n# by hand\n")
+                engine.answer(event.request_id, Answer("allow"))
+            if isinstance(event, ev.ToolFinished):
+                names.append(event.name)
+    assert names == ["Read", "Read", "Read", "Bash", "Edit", "Read", "Edit", "Bash"]
+    assert "# by hand" in code.read_text()
+    assert project.problem() == ""
 
 
 def test_only_who_has_the_key_is_answered(server: DemoServer) -> None:
