@@ -237,7 +237,7 @@ class Engine(Curated):
         while (text := self._parts.seams.workspace.take_notice()) is not None:
             yield told(text, "undo")
         yield from self._background_changes()
-        if (warning := self._budget.take_warning(self._totals)) is not None:
+        if (warning := self._budget.take_warning(self._totals, somebody=self.interactive)) is not None:
             yield told(warning, "budget")
 
     async def _local(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:

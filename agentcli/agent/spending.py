@@ -260,12 +260,13 @@ class Budget:
     def is_spent(self, totals: Totals) -> bool:
         return budget_spent(self.cap, totals)
 
-    def take_warning(self, totals: Totals) -> str | None:
+    def take_warning(self, totals: Totals, *, somebody: bool = False) -> str | None:
         """Once, when most of it is spent."""
         if self.cap is None or self._warned or self.is_spent(totals) or totals.cost_usd < self.cap * WARN_AT:
             return None
         self._warned = True
-        return f"${totals.cost_usd:.2f} of the budget of ${self.cap:g} is spent. At the budget the work stops."
+        then = "you are asked whether to go on" if somebody else "the work stops"
+        return f"${totals.cost_usd:.2f} of the budget of ${self.cap:g} is spent. At the budget {then}."
 
     def text(self, totals: Totals, *, somebody: bool) -> str:
         """Why nothing more is sent, and what to do."""

@@ -206,7 +206,8 @@ def test_the_budget_warns_once_near_its_end() -> None:
     assert budget.take_warning(spent(0.80)) == "$0.80 of the budget of $1 is spent. At the budget the work stops."
     assert budget.take_warning(spent(0.95)) is None
     budget.set(1.1)
-    assert budget.take_warning(spent(0.95)) is not None, "another budget warns anew"
+    warned = budget.take_warning(spent(0.95), somebody=True)
+    assert warned == "$0.95 of the budget of $1.1 is spent. At the budget you are asked whether to go on.", "anew"
     assert Budget(1.0).take_warning(spent(1.0)) is None, "at the end it is not near the end"
     assert Budget(None).take_warning(spent(1e9)) is None
 
