@@ -112,7 +112,7 @@ async def test_with_every_question_denied_nothing_changes_and_the_reason_is_give
 
 
 @pytest.mark.anyio
-async def test_a_file_that_somebody_changes_meanwhile_is_read_again_and_fixed(
+async def test_a_file_that_changes_while_the_edit_is_asked_about_is_read_again_and_fixed(
     project: Project, server: DemoServer
 ) -> None:
     code = project.folder / CODE
@@ -120,7 +120,7 @@ async def test_a_file_that_somebody_changes_meanwhile_is_read_again_and_fixed(
     async with build_engine(options(project, server)) as engine, aclosing(engine.submit(words.FIX)) as events:
         async for event in events:
             if isinstance(event, ev.PermissionRequested):
-                if event.name == "Bash" and "# by hand" not in code.read_text():
+                if event.name == "Edit" and "# by hand" not in code.read_text():
                     code.write_text(code.read_text() + "\n# by hand\n")
                 engine.answer(event.request_id, Answer("allow"))
             if isinstance(event, ev.ToolFinished):
