@@ -6,6 +6,7 @@ that whoever types on answers nothing. Esc and Ctrl+C stop the work, as everywhe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
@@ -24,6 +25,8 @@ from agentcli.plain.subject import question_of, rows, subject
 Question = ev.PermissionRequested | ev.CompactionProposed
 _EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 _MOST_LISTED = 12
+_SAYS_NOTHING = re.compile(r"(?:writing .*|fetching .*|this tool) needs your approval", re.DOTALL)
+"""Reasons that are the question itself."""
 
 
 class Asking(Protocol):
@@ -105,15 +108,15 @@ def _head(text: str, agent: str = "") -> list[Piece]:
 
 
 async def _permission(event: ev.PermissionRequested, asking: Asking) -> Answer:
-    asking.show([*_head(question_of(event), event.agent), *subject(event), *_reasons(event)])
     rules = tuple(event.suggestions)
-    named = ", ".join(shown_command(rule) for rule in rules)
+    saved = [line(shown_command(rule), "text", "  rule for always: ") for rule in rules]
+    asking.show([*_head(question_of(event), event.agent), *subject(event), *_reasons(event), *saved])
     choices = [Choice("y", "yes, once")]
     if rules:
         choices += [
-            Choice("a", f"always, until this session ends: {named}"),
-            Choice("p", f"project, always: {named} (saved in .agentcli/settings.local.json of this project)"),
-            Choice("u", f"user, always: {named} (saved in your own settings, for every project)"),
+            Choice("a", "always, until this session ends"),
+            Choice("p", "project: always, saved in .agentcli/settings.local.json of this project"),
+            Choice("u", "user: always and in every project, saved in your own settings"),
         ]
     if event.name in _EDITS:
         choices.append(Choice("d", "do all edits from now on without asking"))
@@ -138,6 +141,8 @@ async def _permission(event: ev.PermissionRequested, asking: Asking) -> Answer:
 def _reasons(event: ev.PermissionRequested) -> list[Piece]:
     """Each of them once: what is said about a part of a command is not said about the whole, too."""
     reason = event.reason.removeprefix("asked because ")
+    if _SAYS_NOTHING.fullmatch(reason):
+        reason = ""
     told = any(reason.startswith(detail.partition(" because ")[2] or detail) for detail in event.details)
     pieces: list[Piece] = [line(shown_command(reason), "quiet", "  because: ")] if reason and not told else []
     return [*pieces, *(line(shown_command(detail), "quiet", "  - ") for detail in event.details)]

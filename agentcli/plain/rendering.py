@@ -13,6 +13,7 @@ from rich.theme import Theme
 
 _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 """Blanks at the end of a row only get in the way of copying."""
+_LOOKS = re.compile(r"\x1b\[[0-9;]*m")
 _THEME = Theme(
     {
         # No background of their own: the terminal may be light or dark.
@@ -35,29 +36,32 @@ class _Heading(Heading):
 class _Markdown(Markdown):
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": _Heading}
 
-    def __init__(self, markup: str) -> None:
-        super().__init__("", hyperlinks=False, code_theme="ansi_dark")
+
+class Renderer:
+    """Keeps what is slow to make: a parser and a console cost more than most paragraphs."""
+
+    def __init__(self, *, colours: bool) -> None:
         # HTML is text like any other: rich would leave it out, and with it whatever a model writes between tags.
-        parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
-        self.parsed = parser.parse(markup)
+        self._parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+        self._markdown = _Markdown("", hyperlinks=False, code_theme="ansi_dark")
+        self._console = Console(
+            file=StringIO(),
+            force_terminal=True,
+            color_system="standard",
+            no_color=not colours,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            legacy_windows=False,
+            theme=_THEME,
+            _environ={},
+        )
 
-
-def rendered(text: str, width: int, colours: bool) -> str:
-    """Whole lines. `text` holds no control sequences; links are written out, because what they say may be a lie."""
-    out = StringIO()
-    console = Console(
-        file=out,
-        width=width,
-        force_terminal=True,
-        color_system="standard",
-        no_color=not colours,
-        markup=False,
-        emoji=False,
-        highlight=False,
-        legacy_windows=False,
-        theme=_THEME,
-        _environ={},
-    )
-    console.print(_Markdown(text), end="")
-    rows = _PADDING.sub(r"\1", out.getvalue())
-    return rows.strip("\n") + "\n"
+    def render(self, text: str, width: int) -> str:
+        """Whole lines. `text` holds no control sequences; links are written out, because what they say may be a lie."""
+        self._markdown.parsed = self._parser.parse(text)
+        self._console.file = out = StringIO()
+        self._console.print(self._markdown, width=width, end="")
+        rows = _PADDING.sub(r"\1", out.getvalue()).split("\n")
+        shown = [place for place, row in enumerate(rows) if _LOOKS.sub("", row)]
+        return "".join(f"{row}\n" for row in rows[shown[0] : shown[-1] + 1]) if shown else "\n"

@@ -10,10 +10,13 @@ import os
 import select
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agentcli.plain.markdown import MarkdownCutter, Part
 from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Line, Look, Piece
+
+if TYPE_CHECKING:
+    from agentcli.plain.rendering import Renderer
 
 Sink = Callable[[str], None]
 NARROWEST = 20
@@ -100,6 +103,7 @@ class ColourWriter:
         self._colours = colours
         self._codes = _COLOURS if colours else _WITHOUT
         self._cutter = MarkdownCutter()
+        self._renderer: Renderer | None = None
         self._gap = True
         self._last = ""
         """The kind of Markdown that was written last: code begins and ends with a line of its own."""
@@ -117,7 +121,9 @@ class ColourWriter:
 
     def warm_up(self) -> None:
         """Load what renders Markdown; for a thread, so that the first answer need not wait for it."""
-        self._rendered("`a` *b*\n\n- c")
+        from agentcli.plain.rendering import Renderer
+
+        Renderer(colours=self._colours).render("`a` *b*\n\n- c", NARROWEST)
 
     def _text(self, piece: Piece) -> str:
         match piece:
@@ -163,6 +169,8 @@ class ColourWriter:
         return before + self._dressed(part.text, "quiet" if part.kind == "fence" else "text") + "\n"
 
     def _rendered(self, text: str) -> str:
-        from agentcli.plain.rendering import rendered
+        if self._renderer is None:
+            from agentcli.plain.rendering import Renderer
 
-        return rendered(text, max(NARROWEST, self._width()), self._colours)
+            self._renderer = Renderer(colours=self._colours)
+        return self._renderer.render(text, max(NARROWEST, self._width()))

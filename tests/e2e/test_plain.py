@@ -34,6 +34,11 @@ def _at_prompt(app: TerminalProgram) -> bool:
     return 2004 in app.modes or b"\x1b" not in app.raw
 
 
+async def asked(app: TerminalProgram, question: str = "Answer:") -> None:
+    """Until a question stands there and takes keys for its answer."""
+    await app.wait_for(lambda: app.text.rstrip().endswith(question))
+
+
 async def leave(app: TerminalProgram) -> int:
     await prompted(app)
     await app.press("ctrl+d")
@@ -151,7 +156,7 @@ async def test_a_command_is_asked_about_and_allowed_denied_or_denied_with_words(
             count = len(server.bodies)
             await app.submit("go")
             await app.wait_for(f"$ touch {name}")
-            await app.wait_for(lambda: app.text.rstrip().endswith("Answer:"))
+            await asked(app)
             await app.submit(answer)
             await app.wait_for(lambda count=count: len(server.bodies) == count + 2)
             assert (app.work / name).exists() == exists
@@ -166,9 +171,10 @@ async def test_a_line_that_is_no_answer_is_asked_about_again(tmp_path: Path) -> 
     ):
         await prompted(app)
         await app.submit("go")
-        await app.wait_for("Answer:")
+        await asked(app)
         await app.submit("yes and no")
         await app.wait_for("Type one of y, a, p, u, n, e and Enter.")
+        await asked(app)
         assert not (app.work / "it").exists()
         await app.submit("1")
         await app.wait_for("of the context")
@@ -186,8 +192,9 @@ async def test_always_saves_the_rule_that_was_shown_in_the_file_that_was_named(t
     ) as (app, _server):
         await prompted(app)
         await app.submit("go")
-        await app.wait_for("Bash(touch it) (saved in .agentcli/settings.local.json of this project)")
-        await app.wait_for("Answer:")
+        await app.wait_for("rule for always: Bash(touch it)")
+        await app.wait_for("saved in .agentcli/settings.local.json of this project")
+        await asked(app)
         await app.submit("p")
         await app.wait_for("ready now")  # the second call was not asked about
         saved = json.loads((app.work / ".agentcli/settings.local.json").read_text())
@@ -199,7 +206,7 @@ async def test_esc_at_a_question_stops_the_work_and_nothing_is_run(tmp_path: Pat
     async with app_with(tmp_path, reply(call("Bash", command="touch it")), arguments=PLAIN) as (app, server):
         await prompted(app)
         await app.submit("go")
-        await app.wait_for("Answer:")
+        await asked(app)
         await app.press("escape")
         await app.wait_for("Interrupted.")
         assert await leave(app) == 0
@@ -214,7 +221,7 @@ async def test_a_change_is_shown_whole_before_it_is_made_and_not_again_after(tmp
     ) as (app, _server):
         await prompted(app)
         await app.submit("go")
-        await app.wait_for("Answer:")
+        await asked(app)
         assert b"Create this file?" in app.raw
         for number in (0, 30, 59):
             assert f"+line {number}\x1b".encode() in app.raw
@@ -236,9 +243,10 @@ async def test_the_models_questions_are_answered_by_number_or_in_own_words(tmp_p
         await prompted(app)
         await app.submit("go")
         await app.wait_for("1 of 2: Which colour?")
-        await app.wait_for("or your own answer:")
+        await asked(app, "or your own answer:")
         await app.submit("2")
         await app.wait_for("2 of 2: How big?")
+        await asked(app, "or your own answer:")
         await app.submit("as big as a house")
         await app.wait_for("fine")
         assert "blue" in last_user_text(server)
@@ -254,8 +262,7 @@ async def test_what_was_typed_before_a_question_came_up_does_not_answer_it(tmp_p
         await app.submit("go")
         await app.wait_for(lambda: server.bodies)
         await app.type("y")
-        await app.wait_for("Answer:")
-        await app.wait_for(lambda: app.text.rstrip().endswith("Answer:"))
+        await asked(app)
         await app.submit("n")
         await app.wait_for("of the context")
         assert not (app.work / "it").exists()
@@ -272,7 +279,7 @@ async def test_a_folder_that_brings_settings_is_asked_about_before_anything(tmp_
     async with app_with(tmp_path, *replies, arguments=[*PLAIN, "go"]) as (app, _server):
         await app.wait_for("Trust this folder?")
         assert "Bash(touch it)" in app.text
-        await app.wait_for("Answer:")
+        await asked(app)
         await app.submit("t")
         await app.wait_for("of the context")  # it was not asked about
         assert await leave(app) == 0
@@ -474,7 +481,7 @@ async def test_a_session_is_chosen_from_a_numbered_list_and_clear_begins_a_new_o
         assert "the old question" not in json.dumps(server.bodies[-1])
         await prompted(app)
         await app.submit("/resume")
-        await app.wait_for("Which one")
+        await asked(app, "empty for none):")
         assert re.search(r"^ +2 .* the old question", app.text, re.MULTILINE)
         await app.submit("2")
         await app.wait_for("> the old question")
@@ -490,13 +497,13 @@ async def test_a_compaction_is_shown_and_accepted_or_not(tmp_path: Path) -> None
         await prompted(app)
         await app.submit("/compact")
         await app.wait_for("Put this summary in the place of the conversation?")
-        await app.wait_for("Answer:")
+        await asked(app)
         assert "All that mattered." in app.text
         await app.submit("n")
         await app.wait_for("the conversation is as it was")
         await prompted(app)
         await app.submit("/compact")
-        await app.wait_for(lambda: app.text.rstrip().endswith("Answer:"))
+        await asked(app)
         await app.submit("y")
         await app.wait_for("--- compacted")
         assert await leave(app) == 0
@@ -540,7 +547,7 @@ async def test_no_color_means_no_colours(tmp_path: Path) -> None:
     ) as (app, _server):
         await prompted(app)
         await app.submit("go")
-        await app.wait_for("Answer:")
+        await asked(app)
         await app.submit("y")
         await app.wait_for("of the context")
         assert await leave(app) == 0
@@ -581,7 +588,7 @@ async def test_a_terminal_that_can_do_nothing_gets_lines_and_not_one_escape_byte
         await prompted(app)
         await app.submit("one \\")
         await app.submit("two")
-        await app.wait_for("Answer:")
+        await asked(app)
         await app.submit("y")
         await app.wait_for("all done")
         assert "one \\ntwo" in json.dumps(server.bodies[0])
@@ -614,7 +621,7 @@ async def test_lines_that_were_sent_before_a_question_do_not_answer_it_on_a_dumb
         await app.wait_for(lambda: server.bodies)
         await app.submit("y")
         await app.wait_for("Waits: y")
-        await app.wait_for("Answer:")
+        await asked(app)
         await app.submit("n")
         await app.wait_for("of the context")
         assert not (app.work / "it").exists()

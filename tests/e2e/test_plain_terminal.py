@@ -1,0 +1,194 @@
+"""`--plain` and the terminal around it: editors, stops, hang-ups, keys that are never shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_first_run import KEY, holders, kept_in, program
+from tests.e2e.test_plain import PLAIN, asked, last_user_text, leave, prompted
+from tests.support.scripts import call, pause, reply, say
+from tests.support.server import LoopbackServer
+from tests.support.terminal import app_with, processes_in
+
+pytestmark = pytest.mark.anyio
+
+
+def editor(folder: Path, script: str) -> dict[str, str]:
+    path = folder / "my-editor"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return {"EDITOR": str(path), "VISUAL": ""}
+
+
+@pytest.mark.parametrize("keys", [("ctrl+x", "ctrl+e"), ("ctrl+g",)])
+async def test_a_prompt_is_written_in_the_persons_own_editor(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    environ = editor(tmp_path, 'echo " and more" >> "$1"')
+    async with app_with(tmp_path, reply("an answer"), arguments=PLAIN, environ=environ) as (app, server):
+        await prompted(app)
+        await app.type("begun")
+        await app.wait_for("❯ begun")
+        await app.press(*keys)
+        await app.wait_for("❯ begun and more")
+        await app.press("enter")
+        await app.wait_for("an answer")
+        assert "begun and more" in last_user_text(server)
+        assert await leave(app) == 0
+
+
+async def test_an_editor_that_fails_leaves_the_prompt_and_says_why(tmp_path: Path) -> None:
+    async with app_with(tmp_path, arguments=PLAIN, environ=editor(tmp_path, "exit 3")) as (app, _server):
+        await prompted(app)
+        await app.type("begun")
+        await app.wait_for("❯ begun")
+        await app.press("ctrl+g")
+        await app.wait_for("my-editor ended with code 3")
+        await app.wait_for(lambda: app.text.rstrip().endswith("❯ begun"))
+        await app.press("ctrl+u")
+        assert await leave(app) == 0
+
+
+async def test_a_plan_is_edited_during_the_work_and_keys_are_heard_afterwards(tmp_path: Path) -> None:
+    environ = editor(tmp_path, 'echo "Do less." > "$1"')
+    async with app_with(
+        tmp_path,
+        reply(call("ExitPlanMode", plan="Do much.")),
+        reply(say("It begins.\n\nmore\n\n"), pause(60)),
+        arguments=[*PLAIN, "--permission-mode", "plan", "go"],
+        environ=environ,
+    ) as (app, server):
+        await app.wait_for("Go ahead with this plan?")
+        await asked(app)
+        await app.submit("e")
+        await app.wait_for("| Do less.")
+        await asked(app)
+        await app.submit("y")
+        await app.wait_for("It begins.")
+        assert "Do less." in last_user_text(server)
+        await app.press("escape")
+        await app.wait_for("Interrupted.")
+        assert await leave(app) == 0
+
+
+@pytest.mark.parametrize("working", [False, True])
+async def test_a_window_that_is_closed_ends_it_and_everything_it_started(tmp_path: Path, working: bool) -> None:
+    async with app_with(
+        tmp_path, reply(call("Bash", command="sleep 60")), arguments=[*PLAIN, "--allowed-tools", "Bash"]
+    ) as (app, _server):
+        await prompted(app)
+        if working:
+            await app.submit("go")
+            await app.wait_for("* Bash sleep 60")
+        app.hang_up()
+        await app.wait_for(lambda: app.process.poll() is not None)
+        await app.wait_for(lambda: not processes_in(app.work))
+
+
+async def test_a_command_in_the_background_is_told_of_above_the_prompt(tmp_path: Path) -> None:
+    command = "while [ ! -e go ]; do sleep 0.05; done"
+    async with app_with(
+        tmp_path,
+        reply(call("Bash", command=command, run_in_background=True)),
+        reply("it runs"),
+        arguments=[*PLAIN, "--dangerously-skip-permissions", "begin it"],
+    ) as (app, _server):
+        await app.wait_for("of the context")
+        await app.wait_for("❯")
+        await app.type("being typed")
+        await app.wait_for("❯ being typed")
+        (app.work / "go").touch()
+        await app.wait_for("completed")
+        await app.wait_for(lambda: app.text.rstrip().endswith("❯ being typed"))
+        await app.press("ctrl+u", "ctrl+d")
+        assert await app.end() == 0
+
+
+async def test_ctrl_b_sends_a_command_to_the_background(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path,
+        reply(call("Bash", command="sleep 60")),
+        reply("it goes on"),
+        arguments=[*PLAIN, "--allowed-tools", "Bash", "--", "go"],
+    ) as (app, _server):
+        await app.wait_for("* Bash sleep 60")
+        await app.wait_for(lambda: len(processes_in(app.work)) > 1)
+        await app.press("ctrl+b")
+        await app.wait_for("it goes on")
+        assert await leave(app) == 0
+
+
+async def test_a_key_is_asked_for_when_a_prompt_needs_one_and_is_never_shown(tmp_path: Path) -> None:
+    async with (
+        LoopbackServer(reply("hello from the model")) as server,
+        program(tmp_path, *PLAIN, public=server.url) as app,
+    ):
+        await app.wait_for("/login connects one")
+        await app.submit("a first question")
+        await app.wait_for("Your prompt waits for it")
+        await asked(app)
+        assert server.requests == [], "nobody is asked before the person has chosen"
+        await app.submit("k")
+        await app.wait_for("It is not shown")
+        await asked(app, "Key:")
+        await app.paste(KEY)
+        await app.press("enter")
+        await app.wait_for("hello from the model")
+        assert "a first question" in last_user_text(server)
+        assert await leave(app) == 0
+        assert holders(tmp_path) == [kept_in(app.home)]
+    assert KEY.encode() not in app.raw
+
+
+async def test_a_key_is_not_echoed_on_a_dumb_terminal_either(tmp_path: Path) -> None:
+    async with (
+        LoopbackServer(reply("hello from the model")) as server,
+        program(tmp_path, public=server.url, environ={"TERM": "dumb"}) as app,
+    ):
+        await app.wait_for("/login connects one")
+        await app.submit("/login")
+        await asked(app)
+        await app.submit("k")
+        await asked(app, "Key:")
+        await app.submit(KEY)
+        await app.wait_for("is kept in")
+        assert await leave(app) == 0
+        assert app.is_restored
+    assert KEY.encode() not in app.raw
+    assert b"\x1b" not in app.raw
+
+
+async def test_without_a_model_a_prompt_that_was_not_sent_stands_in_the_next_one(tmp_path: Path) -> None:
+    async with program(tmp_path, *PLAIN) as app:
+        await app.wait_for("/login connects one")
+        await app.submit("a first question")
+        await asked(app)
+        await app.press("escape")
+        await app.wait_for(lambda: app.text.rstrip().endswith("❯ a first question"))
+        await app.press("ctrl+u")
+        assert await leave(app) == 0
+
+
+async def test_a_flood_of_output_and_a_large_paste_are_taken(tmp_path: Path) -> None:
+    text = "".join(f"line {number} of many\n" for number in range(5_000))
+    async with app_with(tmp_path, reply(say(text)), arguments=PLAIN) as (app, server):
+        await prompted(app)
+        await app.paste("pasted " * 3_000)
+        await app.wait_for(lambda: app.raw.count(b"pasted") > 50)
+        await app.press("enter")
+        await app.wait_for("of the context")
+        assert b"line 4999 of many" in app.raw
+        assert "pasted " * 2_999 in last_user_text(server)
+        assert await leave(app) == 0
+
+
+async def test_esc_is_heard_while_a_reply_floods_in(tmp_path: Path) -> None:
+    flood = "".join(f"line {number} of many\n\n" for number in range(100_000))
+    async with app_with(tmp_path, reply(say(flood, chunk=2_000)), arguments=PLAIN) as (app, _server):
+        await prompted(app)
+        await app.submit("go")
+        await app.wait_for("of many")
+        await app.press("escape")
+        await app.wait_for("Interrupted.")
+        assert await leave(app) == 0
+    assert b"line 99999 of many" not in app.raw
