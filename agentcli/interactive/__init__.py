@@ -1,7 +1,7 @@
 """Layer 4: what both front ends for a person at a terminal share. No library of either.
 
 wording               events in words
-draft                 what stands in the prompt, as a value
+draft, drafts         what stands in the prompt, as a value, and on disk in case of a crash
 history               what was sent before, on disk per project
 completion, sources   what could be completed at the cursor, and with what
 editor                which editor is the person's own, and the file that it gets

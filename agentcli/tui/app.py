@@ -23,6 +23,7 @@ from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.core.terminal import Terminal
 from agentcli.interactive.draft import Draft
+from agentcli.interactive.drafts import DraftStore, drafts_folder
 from agentcli.interactive.history import History, history_path
 from agentcli.tui import memory
 from agentcli.tui.chat import ChatScreen
@@ -31,7 +32,6 @@ from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Above, Add, NoticeItem, Remove, WelcomeItem
 from agentcli.tui.preferences import Preferences
 from agentcli.tui.prompt.box import PromptBox, PromptParts
-from agentcli.tui.prompt.drafts import DraftStore, drafts_folder
 from agentcli.tui.screens.frame import Sheet
 from agentcli.tui.screens.panel import Panel
 from agentcli.tui.terminal.driver import BackgroundColour, TakenOver

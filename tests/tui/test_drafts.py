@@ -13,7 +13,7 @@ import pytest
 from textual.pilot import Pilot
 
 from agentcli.interactive.draft import Draft, ImagePiece, PastedPiece, image_chip, pasted_chip
-from agentcli.tui.prompt.drafts import DraftStore, drafts_folder
+from agentcli.interactive.drafts import DraftStore, drafts_folder
 from tests.tui.prompt_host import Host, paste, play, press, write
 
 CHIP = "[Pasted #1: 20 lines]"
@@ -29,7 +29,7 @@ def crashed(folder: Path, text: str) -> None:
     code = (
         "import asyncio, os, sys, pathlib\n"
         "from agentcli.interactive.draft import Draft\n"
-        "from agentcli.tui.prompt.drafts import DraftStore\n"
+        "from agentcli.interactive.drafts import DraftStore\n"
         "async def main():\n"
         "    store = DraftStore(pathlib.Path(sys.argv[1]))\n"
         "    store.changed(lambda: Draft(sys.argv[2]))\n"

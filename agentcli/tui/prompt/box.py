@@ -22,10 +22,10 @@ from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 from agentcli.interactive.completion import Candidate
 from agentcli.interactive.draft import Draft
+from agentcli.interactive.drafts import DraftStore
 from agentcli.interactive.history import History, HistoryWalk
 from agentcli.interactive.sources import Choices, CommandSource, FileSource, NoFiles, no_choices, registered_commands
 from agentcli.tui.prompt.assist import Assist
-from agentcli.tui.prompt.drafts import DraftStore
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.keys import key_table
 from agentcli.tui.prompt.outside import Outside
