@@ -30,7 +30,7 @@ def iteration(runs: int, calls: int = CALLS) -> Report:
     measures: list[Measure] = []
     with workshop() as place, Loopback() as server:
         for name, (command, tool) in variants.items():
-            rounds = [_rounds(place, server, command, tool, calls) for _run in range(runs)]
+            rounds = [rounds_of(place, server, command, tool, calls) for _run in range(runs)]
             quarter = max(calls // 4, 1)
             ours = command != LEAST_CLIENT
             measures += [
@@ -50,7 +50,7 @@ def iteration(runs: int, calls: int = CALLS) -> Report:
     return Report(f"iteration: request to request, {calls} tool calls", tuple(measures))
 
 
-def _rounds(place: Workshop, server: Loopback, command: Sequence[str], tool: str, calls: int) -> list[float]:
+def rounds_of(place: Workshop, server: Loopback, command: Sequence[str], tool: str, calls: int) -> list[float]:
     file = _file(place.project, "small.txt", 400)
     # Never the same call twice, or it would be taken for a loop.
     steps = [
@@ -74,7 +74,7 @@ def memory(runs: int, turns: int = TURNS_OF_16_KB) -> Report:
         from_model = [reply(say(_text(16 * 1024)), call("Read", file_path=str(file), limit=1)) for file in files]
         measures: list[Measure] = []
         for name, replies in {"16 KB tool results": from_tools, "16 KB replies": from_model}.items():
-            ran = [_watched(place, server, replies) for _run in range(runs)]
+            ran = [watched(place, server, replies) for _run in range(runs)]
             measures += [
                 Measure(f"{name}: peak", tuple(peak for peak, _growth in ran), "MB", budget=80),
                 Measure(f"{name}: growth per turn", tuple(growth for _peak, growth in ran), "MB", budget=0.5),
@@ -82,7 +82,7 @@ def memory(runs: int, turns: int = TURNS_OF_16_KB) -> Report:
     return Report(f"memory: resident, headless, {turns} turns", tuple(measures))
 
 
-def _watched(place: Workshop, server: Loopback, replies: Sequence[Json]) -> tuple[float, float]:
+def watched(place: Workshop, server: Loopback, replies: Sequence[Json]) -> tuple[float, float]:
     """The peak, and the growth per turn, in megabytes."""
     place.talk_to(server.url)
     server.play(*replies, reply(say("Done.")))

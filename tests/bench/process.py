@@ -13,18 +13,18 @@ from tests.bench.program import AGENTCLI, LEAST_CLIENT, workshop
 from tests.support.scripts import reply, say
 
 PROMPT = ("-p", "hi")
-_BARE = (sys.executable, "-c", "pass")
+BARE = (sys.executable, "-c", "pass")
 _INSTALLED = Path(sys.executable).with_name("agentcli")
 
 
 def start(runs: int) -> Report:
-    commands = {"python -c pass": _BARE, "least client": LEAST_CLIENT, "python -m agentcli -p hi": (*AGENTCLI, *PROMPT)}
+    commands = {"python -c pass": BARE, "least client": LEAST_CLIENT, "python -m agentcli -p hi": (*AGENTCLI, *PROMPT)}
     if _INSTALLED.exists():
         commands["agentcli -p hi"] = (str(_INSTALLED), *PROMPT)
-    clocked = _clocked(commands, runs)
+    results_of = clocked(commands, runs)
     bare = "python -c pass: start to end"
-    measures = [Measure(bare, tuple(run.wall_ms for run in clocked.pop("python -c pass")))]
-    for name, results in clocked.items():
+    measures = [Measure(bare, tuple(run.wall_ms for run in results_of.pop("python -c pass")))]
+    for name, results in results_of.items():
         ours = name != "least client"
         measures += [
             Measure(
@@ -51,13 +51,13 @@ def ending(runs: int) -> Report:
             budget=None if name == "least client" else 70,
             baseline=None if name == "least client" else "least client",
         )
-        for name, results in _clocked(commands, runs).items()
+        for name, results in clocked(commands, runs).items()
     ]
     return Report("exit: last byte of the answer to the end of the process", tuple(measures))
 
 
 @dataclass(frozen=True)
-class _Clocked:
+class Clocked:
     began: float
     asked: float
     """When the request was there."""
@@ -71,9 +71,9 @@ class _Clocked:
         return (self.ended - self.began) * 1000
 
 
-def _clocked(commands: Mapping[str, Sequence[str]], runs: int) -> dict[str, list[_Clocked]]:
+def clocked(commands: Mapping[str, Sequence[str]], runs: int) -> dict[str, list[Clocked]]:
     """Each command in turn, `runs` times over: whatever else the machine does meanwhile, it does to all of them."""
-    results: dict[str, list[_Clocked]] = {name: [] for name in commands}
+    results: dict[str, list[Clocked]] = {name: [] for name in commands}
     with workshop() as place, Loopback() as server:
         place.talk_to(server.url)
         # The first time around may have to compile what it imports.
@@ -81,7 +81,7 @@ def _clocked(commands: Mapping[str, Sequence[str]], runs: int) -> dict[str, list
             for name, command in commands.items():
                 server.play(reply(say("Hello.")))
                 ran = place.run((*command, server.url) if command == LEAST_CLIENT else command)
-                asked, answered = (server.arrivals()[0], server.last_sent()) if command != _BARE else (0.0, 0.0)
+                asked, answered = (server.arrivals()[0], server.last_sent()) if command != BARE else (0.0, 0.0)
                 if turn:
-                    results[name].append(_Clocked(ran.began, asked, answered, ran.ended, ran.cpu_ms))
+                    results[name].append(Clocked(ran.began, asked, answered, ran.ended, ran.cpu_ms))
     return results

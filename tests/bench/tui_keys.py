@@ -28,10 +28,10 @@ def tui_keys(runs: int, messages: int = 2000, keys: int = len(KEYS)) -> Report:
         idle: dict[str, list[float]] = {"": [], f", {messages:,} messages above": []}
         streaming: dict[str, list[float]] = {name: [] for name in idle}
         for _run in range(runs):
-            bare += _bare(place, keys)
+            bare += bare_keys(place, keys)
             for name in idle:
                 arguments = ("--resume", session) if name else ()
-                before, during = _typed(place, server, arguments, keys)
+                before, during = typed_keys(place, server, arguments, keys)
                 idle[name] += before
                 streaming[name] += during
     return Report(
@@ -48,7 +48,9 @@ def tui_keys(runs: int, messages: int = 2000, keys: int = len(KEYS)) -> Report:
     )
 
 
-def _typed(place: Workshop, server: Loopback, arguments: Sequence[str], keys: int) -> tuple[list[float], list[float]]:
+def typed_keys(
+    place: Workshop, server: Loopback, arguments: Sequence[str], keys: int
+) -> tuple[list[float], list[float]]:
     """Milliseconds of each key: idle, and while a reply streams."""
     server.play(paced_reply(markdown(REPLY_SIZE, "the end"), DELTA_SECONDS))
     with AppInPty(place, *arguments, command=AGENTCLI) as app:
@@ -62,7 +64,7 @@ def _typed(place: Workshop, server: Loopback, arguments: Sequence[str], keys: in
         return idle, _keys(app, keys)
 
 
-def _bare(place: Workshop, keys: int) -> list[float]:
+def bare_keys(place: Workshop, keys: int) -> list[float]:
     with AppInPty(place, command=(sys.executable, "-c", BARE_APP)) as app:
         app.seen("transcript")
         app.settle()

@@ -20,11 +20,11 @@ def tui_memory(runs: int, turns: int = TURNS) -> Report:
     with workshop() as place, Loopback() as server:
         place.talk_to(server.url)
         write_files(place, turns)
-        worked = []
+        results = []
         for _run in range(runs):
             server.play(*work_through(turns))
-            worked.append(_worked(place))
-    prompt, after, cpu = zip(*worked, strict=True)
+            results.append(worked(place))
+    prompt, after, cpu = zip(*results, strict=True)
     return Report(
         f"tui-memory: {turns} turns, each with a tool call of {OUTPUT_BYTES // 1024} KB output",
         (
@@ -35,7 +35,7 @@ def tui_memory(runs: int, turns: int = TURNS) -> Report:
     )
 
 
-def _worked(place: Workshop) -> tuple[float, float, float]:
+def worked(place: Workshop) -> tuple[float, float, float]:
     """Megabytes at the prompt and afterwards, seconds of processor time in between."""
     with AppInPty(place) as app:
         before = app.ready()

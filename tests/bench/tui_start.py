@@ -45,7 +45,7 @@ Bare().run()
 
 
 @dataclass(frozen=True)
-class _Started:
+class Started:
     first_bytes: float
     echoed: float
     """When the first key was on the screen."""
@@ -62,14 +62,14 @@ def tui_start(runs: int) -> Report:
         "bare Textual app": (sys.executable, "-c", BARE_APP),
         "agentcli": AGENTCLI,
     }
-    results: dict[str, list[_Started]] = {name: [] for name in commands}
+    results: dict[str, list[Started]] = {name: [] for name in commands}
     with workshop() as place:
         environ = {**place.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
         environ["ANTHROPIC_BASE_URL"] = "http://127.0.0.1:9"
         # The first time around compiles what it imports, and keeps the look for the next.
         for turn in range(runs + 1):
             for name, command in commands.items():
-                started = _start(command, environ, str(place.project))
+                started = start_app(command, environ, str(place.project))
                 if turn:
                     results[name].append(started)
     bare = results["bare Textual app"]
@@ -103,7 +103,7 @@ def _measure(name: str, seconds: list[float], budget: float | None = None, basel
     return Measure(name, tuple(value * 1000 for value in seconds), budget=budget, baseline=baseline)
 
 
-def _start(command: Sequence[str], environ: Mapping[str, str], folder: str) -> _Started:
+def start_app(command: Sequence[str], environ: Mapping[str, str], folder: str) -> Started:
     main_end, terminal_end = os.openpty()
     fcntl.ioctl(main_end, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     # In a session of its own, as a shell would start it, but without paying for the interpreter that arranges that.
@@ -177,11 +177,11 @@ class _Typist:
             if taken >= 0 and self._output.find(_FRAME, taken) >= 0:
                 self._complete = now
 
-    def result(self, cpu: float) -> _Started:
+    def result(self, cpu: float) -> Started:
         assert self._first_bytes is not None
         assert self._complete is not None
         pairs = zip(self._pressed, self._seen, strict=False)
-        return _Started(
+        return Started(
             first_bytes=self._first_bytes - self._began,
             echoed=(self._seen[0] if self._seen else self._began + PATIENCE_SECONDS) - self._began,
             complete=self._complete - self._began,

@@ -23,9 +23,9 @@ def tui_stream(runs: int, size: int = SIZE) -> Report:
         place.talk_to(server.url)
         for _run in range(runs):
             server.play(reply(say(text, chunk=DELTA_SIZE)))
-            flat.append(_streamed(place, server))
+            flat.append(streamed(place, server))
             server.play(paced_reply(text, DELTA_SECONDS, DELTA_SIZE))
-            paced.append(_streamed(place, server))
+            paced.append(streamed(place, server))
     return Report(
         f"tui-stream: a Markdown reply of {size:,} characters in deltas of {DELTA_SIZE}",
         (
@@ -38,7 +38,7 @@ def tui_stream(runs: int, size: int = SIZE) -> Report:
     )
 
 
-def _streamed(place: Workshop, server: Loopback) -> tuple[float, float]:
+def streamed(place: Workshop, server: Loopback) -> tuple[float, float]:
     """Milliseconds: from the last byte sent to its end on the screen; of processor time until all is quiet again."""
     with AppInPty(place) as app:
         before = app.ready()
@@ -54,7 +54,7 @@ def tui_escape(runs: int) -> Report:
     with workshop() as place, Loopback() as server:
         place.talk_to(server.url)
         for name, escape in ESCAPES.items():
-            pressed = [_escaped(place, server, text, escape) for _run in range(runs)]
+            pressed = [each for _run in range(runs) for each in escaped(place, server, text, escape)]
             measures += [
                 Measure(f"{name}: connection closed", tuple(closed for closed, _said in pressed), budget=10),
                 Measure(f"{name}: said on the screen", tuple(said for _closed, said in pressed), budget=40),
@@ -62,15 +62,21 @@ def tui_escape(runs: int) -> Report:
     return Report("tui-escape: Esc while a reply streams, a delta every 0.5 ms", tuple(measures))
 
 
-def _escaped(place: Workshop, server: Loopback, text: str, escape: bytes) -> tuple[float, float]:
-    server.play(paced_reply(text, 0.0005, DELTA_SIZE))
+def escaped(place: Workshop, server: Loopback, text: str, escape: bytes, times: int = 1) -> list[tuple[float, float]]:
+    """So many times in one conversation. Milliseconds from Esc to the closed connection, and to what is said of it."""
+    found = []
     with AppInPty(place) as app:
         app.ready()
-        app.send("Tell me more")
-        app.seen("Part 3")
-        app.read_for(0.1)
-        since = len(app.output)
-        pressed = app.press(escape)
-        said = app.seen("Interrupted", since)
-        closed = server.wait_for("closed")
-        return (closed - pressed) * 1000, (said - pressed) * 1000
+        for _time in range(times):
+            server.play(paced_reply(text, 0.0005, DELTA_SIZE))
+            since = len(app.output)
+            app.send("Tell me more")
+            app.seen("Part 3", since)
+            app.read_for(0.1)
+            since = len(app.output)
+            pressed = app.press(escape)
+            said = app.seen("Interrupted", since)
+            closed = server.wait_for("closed")
+            found.append(((closed - pressed) * 1000, (said - pressed) * 1000))
+            app.read_for(0.2)
+    return found
