@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.application.current import set_app
+from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import completion_is_selected, has_completions, has_focus
 from prompt_toolkit.history import DummyHistory, History
 from prompt_toolkit.input.defaults import create_input
@@ -29,11 +30,13 @@ from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_text
 from agentcli.plain.outside import edited_outside
 from agentcli.plain.reading import Left, Listener, Stopped
+from agentcli.plain.terminal import wants_vi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from prompt_toolkit.buffer import Buffer
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.input import Input
     from prompt_toolkit.output import Output
@@ -48,7 +51,7 @@ _BUFFER = "DEFAULT_BUFFER"
 
 class PromptReader:
     """`mode`: what stands before the prompt, "" for nothing. There is no toolbar: a screen reader would read it out
-    with every prompt."""
+    with every prompt. `changed` hears of all that is typed there."""
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class PromptReader:
         completer: Completer,
         mode: Callable[[], str],
         cycle_mode: Callable[[], None],
+        changed: Callable[[str], None],
         *,
         environ: Mapping[str, str],
         cwd: Path,
@@ -75,6 +79,7 @@ class PromptReader:
             complete_style=CompleteStyle.COLUMN,
             prompt_continuation="  ",
             key_bindings=self._prompt_keys(cycle_mode),
+            editing_mode=EditingMode.VI if wants_vi(environ) else EditingMode.EMACS,
             enable_suspend=True,
             input=self._input,
             output=self._output,
@@ -94,6 +99,8 @@ class PromptReader:
         )
         for session in (self._session, self._question, self._secret):
             session.app.ttimeoutlen = _ESCAPE_SECONDS
+        self._changed = changed
+        self._session.default_buffer.on_text_changed += lambda buffer: changed(buffer.text)
         self._typed = ""
         self._typed_at = 0.0
         self._listener: Listener | None = None
@@ -157,7 +164,7 @@ class PromptReader:
             if self._listener is not None:
                 self._listener.interrupt()
         elif session is self._session and session.default_buffer.text:
-            session.default_buffer.reset()
+            self._clear(session.default_buffer)
             session.app.invalidate()
         else:
             session.app.exit(exception=KeyboardInterrupt)
@@ -271,7 +278,7 @@ class PromptReader:
         @keys.add("c-c", filter=here)
         def _(event: KeyPressEvent) -> None:
             if event.current_buffer.text:
-                event.current_buffer.reset()
+                self._clear(event.current_buffer)
             else:
                 event.app.exit(exception=KeyboardInterrupt)
 
@@ -286,6 +293,10 @@ class PromptReader:
             event.app.create_background_task(self._edit_prompt(event))
 
         return keys
+
+    def _clear(self, buffer: Buffer) -> None:
+        buffer.reset()
+        self._changed("")
 
     async def _edit_prompt(self, event: KeyPressEvent) -> None:
         buffer = event.current_buffer

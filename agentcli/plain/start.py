@@ -17,6 +17,7 @@ from agentcli import __version__
 from agentcli.config.paths import Paths
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
+from agentcli.interactive.draft import Draft
 from agentcli.plain.pieces import Gap, line
 from agentcli.plain.reading import Left, Reader, Stopped
 from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, wants_colours
@@ -26,6 +27,7 @@ from agentcli.plain.writer import BareWriter, ColourWriter, Sink, to_terminal
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
+    from agentcli.interactive.drafts import DraftStore
     from agentcli.interactive.history import History
     from agentcli.interactive.sources import FileSource, IndexedFiles
     from agentcli.plain.commands import Commands
@@ -55,7 +57,7 @@ class PlainStart:
 def run(start: PlainStart) -> int:
     """The exit code. Raises what ended the session, once the terminal is as it was."""
     if not (os.isatty(0) and os.isatty(1)):
-        raise UsageError("--plain needs a terminal for input and output. Without one use: agentcli -p 'PROMPT'")
+        raise UsageError("A session needs a terminal for input and output. Without one use: agentcli -p 'PROMPT'")
     bare = is_bare(start.environ)
     keyboard = Keyboard()
     with contextlib.nullcontext() if bare else keyboard.quiet(), asyncio.Runner() as runner:
@@ -64,6 +66,7 @@ def run(start: PlainStart) -> int:
 
 class Plain:
     def __init__(self, start: PlainStart, keyboard: Keyboard, *, bare: bool) -> None:
+        from agentcli.interactive.drafts import DraftStore, drafts_folder
         from agentcli.interactive.history import History, history_path
         from agentcli.plain.commands import Commands
         from agentcli.plain.session import Session
@@ -77,6 +80,7 @@ class Plain:
         self.state_dir = Paths.from_environ(start.environ).state_dir
         self.options: Options | None = None
         self._history: History = History(history_path(self.state_dir, start.cwd))
+        self._drafts: DraftStore = DraftStore(drafts_folder(self.state_dir, start.cwd))
         self._files: IndexedFiles | None = None
         self._writer = (
             BareWriter(self._sink) if bare else ColourWriter(self._sink, columns, colours=wants_colours(start.environ))
@@ -94,7 +98,6 @@ class Plain:
 
     def _make_reader(self) -> Reader:
         if self._bare:
-            from agentcli.interactive.draft import Draft
             from agentcli.plain.lines import LineReader
 
             reader = LineReader(self._sink, self._writer.taken, self._mode)
@@ -108,6 +111,7 @@ class Plain:
             PromptCompleter(self._indexed_files, self._choices),
             self._mode,
             self._cycle_mode,
+            self._keep_draft,
             environ=self._start.environ,
             cwd=self._start.cwd,
         )
@@ -153,6 +157,9 @@ class Plain:
             await asyncio.wait(tasks, timeout=1.0)
         if self._files is not None:
             await self._files.aclose()
+        if self.session.draft:
+            self._keep_draft(self.session.draft)
+        await self._drafts.aclose()
         await self.session.close()
 
     def _farewell(self) -> str:
@@ -168,10 +175,13 @@ class Plain:
             await self._opening
         if self._start.prompt:
             self.session.next.append(self._start.prompt)
+        if not self._bare and (found := await asyncio.to_thread(self._drafts.load)) is not None:
+            self.session.draft = found.expanded()
         while not self.session.left:
             text = await self._next()
             if not text.strip():
                 continue
+            self._drafts.discard(Draft(text))
             if not self._opening.done() and not await self.session.wait_for(self._opening, text):
                 continue
             self._opening.result()
@@ -308,6 +318,10 @@ class Plain:
             await asyncio.to_thread(self._writer.warm_up)
 
     # ----------------------------------------------------------------------------------------- around the prompt
+
+    def _keep_draft(self, text: str) -> None:
+        """What stands in the prompt survives whatever ends the program."""
+        self._drafts.changed(lambda: Draft(text))
 
     def copy(self, data: str) -> bool:
         if not self._bare:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import termios
@@ -16,6 +17,17 @@ SHUTDOWN_SECONDS = 1.5
 
 def wants_colours(environ: Mapping[str, str]) -> bool:
     return not environ.get("NO_COLOR")
+
+
+def wants_vi(environ: Mapping[str, str]) -> bool:
+    """Whether the person edits lines as in vi: what they told readline holds here, too."""
+    path = environ.get("INPUTRC") or f"{environ.get('HOME', '')}/.inputrc"
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 -- nothing else here needs pathlib
+            found = re.findall(r"^\s*set\s+editing-mode\s+(\w+)", file.read(100_000), re.MULTILINE)
+    except (OSError, ValueError):
+        return False
+    return bool(found) and found[-1].lower() == "vi"
 
 
 def columns(descriptor: int = 1) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -192,3 +193,38 @@ async def test_esc_is_heard_while_a_reply_floods_in(tmp_path: Path) -> None:
         await app.wait_for("Interrupted.")
         assert await leave(app) == 0
     assert b"line 99999 of many" not in app.raw
+
+
+async def test_what_stands_in_the_prompt_survives_what_ends_the_program(tmp_path: Path) -> None:
+    async with app_with(tmp_path, arguments=PLAIN) as (app, _server):
+        await prompted(app)
+        await app.type("not sent yet")
+        await app.wait_for("❯ not sent yet")
+        app.signal(signal.SIGTERM)
+        assert await app.end() == 143
+        assert app.is_restored
+    async with app_with(tmp_path, reply("an answer"), arguments=PLAIN) as (app, server):
+        await app.wait_for("❯ not sent yet")
+        await app.press("enter")
+        await app.wait_for("an answer")
+        assert "not sent yet" in last_user_text(server)
+        assert await leave(app) == 0
+    async with app_with(tmp_path, arguments=PLAIN) as (app, _server):
+        assert await leave(app) == 0
+        assert "not sent yet" not in app.text
+
+
+async def test_who_told_readline_to_be_vi_has_it_here_too(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".inputrc").write_text("set editing-mode vi\n")
+    async with app_with(tmp_path, reply("an answer"), arguments=PLAIN) as (app, server):
+        await prompted(app)
+        await app.type("wrong words")
+        await app.wait_for("❯ wrong words")
+        await app.type("\x1b")
+        await app.type("0ceright\x1b")
+        await app.wait_for("❯ right words")
+        await app.press("enter")
+        await app.wait_for("an answer")
+        assert "right words" in last_user_text(server)
+        assert await leave(app) == 0
