@@ -72,6 +72,8 @@ class Connecting:
     def forget(self) -> str:
         """Forget the key for the address in use; what came of it. Raises `AgentError`."""
         address = self._login.address()
+        if self.options.base_url is not None and bound_to(self.options.base_url) == bound_to(address.url):
+            self.options = replace(self.options, base_url=None)
         return f"The key for {address.host} is forgotten." if self._login.forget(address) else ""
 
     def _options_after(self, welcome: Welcome) -> Options:

@@ -156,15 +156,15 @@ def resolve_credentials(
     if api_key_helper:
         helper = KeyHelper(api_key_helper, environ)
         return Credentials(url, source="apiKeyHelper", base_url_source=url_source, helper=helper)
-    found = with_kept_key(url, url_source, kept)
-    if found.source == "none" and url == PUBLIC_BASE_URL:
-        raise CredentialError(NO_KEY)
-    return found
+    return with_kept_key(url, url_source, kept)
 
 
 def with_kept_key(url: str, url_source: str, kept: Callable[[str], KeptKey | None] | None = None) -> Credentials:
-    """Nothing but the key that was kept for this address; without one, none. Raises `CredentialError`."""
+    """Nothing but the key that was kept for this address; a server of one's own may need none. Raises
+    `CredentialError`."""
     found = kept(bound_to(url)) if kept is not None else None
+    if found is None and url == PUBLIC_BASE_URL:
+        raise CredentialError(NO_KEY)
     if found is None:
         return Credentials(url, base_url_source=url_source)
     if not is_key(found.key):

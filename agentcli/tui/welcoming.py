@@ -76,13 +76,13 @@ class Welcoming:
             return ""
         connecting = await self._ready(self._app.options)
         said = await asyncio.to_thread(connecting.forget)
-        if not said:
-            return f"No key was kept. What is used now is from: {self._connection.key_source}."
-        from agentcli.assemble.model import reconnect
+        if said:
+            from agentcli.assemble.model import reconnect
 
-        await asyncio.to_thread(reconnect, connecting.options, self._connection)
-        rest = "No model is connected now; /login connects one." if self.nobody_answers else "Another is still in use: "
-        return f"{said} {rest}{'' if self.nobody_answers else self._connection.key_source}"
+            await asyncio.to_thread(reconnect, connecting.options, self._connection)
+        source = self._connection.key_source
+        rest = "No model is connected now; /login connects one." if self.nobody_answers else f"In use: {source}."
+        return f"{said or 'No key was kept.'} {rest}"
 
     async def _ready(self, options: Options) -> Connecting:
         if self._connecting is None:

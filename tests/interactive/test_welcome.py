@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agentcli.assemble import Options, build_engine
 from agentcli.assemble.login import Address
+from agentcli.assemble.model import reconnect
 from agentcli.interactive.connecting import Connecting
 from agentcli.interactive.welcome import CheckKey, KeepKey, TryServer, UsePublic, UseServer, Welcome
 from agentcli.providers import credentials
@@ -210,6 +211,9 @@ async def test_a_key_that_is_pasted_while_a_bad_one_is_set_is_used_in_this_sessi
     assert "It is used in this session, but not in the next, because ANTHROPIC_API_KEY is set" in done.told
     await connecting.connect(done, engine, connection)
     assert connection.key_source == "agentcli login"
+    assert connecting.forget()
+    reconnect(connecting.options, connection)
+    assert connection.key_source == "ANTHROPIC_API_KEY"
     await engine.aclose()
 
 
