@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.application import in_terminal, run_in_terminal
 from prompt_toolkit.application.current import set_app
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import completion_is_selected, has_completions, has_focus
+from prompt_toolkit.filters import completion_is_selected, emacs_mode, has_completions, has_focus
 from prompt_toolkit.history import DummyHistory, History
 from prompt_toolkit.input.defaults import create_input
 from prompt_toolkit.input.typeahead import get_typeahead
@@ -271,7 +271,7 @@ class PromptReader:
             event.current_buffer.complete_state = None
 
         @keys.add("c-j", filter=here)
-        @keys.add("escape", "enter", filter=here)
+        @keys.add("escape", "enter", filter=here & emacs_mode)  # in vi these are two keys
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
@@ -308,8 +308,6 @@ class PromptReader:
             except AgentError as error:
                 self._output.write(f"{error}\n")
                 self._output.flush()
-
-        from prompt_toolkit.application import in_terminal
 
         async with in_terminal():
             await edit()

@@ -14,7 +14,7 @@ _MENTIONED = b'"plain"'
 
 
 def may_be_wanted(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
-    if is_bare(environ) or environ.get(VARIABLE) or any("plain" in word for word in argv):
+    if is_bare(environ) or environ.get(VARIABLE) or any(word == "--plain" or '"plain"' in word for word in argv):
         return True
     return any(_mentions(path) for path in (_user_settings(environ), _MANAGED) if path)
 

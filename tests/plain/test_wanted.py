@@ -1,0 +1,61 @@
+"""When lines may be wanted instead of the app: a guess that has to be quick, and may only err on the side of looking."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentcli.plain.terminal import wants_vi
+from agentcli.plain.wanted import may_be_wanted
+
+TERMINAL = {"TERM": "xterm"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ", "wanted"),
+    [
+        ((), {}, True),
+        ((), {"TERM": "dumb"}, True),
+        ((), {"TERM": "unknown"}, True),
+        ((), TERMINAL, False),
+        (("--plain",), TERMINAL, True),
+        (("-c", "--plain", "x"), TERMINAL, True),
+        (("explain this",), TERMINAL, False),
+        (("--settings", '{"plain": true}'), TERMINAL, True),
+        ((), {**TERMINAL, "AGENTCLI_PLAIN": "1"}, True),
+        ((), {**TERMINAL, "HOME": "/nowhere/at/all"}, False),
+    ],
+)
+def test_flags_variables_and_the_terminal_are_looked_at(
+    argv: tuple[str, ...], environ: dict[str, str], wanted: bool
+) -> None:
+    assert may_be_wanted(argv, environ) == wanted
+
+
+@pytest.mark.parametrize("variable", ["AGENTCLI_CONFIG_DIR", "XDG_CONFIG_HOME", "HOME"])
+def test_the_persons_settings_are_looked_at_wherever_they_lie(tmp_path: Path, variable: str) -> None:
+    below = {"AGENTCLI_CONFIG_DIR": "", "XDG_CONFIG_HOME": "agentcli", "HOME": ".config/agentcli"}[variable]
+    file = tmp_path / below / "settings.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    environ = {**TERMINAL, variable: str(tmp_path)}
+    assert not may_be_wanted((), environ)
+    file.write_text('{"theme": "x"}')
+    assert not may_be_wanted((), environ)
+    file.write_text('{"plain": true}')
+    assert may_be_wanted((), environ)
+
+
+@pytest.mark.parametrize(
+    ("text", "vi"),
+    [
+        ("set editing-mode vi\n", True),
+        ("# set editing-mode vi\n", False),
+        ("set editing-mode vi\nset editing-mode emacs\n", False),
+        ("", False),
+    ],
+)
+def test_what_readline_was_told_about_vi_holds(tmp_path: Path, text: str, vi: bool) -> None:
+    (tmp_path / ".inputrc").write_text(text)
+    assert wants_vi({"HOME": str(tmp_path)}) == vi
+    assert not wants_vi({"HOME": str(tmp_path), "INPUTRC": str(tmp_path / "none")})
