@@ -19,7 +19,14 @@ from agentcli.config.settings import Layer
 from agentcli.core.addresses import is_private_host
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.core.frozen import frozen
-from agentcli.providers.credentials import LOGIN, PUBLIC_BASE_URL, Credentials, bound_to, is_key
+from agentcli.providers.credentials import (
+    LOGIN,
+    PUBLIC_BASE_URL,
+    Credentials,
+    bound_to,
+    is_key,
+    resolve_credentials,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,6 +82,16 @@ class Login:
     @property
     def needs_no_key(self) -> str:
         return self._models().needs_no_key
+
+    def public_is_ready(self) -> bool:
+        """Whether there is a key for the public address, wherever requests go now."""
+        ground = Ground(self._options)
+        environ = {name: value for name, value in ground.environ.items() if name != "ANTHROPIC_BASE_URL"}
+        try:
+            resolve_credentials(environ, ground.settings.text("apiKeyHelper"), None, key_store(ground).find)
+        except CredentialError:
+            return False
+        return True
 
     def in_the_way(self, address: Address) -> str:
         """Why a key that is kept for this address is not the one that is used, as `because …`; empty when it is."""

@@ -37,7 +37,7 @@ class Connecting:
         return Welcome(
             address=self._login.address(),
             public=public,
-            public_ready=self._has_key(bound_to(public.url)),
+            public_ready=self._login.public_is_ready(),
             connected=connected,
             waiting=waiting,
             demo=demo,
@@ -120,17 +120,11 @@ class Connecting:
                 told += f" But {stronger.source} is set, which wins in the next session: unset it."
         return welcome.succeeded("server", told)
 
-    def _has_key(self, address: str) -> bool:
-        try:
-            return address in self._login.kept_addresses()
-        except CredentialError:
-            return False
-
     def _connected(self) -> tuple[str, str]:
         """How the model is reached now; and if not, why, unless it is only that nobody has given a key yet."""
         chosen = self.options.base_url
         if chosen is not None:
-            return f"{chosen}, chosen for this session", ""
+            return f"{self._login.address(chosen).host}, as you chose", ""
         if reason := self._login.needs_no_key:
             return reason, ""
         try:

@@ -235,7 +235,7 @@ async def test_a_server_is_found_tried_and_used_for_the_session_and_nothing_is_s
         await connecting.connect(done, engine, connection)
         assert (engine.model, engine.profile.small_model, connection.problem) == ("llama", "llama", "")
         assert connecting.options.base_url == server.url
-        assert "chosen for this session" in connecting.begin(demo=False).connected
+        assert "as you chose" in connecting.begin(demo=False).connected
         assert place.settings == {}
         await engine.aclose()
 
@@ -252,7 +252,8 @@ async def test_a_server_for_good_is_in_the_user_settings_and_the_way_back_takes_
         assert place.settings == {"baseUrl": server.url, "model": "llama"}
         assert connection.key_source == "none", "the key of the environment is not for this server"
 
-        back = replace(connecting.begin(demo=False), public_ready=True)
+        back = connecting.begin(demo=False)
+        assert back.public_ready, "by the key of the environment"
         assert "public" in names(back)
         done = await connecting.do(*back.choose("public"))
         await connecting.connect(done, engine, connection)
