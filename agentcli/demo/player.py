@@ -68,8 +68,8 @@ async def _whole_tour(options: Options, tour: Tour, write: Write) -> None:
             stop = tour.next()
             if stop is LEAVE:
                 return
-            await _Telling(engine, stop, write).run()
             tour.sent(stop.line)
+            await _Telling(engine, stop, write).run()
 
 
 class _Telling:

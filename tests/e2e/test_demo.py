@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.demo import words
-from tests.e2e.program import Program
+from tests.e2e.program import Ended, Program
 from tests.support.terminal import TerminalProgram
 
 LONG = 120.0
@@ -117,10 +117,18 @@ def offline(program: Program) -> Program:
     return program
 
 
+async def told(program: Program, *arguments: str) -> Ended:
+    """What a demo without a terminal says, to its end."""
+    running = await program.start("demo", *arguments, stdin=asyncio.subprocess.DEVNULL)
+    async with asyncio.timeout(LONG):
+        out, err = await running.process.communicate()
+    assert running.process.returncode is not None
+    return Ended(running.process.returncode, out.decode(), err.decode())
+
+
 @pytest.mark.anyio
 async def test_without_a_terminal_the_tour_is_told_as_text(offline: Program) -> None:
-    running = await offline.start("demo", "--auto", "--speed", "50", stdin=asyncio.subprocess.DEVNULL)
-    done = await running.finish()
+    done = await told(offline, "--auto", "--speed", "50")
     assert done.code == 0, done.out + done.err
     assert done.err == ""
     for sight in ("A scripted demo", "+    share, rest = divmod", "429", "You stopped me", "/undo", "passes"):
@@ -130,10 +138,7 @@ async def test_without_a_terminal_the_tour_is_told_as_text(offline: Program) -> 
 
 @pytest.mark.anyio
 async def test_without_a_terminal_a_tour_without_the_edit_fails_and_says_so(offline: Program) -> None:
-    running = await offline.start(
-        "demo", "--auto", "--speed", "50", "--permission-mode", "plan", stdin=asyncio.subprocess.DEVNULL
-    )
-    done = await running.finish()
+    done = await told(offline, "--auto", "--speed", "50", "--permission-mode", "plan")
     assert done.code == 1
     assert "was not made, so the test of the throw-away project fails: FAILED (failures=1)" in done.err
 
@@ -152,8 +157,7 @@ async def test_without_a_terminal_a_signal_leaves_nothing(offline: Program) -> N
 @pytest.mark.anyio
 @pytest.mark.parametrize("wrong", [("--speed", "0"), ("--speed", "-1"), ("--permission-mode", "no"), ()])
 async def test_wrong_usage_is_said_before_anything_is_made(offline: Program, wrong: tuple[str, ...]) -> None:
-    running = await offline.start("demo", *wrong, stdin=asyncio.subprocess.DEVNULL)
-    done = await running.finish()
+    done = await told(offline, *wrong)
     assert done.code == 2
     assert done.err.startswith("agentcli: ")
     assert left_behind(offline.home.parent) == []
