@@ -169,7 +169,9 @@ def _of_command(before: Sequence[str], current: str, source: Values) -> Iterator
 _VALUES_OF_OPTIONS: Mapping[str, Callable[[Values], Iterator[Offer]]] = {
     "--sandbox": lambda _source: (Offer(mode) for mode in SANDBOX_MODES),
     "--mode": lambda _source: (Offer(mode) for mode in MODES),
+    "--permission-mode": lambda _source: (Offer(mode) for mode in MODES),
     "--tool": lambda source: source.tools(),
+    "--theme": lambda source: source.themes(),
 }
 
 

@@ -34,7 +34,8 @@ def terminal(patient: Patient) -> Iterator[Finding]:
     if encoding != "utf8":
         yield Finding("warn", "terminal", text, "Set a UTF-8 locale, for example LANG=C.UTF-8.")
     elif screen.is_terminal and kind in ("", "dumb"):
-        yield Finding("warn", "terminal", text, "Set TERM to what your terminal is, for example xterm-256color.")
+        advice = "You get plain lines. For the full-screen app, set TERM to what it is, for example xterm-256color."
+        yield Finding("warn", "terminal", text, advice)
     elif screen.is_terminal and (screen.columns < LEAST_COLUMNS or screen.rows < LEAST_ROWS):
         advice = f"Make the window larger: the app needs {LEAST_COLUMNS}x{LEAST_ROWS}."
         yield Finding("warn", "terminal", text, advice)

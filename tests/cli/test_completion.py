@@ -78,6 +78,8 @@ def test_the_commands_are_completed_too(environ: dict[str, str]) -> None:
     assert offered(environ, "permissions", "test", "x", "--tool", "WebF") == ["WebFetch"]
     assert offered(environ, "doctor", "--on") == ["--online"]
     assert offered(environ, "doctor", "--sandbox", "") == ["off", "on", "strict"]
+    assert offered(environ, "demo", "--theme", "no") == ["nord"]
+    assert offered(environ, "demo", "--permission-mode", "acc") == ["acceptEdits"]
     assert offered(environ, "completion", "") == list(SHELLS)
     assert offered(environ, "help", "sess") == ["sessions"]
     assert offered(environ, "help", "permissions", "t") == ["test"]
