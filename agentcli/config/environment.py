@@ -30,6 +30,7 @@ VARIABLES: tuple[Named, ...] = (
     Named(("TERM", "COLORTERM"), "What the terminal can do; `dumb` or nothing gets plain lines."),
     Named(("COLORFGBG",), "Whether the terminal is light or dark, where it does not answer."),
     Named(("ESCDELAY",), "Milliseconds to wait whether Esc is the beginning of another key."),
+    Named(("INPUTRC",), "The file of readline's settings, instead of `~/.inputrc`: with `--plain` its vi keys hold."),
     Named(("TMPDIR",), "Where the private temp folder of a session's commands is made."),
 )
 
