@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -259,7 +260,9 @@ def sessions_list(
         typer.echo(
             "There are no sessions here yet. agentcli sessions list --all shows those of other folders.", err=True
         )
-    _print(session_records(found) if as_json else session_lines(found))
+    # A session of another folder is found by its whole id only.
+    width = here()[0] if sys.stdout.isatty() and not everywhere else None
+    _print(session_records(found) if as_json else session_lines(found, width))
 
 
 def _list_by_default(context: typer.Context) -> None:

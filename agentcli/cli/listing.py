@@ -24,11 +24,29 @@ def find_sessions(paths: Paths, cwd: Path | None) -> list[SessionInfo]:
     return [] if paths.state_dir is None else list_sessions(paths.state_dir, cwd)
 
 
-def session_lines(sessions: list[SessionInfo]) -> Iterator[str]:
+def session_lines(sessions: list[SessionInfo], width: int | None = None) -> Iterator[str]:
+    """`width`: of the terminal that they are shown on; lines are cut to it, and of an id only as much is shown as `-r`
+    needs. None: for programs, with everything."""
+    if width is not None:
+        yield from _short_lines(sessions, width)
+        return
     for session in sessions:
         changed = datetime.fromtimestamp(session.modified).strftime("%Y-%m-%d %H:%M")
         count = "?" if session.message_count is None else str(session.message_count)
         yield f"{session.session_id}  {changed}  {count:>5} messages  {plain_line(session.label, 80)}"
+
+
+def _short_lines(sessions: list[SessionInfo], width: int) -> Iterator[str]:
+    cells = _distinct_cells([session.session_id for session in sessions])
+    for session in sessions:
+        changed = datetime.fromtimestamp(session.modified).strftime("%Y-%m-%d %H:%M")
+        head = f"{session.session_id[:cells]}  {changed}  "
+        yield head + plain_line(session.label, max(20, width - len(head) - 1))
+
+
+def _distinct_cells(ids: list[str]) -> int:
+    """How many characters tell them apart; at least those of a UUID's first part."""
+    return next((cells for cells in range(8, 36) if len({id[:cells] for id in ids}) == len(ids)), 36)
 
 
 def session_records(sessions: list[SessionInfo]) -> list[Json]:

@@ -13,8 +13,10 @@ from typer.main import get_command
 from agentcli.cli.app import build_app
 from agentcli.cli.crash import ReportingHandler
 from agentcli.cli.flags import BY_NAME, COMMANDS, FLAGS
+from agentcli.cli.listing import session_lines
 from agentcli.cli.main import main
 from agentcli.cli.parse import parse
+from agentcli.session.find import SessionInfo
 
 
 @pytest.fixture
@@ -172,3 +174,14 @@ def test_a_bug_is_one_sentence_and_a_file(
     assert str(report) in shown
     assert "ZeroDivisionError: oops" in report.read_text(encoding="utf-8")
     assert report.stat().st_mode & 0o777 == 0o600
+
+
+def test_on_a_terminal_sessions_fit_its_width_with_as_much_of_an_id_as_is_needed() -> None:
+    ids = ("aaaaaaaa-1111-4000-8000-000000000000", "aaaaaaaa-2222-4000-8000-000000000000")
+    sessions = [SessionInfo(id, Path(id), "", "word " * 60, "/work", 0.0, 10, 3) for id in ids]
+    for width in (60, 80, 120):
+        lines = list(session_lines(sessions, width))
+        assert max(map(len, lines)) < width
+        assert [line.split()[0] for line in lines] == ["aaaaaaaa-1", "aaaaaaaa-2"]
+    assert [line.split()[0] for line in session_lines(sessions[:1], 80)] == ["aaaaaaaa"]
+    assert [line.split()[0] for line in session_lines(sessions)] == list(ids), "programs get all of it"
