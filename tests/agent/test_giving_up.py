@@ -10,11 +10,12 @@ import pytest
 from agentcli.agent.pinning import Dropped, Pins
 from agentcli.agent.profile import Profile
 from agentcli.core import events as ev
+from agentcli.core.abort import AbortController
 from agentcli.core.messages import Json, Message
 from tests.context.logs import Talk
 from tests.support.compacting import LONG
 from tests.support.curating import BIG, cached_bench
-from tests.support.fakes import MODEL, Bench, FakeTool, collect, only, result_of
+from tests.support.fakes import MODEL, Bench, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, fails, reply
 from tests.support.virtual import run_virtual
 
@@ -125,6 +126,20 @@ def test_a_compaction_that_the_person_asked_for_and_got_counts_as_a_change() -> 
                 await b.run(f"prompt {number}")
             assert not result_of(await collect(b.engine.compact())).is_error
             assert tries(await b.run("and now?")) == 1
+
+    run_virtual(main)
+
+
+def test_undoing_a_compaction_is_a_change_too() -> None:
+    async def main() -> None:
+        b = bench(LONG, "A summary.")
+        async with b.engine:
+            await b.run("tell")
+            await collect(b.engine.compact())
+            parts = b.engine._loop_parts(AbortController())
+            before = parts.changes()
+            assert not result_of(await collect(b.engine.undo_compaction())).is_error
+            assert parts.changes() == before + 1
 
     run_virtual(main)
 
