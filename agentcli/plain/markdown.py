@@ -1,27 +1,38 @@
 """Markdown that streams in, cut where a part of it is complete: what is printed cannot be changed any more.
 
-A paragraph, list or table is complete when an empty line ends it and what follows is not indented (which would still
-belong to it). Code in fences is complete line by line, so a long block of it need not be waited for.
+A paragraph or table is complete when an empty line ends it and what follows is not indented (which would still belong
+to it), an item of a list when the next one begins. Code in fences is complete line by line. Of a paragraph that is
+still being written the beginning can be had, as long as nothing that follows can change how it looks.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
 from agentcli.core.frozen import frozen
 
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
+_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+\S")
+_SPECIAL = re.compile(r"\s|[-*+>#=|~`:]|\d{1,9}[.)]")
+"""Beginnings of what may be no paragraph."""
+_UNSURE = re.compile(r"[\[\]<>\\&|!]")
+"""In a paragraph: links, tags, entities, tables. What they are is only known at their end."""
+_MARKS = re.compile(r"\*+|_+|`+|~+")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+_SURE = 20
+"""Characters of a paragraph after which it can be told from everything else."""
 LARGEST_BLOCK = 20_000
 """Characters after which a block is cut at a line's end all the same: parsing must not take longer and longer."""
 
 
 @frozen
 class Part:
-    kind: Literal["block", "fence", "code"]
-    """`block`: Markdown to be rendered. `fence`: a line that begins or ends code. `code`: a line of it."""
+    kind: Literal["block", "item", "fence", "code"]
+    """`block`: Markdown to be rendered; `item`: the same, one of a list. `fence`: a line that begins or ends code.
+    `code`: a line of it."""
     text: str
 
 
@@ -40,6 +51,18 @@ class MarkdownCutter:
         *whole, self._line = (self._line + text).split("\n")
         for each in whole:
             yield from self._take(each)
+
+    @property
+    def paragraph(self) -> str:
+        """The beginning of the paragraph that is being written, up to its last whole word, if that is how it will look
+        whatever follows; else ""."""
+        text = "\n".join((*self._block, self._line))
+        if self._fence or self._blank or len(text) < _SURE or _SPECIAL.match(text) or _UNSURE.search(text):
+            return ""
+        text = text[: max(text.rfind(" "), text.rfind("\n"), 0)]
+        # What is open (`**bo`) may still be closed, and one at the end may get longer.
+        whole = all(count % 2 == 0 for count in Counter(_MARKS.findall(text)).values())
+        return text if whole else ""
 
     def finish(self) -> Iterator[Part]:
         """The end: whatever is there is complete now."""
@@ -66,7 +89,7 @@ class MarkdownCutter:
     def _take_text(self, row: str) -> Iterator[Part]:
         if not row.strip():
             self._blank = bool(self._block)
-        elif (self._blank and not row[0].isspace()) or self._size > LARGEST_BLOCK:
+        elif (self._blank and not row[0].isspace()) or self._size > LARGEST_BLOCK or self._next_item(row):
             yield from self._flush()
         if row.strip() or self._block:
             self._block.append(row)
@@ -79,4 +102,7 @@ class MarkdownCutter:
         text = "\n".join(self._block).rstrip()
         self._block, self._size, self._blank = [], 0, False
         if text:
-            yield Part("block", text)
+            yield Part("item" if _ITEM.match(text) else "block", text)
+
+    def _next_item(self, row: str) -> bool:
+        return bool(self._block) and bool(_ITEM.match(self._block[0])) and bool(_ITEM.match(row))

@@ -105,6 +105,11 @@ class ColourWriter:
         self._cutter = MarkdownCutter()
         self._renderer: Renderer | None = None
         self._gap = True
+        self._rows = 0
+        """Of the paragraph that is being written, those that are printed."""
+        self._looked_at = 0
+        self._room = max(NARROWEST, width())
+        """Columns, the same for all of a paragraph."""
         self._last = ""
         """The kind of Markdown that was written last: code begins and ends with a line of its own."""
 
@@ -132,10 +137,25 @@ class ColourWriter:
             case Gap():
                 return self._cut_off() + self._blank()
             case Answer():
-                return "".join(map(self._part, self._cutter.feed(piece.text)))
+                return "".join(map(self._part, self._cutter.feed(piece.text))) + self._early()
             case AnswerEnd():
                 return self._cut_off()
         return ""
+
+    def _early(self) -> str:
+        """Rows of the paragraph that is being written which nothing can change any more."""
+        text = self._cutter.paragraph
+        if len(text) - self._looked_at < self._room // 2:
+            return ""
+        self._looked_at = len(text)
+        if not self._rows:
+            self._room = max(NARROWEST, self._width())
+        # The last row may still grow.
+        rows = self._rendered(text).split("\n")[:-2]
+        fresh = rows[self._rows :]
+        before = self._before("block") if fresh else ""
+        self._rows = max(self._rows, len(rows))
+        return before + "".join(f"{row}\n" for row in fresh)
 
     def _cut_off(self) -> str:
         """What came of an answer so far stands before what comes now."""
@@ -161,16 +181,27 @@ class ColourWriter:
         return "\n"
 
     def _part(self, part: Part) -> str:
-        before = self._blank() if self._last and (part.kind == "block" or self._last == "block") else ""
-        self._last = part.kind
+        if part.kind in ("fence", "code"):
+            before = self._before(part.kind)
+            return before + self._dressed(part.text, "quiet" if part.kind == "fence" else "text") + "\n"
+        rows = self._rendered(part.text).split("\n")[:-1]
+        fresh = rows[self._rows :]
+        before = self._before(part.kind) if fresh else ""
+        self._rows = self._looked_at = 0
+        self._room = max(NARROWEST, self._width())
+        return before + "".join(f"{row}\n" for row in fresh)
+
+    def _before(self, kind: str) -> str:
+        """The empty line between parts that do not belong together."""
+        together = kind == self._last == "item" or {kind, self._last} <= {"fence", "code"} or self._rows > 0
+        before = self._blank() if self._last and not together else ""
+        self._last = kind
         self._gap = False
-        if part.kind == "block":
-            return before + self._rendered(part.text)
-        return before + self._dressed(part.text, "quiet" if part.kind == "fence" else "text") + "\n"
+        return before
 
     def _rendered(self, text: str) -> str:
         if self._renderer is None:
             from agentcli.plain.rendering import Renderer
 
             self._renderer = Renderer(colours=self._colours)
-        return self._renderer.render(text, max(NARROWEST, self._width()))
+        return self._renderer.render(text, self._room)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,12 +15,50 @@ def cut(*pieces: str) -> list[Part]:
 
 
 def blocks(text: str) -> list[str]:
-    return [part.text for part in cut(text) if part.kind == "block"]
+    return [part.text for part in cut(text) if part.kind in ("block", "item")]
 
 
 def test_an_empty_line_ends_a_block_unless_what_follows_is_indented() -> None:
     assert blocks("a\nb\n\nc") == ["a\nb", "c"]
-    assert blocks("- a\n\n  more of a\n- b\n\nc") == ["- a\n\n  more of a\n- b", "c"]
+    assert blocks("- a\n\n  more of a\n\nc") == ["- a\n\n  more of a", "c"]
+
+
+def test_an_item_is_complete_when_the_next_one_begins_and_has_its_own_items_in_it() -> None:
+    assert cut("1. a\n   - b\n2. c\n\nend") == [
+        Part("item", "1. a\n   - b"),
+        Part("item", "2. c"),
+        Part("block", "end"),
+    ]
+
+
+def paragraph_of(text: str) -> str:
+    cutter = MarkdownCutter()
+    assert list(cutter.feed(text)) == []
+    return cutter.paragraph
+
+
+def test_of_a_paragraph_the_beginning_can_be_had_up_to_its_last_whole_word() -> None:
+    assert paragraph_of("A paragraph that goes on and o") == "A paragraph that goes on and"
+    assert paragraph_of("A paragraph with **bold** words in it") == "A paragraph with **bold** words in"
+    assert paragraph_of("A paragraph\nof two lines that goes on") == "A paragraph\nof two lines that goes"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "too short to",
+        "A paragraph with **bold words that",
+        "A paragraph with `code that goes on",
+        "A paragraph with [a link that goes on",
+        "A paragraph with <b>tags that go on",
+        "A | table | of several | columns",
+        "- an item that is long enough",
+        "> a quotation that is long enough",
+        "12. an item that is long enough",
+    ],
+)
+def test_nothing_is_had_early_of_what_may_look_otherwise_in_the_end(text: str) -> None:
+    assert paragraph_of(text) == ""
 
 
 def test_a_heading_is_complete_at_the_end_of_its_line() -> None:

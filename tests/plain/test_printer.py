@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentcli.core import events as ev
 from agentcli.core.messages import (
@@ -316,6 +318,51 @@ def test_what_looks_like_markup_of_the_renderer_stays_text() -> None:
     assert "[bold red]x[/] :smile: [link=http://x]y[/link]" in bare(
         coloured(Answer("[bold red]x[/] :smile: [link=http://x]y[/link]"), AnswerEnd(), width=100)
     )
+
+
+def test_a_long_paragraph_is_printed_row_by_row_while_it_is_being_written() -> None:
+    out: list[str] = []
+    writer = ColourWriter(out.append, lambda: 30)
+    text = "some words that come in one by one and make a rather **long** paragraph with `code` in it"
+    words = text.split()
+    for word in words:
+        writer.write([Answer(f"{word} ")])
+    assert len(out) >= 2, "rows came before the end"
+    writer.write([AnswerEnd()])
+    assert "".join(out) == coloured(Answer(text), AnswerEnd(), width=30)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "word",
+                "**b**",
+                "`c d`",
+                "*i",
+                "j*",
+                "a_b",
+                "2 * 3",
+                "\n",
+                "\n\n",
+                "- x",
+                "1. y",
+                "\n```\n",
+                "[l](u)",
+                "#",
+            ]
+        ),
+        max_size=60,
+    ),
+    st.integers(1, 9),
+)
+def test_rows_that_come_early_are_those_that_would_have_come_at_the_end(pieces: list[str], step: int) -> None:
+    text = " ".join(pieces)
+    out: list[str] = []
+    writer = ColourWriter(out.append, lambda: 24)
+    writer.write(Answer(text[place : place + step]) for place in range(0, len(text), step))
+    writer.write([AnswerEnd()])
+    assert "".join(out) == coloured(Answer(text), AnswerEnd(), width=24)
 
 
 def test_html_is_shown_as_the_text_that_it_is() -> None:

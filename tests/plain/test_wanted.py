@@ -1,4 +1,4 @@
-"""When lines may be wanted instead of the app: a guess that has to be quick, and may only err on the side of looking."""
+"""When lines may be wanted instead of the app: a guess that has to be quick, and errs on the side of looking."""
 
 from __future__ import annotations
 
