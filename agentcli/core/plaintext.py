@@ -27,6 +27,8 @@ _SUSPICIOUS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
 _VISIBLE |= {0x7F: "\u2421"} | dict.fromkeys(range(0x80, 0xA0), "\ufffd")
 
+_KEY = re.compile(r"sk-ant-[A-Za-z0-9_-]{20,}")
+
 
 class ControlStripper:
     """Removes control sequences from text that comes in pieces. A lone carriage return becomes a line break."""
@@ -66,6 +68,12 @@ def plain_line(text: str, limit: int = 200) -> str:
     """One line of plain text for a title: line breaks become spaces, the end is cut at `limit` characters."""
     line = " ".join(plain_text(text[: limit * 4]).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def is_lone_key(text: str) -> bool:
+    """Whether a text is an API key and nothing else: then it was pasted into the wrong place, and is to be neither sent
+    nor kept nor shown."""
+    return _KEY.fullmatch(text.strip()) is not None
 
 
 def visible_text(text: str) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from agentcli.core.plaintext import is_lone_key
 from agentcli.interactive.draft import Draft
 from agentcli.session.places import make_private_dir, project_key
 
@@ -73,7 +74,7 @@ class History:
         return _collapsed([*(own.get(draft.text, draft) for draft in read), *missing])[-MOST_ENTRIES:]
 
     def add(self, draft: Draft) -> None:
-        if draft.is_empty:
+        if draft.is_empty or is_lone_key(draft.text):
             return
         known = self._own if self._entries is None else self._entries
         if known and known[-1].text == draft.text:

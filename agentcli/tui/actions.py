@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from textual.screen import Screen
 
 from agentcli.core.errors import AgentError
-from agentcli.core.plaintext import plain_text
+from agentcli.core.plaintext import is_lone_key, plain_text
 from agentcli.interactive.draft import Draft
 from agentcli.tui.theme.themes import ThemeError
 
@@ -62,6 +62,10 @@ class Actions:
 
     def handle(self, draft: Draft) -> bool:
         """Whether a line is done here. Everything else is the session's."""
+        if is_lone_key(draft.text):
+            # Pasted into the wrong place: it is no prompt, and nobody is to see it.
+            self._start(self._app.welcoming.open(key=draft.text))
+            return True
         if not draft.text.startswith("/"):
             return not draft.text.startswith("!") and self._waits_for_model(draft)
         from agentcli.commands.registry import find
@@ -281,8 +285,8 @@ class Actions:
         commands = [("Commands", command.usage, command.summary) for command in COMMANDS]
         keys = [*help_rows(keymap), *(("Read on", where, text) for where, text in READ_ON)]
         more = {command.usage: page_lines(command) for command in COMMANDS}
-        start = None if keys_first else commands[0][1]
-        picked = await self._asked(HelpPage(commands, keys, self._chat.palette, more, start))
+        page = HelpPage(commands, keys, self._chat.palette, more, commands_first=not keys_first)
+        picked = await self._asked(page)
         if picked is not None:
             self._chat.prompt.load(Draft(f"{picked.split()[0]} "))
 

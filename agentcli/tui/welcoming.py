@@ -54,8 +54,9 @@ class Welcoming:
             self._app.chat.give_back(due[:-1])
         self._app.chat.actions.start(self.open(due[-1] if due else None))
 
-    async def open(self, sent: Draft | None = None) -> None:
-        """`sent`: the prompt that wanted an answer. It is in the box while the welcome is open."""
+    async def open(self, sent: Draft | None = None, key: str = "") -> None:
+        """`sent`: the prompt that wanted an answer. It is in the box while the welcome is open. `key`: what was pasted
+        into the box and belongs here."""
         if sent is not None:
             self._sent = sent
             self._app.chat.give_back([sent])
@@ -64,7 +65,7 @@ class Welcoming:
         self._is_open = True
         try:
             connecting = await self._ready(self._app.options)
-            welcome = await self._asked(connecting, by_itself=sent is None)
+            welcome = await self._asked(connecting, key, by_itself=sent is None and not key)
             if welcome is not None:
                 await self._after(connecting, welcome)
         finally:
@@ -90,14 +91,14 @@ class Welcoming:
             self._connecting = await asyncio.to_thread(_made, options)
         return self._connecting
 
-    async def _asked(self, connecting: Connecting, *, by_itself: bool) -> Welcome | None:
+    async def _asked(self, connecting: Connecting, key: str, *, by_itself: bool) -> Welcome | None:
         from agentcli.tui.screens.welcome import WelcomeDialog
 
         app, chat = self._app, self._app.chat
         waiting = self._sent is not None
         welcome = await asyncio.to_thread(lambda: connecting.begin(demo=app.has_demo, waiting=waiting))
         typed = (lambda: chat.prompt.last_typed) if by_itself else None
-        dialog = WelcomeDialog(welcome, connecting.servers, connecting.do, chat.palette, typed=typed)
+        dialog = WelcomeDialog(welcome, connecting.servers, connecting.do, chat.palette, key=key, typed=typed)
         if by_itself:
             dialog.unfinished = lambda: self._sent is None and not chat.prompt.is_empty
         answer: Welcome | None = await app.ask_on_screen(dialog)

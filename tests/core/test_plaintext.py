@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.core.plaintext import ControlStripper, plain_line, plain_text, visible_text
+from agentcli.core.plaintext import ControlStripper, is_lone_key, plain_line, plain_text, visible_text
 
 CASES = {
     "\x1b[31mred\x1b[0m": "red",
@@ -68,3 +68,9 @@ def test_a_flood_of_control_sequences_is_removed_in_linear_time(piece: str) -> N
     stripper = ControlStripper()
     left = stripper.feed(flood) + stripper.finish()
     assert not any(character < " " or "\x7f" <= character <= "\x9f" for character in left)
+
+
+def test_a_text_that_is_nothing_but_a_key_is_known_as_one() -> None:
+    key = "sk-ant-api03-0123456789_abcdefghij-XYZ"
+    assert all(map(is_lone_key, (key, f" {key}\n")))
+    assert not any(map(is_lone_key, ("", "sk-ant-", "sk-ant-short", f"use {key}", f"{key} please", f"{key}\n{key}")))

@@ -110,6 +110,30 @@ async def test_a_prompt_sent_before_anything_is_known_waits_and_esc_leaves_it_in
         assert await app.leave() == 0
 
 
+async def test_a_key_sent_as_a_prompt_is_taken_for_what_it_is(tmp_path: Path) -> None:
+    async with LoopbackServer(reply("hello")) as server, program(tmp_path, public=server.url) as app:
+        await app.wait_for("Welcome: connect a model")
+        await app.answer("escape")
+        await app.wait_for("/login connects one")
+        await app.paste(KEY)
+        await app.wait_for(lambda: app.box == KEY)
+        await app.press("enter")
+        await app.wait_for("•••••")
+        assert KEY not in app.text
+        await app.press("enter")
+        await app.wait_for("goes to no other address")
+        await app.submit("hi")
+        await app.wait_for("◆ hello")
+        assert all(KEY.encode() not in request.raw for request in server.requests)
+        await app.submit(KEY)
+        await app.wait_for("•••••")
+        await app.press("escape", "escape")
+        await app.wait_for("•••••", gone=True)
+        assert await app.leave() == 0
+        assert len(server.bodies) == 1, "it is no prompt later either"
+        assert holders(app.home, app.work) == [kept_in(app.home)]
+
+
 async def test_a_server_on_this_machine_is_found_and_answers_at_once(tmp_path: Path) -> None:
     body = json.dumps({"data": [{"id": "llama3.2"}]}).encode()
     async with LocalModel(reply("hello from llama")) as server, program(tmp_path, "hi", port=server.port) as app:

@@ -33,11 +33,14 @@ class WelcomeDialog(Panel[Welcome | None]):
         do: Callable[[Welcome, Work], Awaitable[Welcome]],
         palette: Palette,
         *,
+        key: str = "",
         clock: Callable[[], float] = time.monotonic,
         typed: Callable[[], float] | None = None,
     ) -> None:
-        """`look` finds servers on this machine, `do` does what a welcome wants done."""
-        super().__init__(palette, clock=clock, typed=typed)
+        """`look` finds servers on this machine, `do` does what a welcome wants done, `key` is one that was pasted
+        already."""
+        super().__init__(palette, guarded=not key, clock=clock, typed=typed)
+        self._key = key
         self.welcome = welcome
         self._look = look
         self._do = do
@@ -73,7 +76,10 @@ class WelcomeDialog(Panel[Welcome | None]):
     # ------------------------------------------------------------------------------------------------ answers
 
     def on_mount(self) -> None:
-        if self.welcome.servers is None:
+        if self._key:
+            self._ask_key(self._key)
+            self._key = ""
+        elif self.welcome.servers is None:
             self._look_around()
 
     def choose(self, name: str) -> None:
@@ -87,6 +93,8 @@ class WelcomeDialog(Panel[Welcome | None]):
         if self.welcome.step == "key":
             self.welcome = self.welcome.back()
             self.index = 0
+            if self.welcome.servers is None:
+                self._look_around()
 
     def back(self) -> None:
         self.workers.cancel_group(self, "work")
