@@ -193,7 +193,7 @@ def test_prompts_queue_above_the_box_and_up_takes_one_back(tmp_path: Path) -> No
         ("/mode", "edits"),
         ("/context", "system prompt"),
         ("/cost", "Cost"),
-        ("/help", "Ctrl+O"),
+        ("/help", "/undo"),
         ("/theme", "gruvbox-dark"),
         ("/config", "sandbox.mode"),
         ("/resume", "Resume"),
