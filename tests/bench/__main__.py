@@ -87,7 +87,11 @@ def main() -> int:
     unknown = [name for name in options.names if name not in BENCHES]
     if unknown:
         parser.error(f"there is no bench called {unknown[0]}; there are: {', '.join(BENCHES)}")
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n", flush=True)
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    print(f"Python {platform.python_version()}, {cores} cores, load {load:.1f}", flush=True)
+    if load > cores:
+        print("The machine is busy with other things: times are longer than they should be, ratios less sure.")
+    print(flush=True)
     if options.names or options.all:
         return in_detail(options.names or list(BENCHES), options.runs)
     if options.only and options.save_baseline:
@@ -115,7 +119,7 @@ def as_table(names: Sequence[str], runs: int | None, *, check: bool, save: bool)
         print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print(table(compared))
     if save:
-        machine = {"python": platform.python_version(), "cores": os.cpu_count(), "system": platform.system()}
+        machine = {"python": platform.python_version(), "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
         BASELINE.write_text(encode_baseline([one.sampled for one in compared], machine))
         print(f"\nKept in {BASELINE}.")
         return 0
