@@ -1,10 +1,13 @@
 """Layer 5: the line front end. Text is only ever appended; nothing but the prompt's own line moves the cursor.
 
-start       from the command line to the exit code     terminal    what the terminal can do, its modes, its signals
+start       from the command line to the exit code     wanted      whether lines may be wanted, found out at once
 session     the conversation: prompts, work, Esc       commands    slash commands that the app does on its screen
 printer     events to pieces of output, pure           results     what a tool's result looks like, pure
-writer      pieces to the terminal                     markdown    streamed Markdown, cut into blocks that are complete
+pieces      what is printed, as values                 replay      the end of a conversation that is gone on with
+writer      pieces to the terminal                     terminal    what the terminal can do, its modes, its signals
+markdown    streamed Markdown, cut where complete      rendering   Markdown as text, by rich
 questions   what is asked, and the answers             subject     what a call would do, whole, pure
-reader      the prompt on prompt_toolkit               lines       the prompt where the terminal can do nothing
-welcoming   connecting a model                         replay      the end of a conversation that is gone on with
+reading     what the session needs of a keyboard       lines       the prompt where the terminal can do nothing
+reader      the prompt on prompt_toolkit               recall      its history and its completions
+welcoming   connecting a model                         outside     a text in the person's own editor
 """

@@ -7,7 +7,9 @@ and Ctrl+C stop the work. That way a reply is only ever appended, and a screen r
 from __future__ import annotations
 
 import asyncio
+import re
 import select
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,8 +20,8 @@ from prompt_toolkit.application.current import set_app
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import completion_is_selected, emacs_mode, has_completions, has_focus
 from prompt_toolkit.history import DummyHistory, History
-from prompt_toolkit.input.defaults import create_input
 from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.defaults import create_output
@@ -47,6 +49,21 @@ _ESCAPE_SECONDS = 0.05
 _PAUSE_SECONDS = 0.8
 """Nobody may have typed for so long before a question takes keys for an answer: who types on answers nothing."""
 _BUFFER = "DEFAULT_BUFFER"
+_REPORT = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # colours, titles
+    r"|\x1bP[^\x1b]*\x1b\\"  # capabilities
+    r"|\x1b\[(?:[IO]|\?[\d;]*(?:c|u|\$y)|\d+;\d+R)"  # focus, attributes, modes, the cursor
+)
+
+
+class KeysOnly(Vt100Input):
+    """What a terminal reports although nobody here has asked (another program may have) is no key: an Esc in it would
+    stop the work, and the bell at its end open an editor."""
+
+    def read_keys(self) -> list[KeyPress]:
+        self.vt100_parser.feed(_REPORT.sub("", self.stdin_reader.read()))
+        keys, self._buffer = self._buffer, []
+        return keys
 
 
 class PromptReader:
@@ -65,7 +82,7 @@ class PromptReader:
         cwd: Path,
     ) -> None:
         self._environ, self._cwd = environ, cwd
-        self._input: Input = create_input()
+        self._input: Input = KeysOnly(sys.stdin)
         self._output: Output = create_output()
         if isinstance(self._output, Vt100_Output):
             # The terminal is asked nothing: an answer that comes late would be read as keys.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.test_app_terminal import GARBAGE
 from tests.e2e.test_first_run import KEY, holders, kept_in, program
 from tests.e2e.test_plain import PLAIN, asked, last_user_text, leave, prompted
 from tests.support.scripts import call, pause, reply, say
@@ -227,4 +228,26 @@ async def test_who_told_readline_to_be_vi_has_it_here_too(tmp_path: Path) -> Non
         await app.press("enter")
         await app.wait_for("an answer")
         assert "right words" in last_user_text(server)
+        assert await leave(app) == 0
+
+
+async def test_garbage_from_the_terminal_does_no_harm_at_the_prompt_and_during_the_work(tmp_path: Path) -> None:
+    async with app_with(
+        tmp_path, reply(say("It begins.\n\nmore\n\n"), pause(0.5), say("The end.")), reply("答え"), arguments=PLAIN
+    ) as (app, server):
+        await prompted(app)
+        for piece in GARBAGE:
+            await app.type(piece)
+        await app.submit("go")
+        await app.wait_for("It begins.")
+        for piece in GARBAGE:
+            await app.type(piece)
+        await app.wait_for("The end.")
+        assert "Interrupted" not in app.text
+        await app.wait_for("of the context")
+        await app.wait_for(lambda: app.text.rstrip().split("\n")[-1].startswith("❯"))
+        await app.press("ctrl+u")
+        await app.submit("質問 ünï")
+        await app.wait_for("答え")
+        assert "質問 ünï" in last_user_text(server)
         assert await leave(app) == 0
