@@ -12,13 +12,14 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Answer
+from agentcli.interactive import wording
 from agentcli.plain.pieces import Gap, Piece
 from agentcli.plain.printer import Printer, prompt_lines
 from agentcli.plain.questions import Question, answer_to
@@ -77,6 +78,10 @@ class Session:
         """What stands in the next prompt."""
         self.left = False
         """The terminal went away while something was asked."""
+        self.stuck = False
+        """Something was left running that cannot even be cancelled."""
+        self._waits = False
+        """A prompt was sent that cannot begin yet."""
 
     # ------------------------------------------------------------------------------------------------ the engine
 
@@ -105,6 +110,10 @@ class Session:
         self._printer = Printer(self._title_of, verbose=self._verbose, aside=self._context)
         return [piece for notice in engine.take_notices() for piece in self._printer.show(notice, self._now())]
 
+    @property
+    def _tasks(self) -> tuple[asyncio.Task[Any] | None, ...]:
+        return self._running, self._guard, self._asking, self._asker, self._watching
+
     async def close(self) -> None:
         """End everything, the engine too."""
         engine, self._engine = self._engine, None
@@ -112,8 +121,11 @@ class Session:
             engine.abort(AbortReason.SHUTDOWN)
         if self._running is not None:
             await asyncio.wait([self._running], timeout=PATIENCE)
-        tasks = (self._running, self._guard, self._asking, self._asker, self._watching)
-        await cancel_and_wait([task for task in tasks if task is not None])
+        if tasks := [task for task in self._tasks if task is not None]:
+            for task in tasks:
+                task.cancel()
+            _done, unstoppable = await asyncio.wait(tasks, timeout=1.0)
+            self.stuck = bool(unstoppable)
         self._running = self._guard = self._asker = self._watching = None
         if engine is not None:
             await engine.aclose()
@@ -152,7 +164,8 @@ class Session:
     async def run(self, text: str) -> None:
         """Send it, and come back when the next prompt may be shown."""
         await self._stop_watching()
-        await self._has_ended()
+        if self._running is not None and not await self.wait_for(self._running, text):
+            return
         assert self._engine is not None
         self._released.clear()
         self._stop = None
@@ -164,20 +177,20 @@ class Session:
         self.draft = "\n".join(filter(None, (self.draft, self._reader.take_typed())))
 
     async def wait_for(self, starting: asyncio.Task[None], text: str) -> bool:
-        """Wait for what has to be there before this can be sent; false: Esc, and the text stands in the next prompt."""
+        """Wait for what has to be there, or to have ended, before this can be sent; false: Esc, and the text stands in
+        the next prompt."""
         self._released.clear()
-        starting.add_done_callback(lambda _task: self._released.set())
+        self._waits = True
+        stopped = asyncio.get_running_loop().create_task(self._released.wait())
         with self._reader.working(self):
-            await self._released.wait()
+            await asyncio.wait([starting, stopped], return_when=asyncio.FIRST_COMPLETED)
+        self._waits = False
+        self._released.set()
+        await cancel_and_wait([stopped])
         self.draft = "\n".join(filter(None, (self.draft, self._reader.take_typed())))
         if not starting.done():
             self.draft = "\n".join(filter(None, (text, self.draft)))
         return starting.done()
-
-    async def _has_ended(self) -> None:
-        """What was interrupted before."""
-        if self._running is not None:
-            await asyncio.wait([self._running])
 
     def _work(self, text: str) -> AsyncGenerator[ev.Event, None]:
         assert self._engine is not None
@@ -239,11 +252,12 @@ class Session:
 
     def interrupt(self) -> None:
         """Esc or Ctrl+C: said at once. What was queued stands in the next prompt."""
-        if self._engine is None and not self._released.is_set():
+        if self._waits:
             # It has not begun: what is waited for goes on behind the next prompt.
-            self.show(self._printer.interrupted())
-            self._printer.settled()
+            self.note(wording.INTERRUPTED, "warning")
+            self._waits = False
             self._released.set()
+            return
         if self._engine is None or self._running is None or self._stop is not None:
             return
         self._abort(AbortReason.USER_CANCEL, self._printer.interrupted())
@@ -267,13 +281,15 @@ class Session:
                 return
             # Something may swallow a cancellation; not all that comes after it will.
             task.cancel()
+        told = self._printer.note("What runs cannot be stopped. Leave, and go on with agentcli -c.", "error")
+        await self._reader.above(lambda: self._writer.write(told))
 
     # ---------------------------------------------------------------------------------- typed while work goes on
 
     def line(self, text: str) -> None:
         """Prompts join the work after the next tool results; commands wait for its end. An empty line makes what waits
         take the place of what runs."""
-        if self._running is None:
+        if self._waits or self._running is None:
             self.next.extend([text] if text.strip() else ())
             return
         if self._engine is None or self._stop is not None:

@@ -20,7 +20,7 @@ from agentcli.core.frozen import frozen
 from agentcli.interactive.draft import Draft
 from agentcli.plain.pieces import Gap, line
 from agentcli.plain.reading import Left, Reader, Stopped
-from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, wants_colours
+from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, leave_at_once, wants_colours
 from agentcli.plain.wanted import is_bare
 from agentcli.plain.writer import BareWriter, ColourWriter, Sink, to_terminal
 
@@ -61,7 +61,13 @@ def run(start: PlainStart) -> int:
     bare = is_bare(start.environ)
     keyboard = Keyboard()
     with contextlib.nullcontext() if bare else keyboard.quiet(), asyncio.Runner() as runner:
-        return runner.run(Plain(start, keyboard, bare=bare).execute())
+        plain = Plain(start, keyboard, bare=bare)
+        code = runner.run(plain.execute())
+        if plain.session.stuck:
+            # Nothing would end it, and the runner would wait for it.
+            keyboard.restore()
+            leave_at_once(code)
+        return code
 
 
 class Plain:
@@ -120,7 +126,7 @@ class Plain:
 
     async def execute(self) -> int:
         self._task = asyncio.current_task()
-        signals = Signals(self._reader.signalled, self._end, self._again)
+        signals = Signals(self._reader.signalled, self._end, self._again, self._keyboard.restore)
         signals.install()
         try:
             await self._converse()

@@ -61,6 +61,10 @@ class Keyboard:
         try:
             yield
         finally:
+            self.restore()
+
+    def restore(self) -> None:
+        if self._before is not None:
             with suppress(termios.error):
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, self._before)
 
@@ -81,10 +85,26 @@ class Keyboard:
             termios.tcsetattr(self._descriptor, termios.TCSANOW, changed)
 
 
+def leave_at_once(code: int) -> None:
+    """Whatever still runs: ours goes with us, and children are killed."""
+    from agentcli.core.descendants import kill_descendants
+
+    kill_descendants()
+    os._exit(code)
+
+
 class Signals:
     """SIGINT is a key like any other; SIGTERM and SIGHUP end the program, with a deadline."""
 
-    def __init__(self, interrupt: Callable[[], None], end: Callable[[], None], again: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        interrupt: Callable[[], None],
+        end: Callable[[], None],
+        again: Callable[[], None],
+        restore: Callable[[], None],
+    ) -> None:
+        """`restore`: put the terminal back, when there is no time for anything else."""
+        self._restore = restore
         self._interrupt = interrupt
         self._end = end
         self._again = again
@@ -116,11 +136,9 @@ class Signals:
     def _stop(self, number: signal.Signals) -> None:
         if self.exit_code is None:
             self.exit_code = 128 + number
-            self._deadline = asyncio.get_running_loop().call_later(SHUTDOWN_SECONDS, self._leave_at_once)
+            self._deadline = asyncio.get_running_loop().call_later(SHUTDOWN_SECONDS, self._time_is_up)
             self._end()
 
-    def _leave_at_once(self) -> None:
-        from agentcli.core.descendants import kill_descendants
-
-        kill_descendants()
-        os._exit(self.exit_code or 1)
+    def _time_is_up(self) -> None:
+        self._restore()
+        leave_at_once(self.exit_code or 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
@@ -230,3 +231,30 @@ async def test_esc_before_the_engine_is_there_gives_the_prompt_back() -> None:
     async with desk:
         await desk.session.run("now")
     assert "an answer" in desk.text
+
+
+@played
+async def test_what_cannot_be_stopped_is_told_and_a_prompt_that_waits_for_it_can_be_taken_back() -> None:
+    class Stubborn(FakeTool):
+        async def run(self, input: Any, context: Any, signal: Any) -> Any:
+            self.runs.append(input)
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(600)
+            await asyncio.sleep(60)
+            yield Output("over")
+
+    stubborn = Stubborn("Stubborn", safe=False)
+    async with Desk(reply(call("Stubborn")), "Second.", tools=[stubborn]) as desk:
+        running = desk.start("go")
+        await desk.until(lambda: stubborn.runs)
+        desk.session.interrupt()
+        await running
+        waiting = desk.start("again")
+        await desk.until(lambda: "cannot be stopped" in desk.text)
+        desk.session.interrupt()
+        await waiting
+        assert desk.session.draft == "again"
+        desk.session.draft = ""
+        await desk.session.run("once more")
+        assert "Second." in desk.text
+        assert len(desk.bench.requests) == 2
