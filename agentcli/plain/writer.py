@@ -145,7 +145,8 @@ class ColourWriter:
     def _early(self) -> str:
         """Rows of the paragraph that is being written which nothing can change any more."""
         text = self._cutter.paragraph
-        if len(text) - self._looked_at < self._room // 2:
+        # Less and less often: all of it is rendered each time.
+        if len(text) - self._looked_at < max(self._room // 2, self._looked_at // 4):
             return ""
         self._looked_at = len(text)
         if not self._rows:
