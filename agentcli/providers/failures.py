@@ -165,6 +165,9 @@ def _classify(status: int, error_type: str, said: str, where: Where) -> Failure:
             return fail(
                 FailureKind.PROXY, "The proxy asks for a user name and password (407). Put them into HTTPS_PROXY."
             )
+    if 300 <= status < 400:
+        what = f"{where.host} sends requests on to another address ({status}), where the key does not go."
+        return fail(FailureKind.INVALID_REQUEST, f"{what} Check ANTHROPIC_BASE_URL and the `baseUrl` setting.")
     if status in _PASSING:
         return fail(*_PASSING[status], retryable=True)
     if error_type == "overloaded_error":

@@ -118,7 +118,8 @@ class SdkTransport:
         return await client.post(
             "/v1/messages",
             **payload,
-            options={"headers": headers},
+            # Not followed: key and conversation are for this address and for no other that it names.
+            options={"headers": headers, "follow_redirects": False},
             cast_to=object,
             stream=True,
             stream_cls=anthropic.AsyncStream[object],

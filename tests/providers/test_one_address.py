@@ -1,0 +1,41 @@
+"""A key and a conversation go to the address they are for, whatever that address answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentcli.core.abort import AbortController
+from agentcli.providers.base import Failed, FailureKind, Request
+from agentcli.providers.credentials import Credentials
+from agentcli.providers.sdk import SdkTransport
+from agentcli.providers.wire import WireTransport
+from tests.support.listener import Listener
+from tests.support.scripts import provider_on
+
+pytestmark = pytest.mark.anyio
+KEY = "sk-ant-for-one-address-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("transport", [WireTransport, SdkTransport])
+async def test_no_redirection_is_followed(transport: type[WireTransport | SdkTransport], status: int) -> None:
+    async with Listener() as other, Listener() as server:
+        # By another name of this machine, as another host would have one.
+        place = f"http://localhost:{other.port}/v1/messages"
+        server.raw = f"HTTP/1.1 {status} X\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n".encode()
+        provider = provider_on(transport(Credentials(server.url, api_key=KEY)))
+        request = Request("m", ({"role": "user", "content": "hi"},))
+        *_before, last = [item async for item in provider.stream(request, AbortController().signal)]
+        await provider.aclose()
+    assert other.requests == []
+    assert len(server.requests) == 1
+    assert isinstance(last, Failed)
+    assert last.failure.kind is FailureKind.INVALID_REQUEST
+    assert "another address" in last.failure.message
+    assert KEY not in repr(last)
