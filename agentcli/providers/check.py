@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from typing import Literal
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Literal
 
 from agentcli.core.errors import CredentialError
 from agentcli.core.frozen import frozen
 from agentcli.providers.catalog import SMALL_MODEL
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.failures import Where, from_exception
+
+if TYPE_CHECKING:
+    import httpx2
 
 SECONDS = 15.0
 _ABSENT = (404, 405, 501)
@@ -64,18 +68,19 @@ async def _list(credentials: Credentials, host: str) -> Listing:
     await asyncio.to_thread(importlib.import_module, "httpx2")
     import httpx2
 
+    from agentcli.providers.windows import read_json
     from agentcli.providers.wire import API_VERSION, make_client
 
     headers = {"anthropic-version": API_VERSION, "user-agent": "agentcli", **await credentials.headers()}
     client = await asyncio.to_thread(make_client, credentials.base_url)
     try:
         async with client:
-            answer = await client.get(f"{credentials.base_url}/v1/models?limit=1000", headers=headers)
-            rows = answer.json().get("data") if answer.status_code == 200 else ()
-            return Listing(answer.status_code, tuple(str(row["id"]) for row in rows or ()))
+            status, answer = await read_json(client, f"{credentials.base_url}/v1/models?limit=1000", headers)
+            rows = answer.get("data") if status == 200 else ()
+            return Listing(status, tuple(str(row["id"]) for row in rows or ()))
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         return Listing(problem=from_exception(error, Where(host)).message)
-    except (ValueError, AttributeError, TypeError, KeyError):
+    except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
         # Something answers, but not with what the API calls a list of models.
         return Listing(200)
 
@@ -104,13 +109,20 @@ async def _check(credentials: Credentials, host: str) -> Checked:
     try:
         async with client:
             base = credentials.base_url
-            answer = await client.get(f"{base}/v1/models?limit=1", headers=headers)
-            if answer.status_code in _ABSENT:
+            status = await _status(client.stream("GET", f"{base}/v1/models?limit=1", headers=headers))
+            if status in _ABSENT:
                 body = {"model": SMALL_MODEL, "messages": [{"role": "user", "content": "hi"}]}
-                answer = await client.post(f"{base}/v1/messages/count_tokens", json=body, headers=headers)
+                counted = client.stream("POST", f"{base}/v1/messages/count_tokens", json=body, headers=headers)
+                status = await _status(counted)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         return Checked("unreachable", from_exception(error, Where(host)).message)
-    return _judge(answer.status_code, host)
+    return _judge(status, host)
+
+
+async def _status(answer: AbstractAsyncContextManager[httpx2.Response]) -> int:
+    """Nothing but the status is wanted, so the body, which need not end, is not read."""
+    async with answer as response:
+        return response.status_code
 
 
 def _judge(status: int, host: str) -> Checked:

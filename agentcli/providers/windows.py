@@ -93,17 +93,17 @@ async def _entry(credentials: Credentials, model: str) -> object:
     client = await asyncio.to_thread(make_client, credentials.base_url)
     async with client:
         place = f"{credentials.base_url}/v1/models"
-        status, entry = await _answer(client, f"{place}/{quote(model, safe='')}", headers)
+        status, entry = await read_json(client, f"{place}/{quote(model, safe='')}", headers)
         if status not in _ABSENT:
             return entry
         # Servers that know no single model may list them all.
-        _status, entries = await _answer(client, place, headers)
+        _status, entries = await read_json(client, place, headers)
     found = entries.get("data") if isinstance(entries, Mapping) else None
     listed = found if isinstance(found, list) else []
     return next((each for each in listed if isinstance(each, Mapping) and each.get("id") == model), None)
 
 
-async def _answer(client: httpx2.AsyncClient, url: str, headers: Mapping[str, str]) -> tuple[int, Any]:
+async def read_json(client: httpx2.AsyncClient, url: str, headers: Mapping[str, str]) -> tuple[int, Any]:
     """The status, and the JSON of a good answer. Raises ValueError for what is none, or too much."""
     async with client.stream("GET", url, headers=headers) as response:
         if response.status_code != 200:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.providers.check import check_key
+from agentcli.providers.check import check_key, list_models
 from agentcli.providers.credentials import Credentials
 from tests.support.listener import Listener
 from tests.support.server import LoopbackServer
@@ -62,3 +62,22 @@ async def test_a_server_that_is_not_there_or_never_answers_leaves_it_open() -> N
     checked = await check_key(Credentials(url, api_key=KEY))
     assert checked.verdict == "unreachable"
     assert "refuses connections" in checked.text
+
+
+async def test_a_list_without_end_is_not_read_to_its_end() -> None:
+    endless = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n"
+    async with Listener() as server:
+        server.raw = endless + b'{"data": [' + b" " * (5 * 1024 * 1024)
+        # What comes after that would be waited for until the time is up, and there is none.
+        listing = await list_models(Credentials(server.url, api_key=KEY), seconds=3600)
+        assert (listing.status, listing.models, listing.problem) == (200, (), "")
+        server.raw = endless
+        assert (await check_key(Credentials(server.url, api_key=KEY), seconds=3600)).verdict == "accepted"
+
+
+@pytest.mark.parametrize("body", [b'{"data":' + b"[" * 100_000, b"[]", b'{"data": 5}', b'{"data": [{"id"', b"\xff\xfe"])
+async def test_a_list_that_is_none_is_no_list(body: bytes) -> None:
+    async with Listener(models=(200, body)) as server:
+        listing = await list_models(Credentials(server.url, api_key=KEY))
+    assert listing.is_absent
+    assert not listing.problem
