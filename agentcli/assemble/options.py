@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,11 @@ class Options:
     seams: Seams = field(default_factory=Seams)
     ids: Ids = field(default_factory=RandomIds)
     clock: Clock = field(default_factory=SystemClock)
+
+
+def another_session(options: Options, resume: str | None) -> Options:
+    """For another session in the same place, or a new one: nothing of how this one was found stays."""
+    return replace(options, continue_latest=False, resume=resume, fork_session=False, session_id=None, name=None)
 
 
 def flag_values(options: Options) -> dict[str, tuple[str, Any]]:

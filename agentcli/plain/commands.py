@@ -7,7 +7,6 @@ import base64
 import json
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -129,8 +128,10 @@ class Commands:
         self._place.session.note("A new session. /resume has the one before.")
 
     async def _open(self, resume: str | None) -> None:
+        from agentcli.assemble.options import another_session
+
         if self._place.options is not None:
-            await self._place.open(options_for(self._place.options, resume))
+            await self._place.open(another_session(self._place.options, resume))
 
     async def _resume(self, wanted: str) -> None:
         if not wanted:
@@ -200,8 +201,3 @@ class Commands:
 
 def _answer(message: Message) -> str:
     return plain_text(message.text).strip("\n") if message.origin is Origin.REPLY else ""
-
-
-def options_for(options: Options, resume: str | None) -> Options:
-    """The options of another session in the same place: nothing of how this one was found stays."""
-    return replace(options, continue_latest=False, resume=resume, fork_session=False, session_id=None, name=None)

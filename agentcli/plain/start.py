@@ -280,11 +280,11 @@ class Plain:
         options = await asyncio.to_thread(self._start.make_options)
         self.options = options
         if self._start.pick_session:
-            from agentcli.plain.commands import options_for
+            from agentcli.assemble.options import another_session
 
             try:
                 if wanted := await self._commands.pick_session():
-                    options = options_for(options, wanted)
+                    options = another_session(options, wanted)
             except AgentError as error:
                 self.session.note(str(error))
         await self._use(await asyncio.to_thread(_built, self.welcoming.prepared(options)))

@@ -389,10 +389,3 @@ def last_lines_of(session: SessionInfo) -> list[str]:
         if text := plain_text(message.text).strip():
             lines += [f"{who}{line}" for line in text.splitlines()[:12]]
     return lines
-
-
-def options_for(options: Any, resume: str | None) -> Any:
-    """The options of another session in the same place: nothing of how this one was found stays."""
-    return replace(
-        options, continue_latest=False, resume=resume, fork_session=False, session_id=None, name=None, persist=True
-    )

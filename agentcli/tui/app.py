@@ -238,14 +238,14 @@ class AgentApp(App[int], inherit_bindings=False):
 
     async def open_session(self, resume: str | None = None) -> None:
         """Another session takes the place of this one."""
-        from agentcli.tui.actions import options_for
+        from agentcli.assemble.options import another_session
 
         if self.options is None:
             return
         async with self._opening:
             self.chat.session.hold(True)
             try:
-                await self._start_engine(options_for(self.options, resume))
+                await self._start_engine(another_session(self.options, resume))
             finally:
                 self.chat.session.hold(False)
 

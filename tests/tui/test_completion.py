@@ -93,7 +93,7 @@ def test_arguments_are_helped_with_and_offered() -> None:
     levels = [("low", "quick"), ("high", "slow"), ("max", "")]
     menu = argument_menu(Target("argument", "", 8, "effort"), registered_commands, lambda _name: levels)
     assert menu is not None
-    assert menu.note.startswith("/effort [level]")
+    assert menu.note.startswith("/effort [level [now]]")
     assert [one.label for one in menu.candidates] == ["low", "high", "max"]
     assert menu.chosen == -1, "Enter is for what was typed"
     menu = argument_menu(Target("argument", "h", 8, "effort"), registered_commands, lambda _name: levels)

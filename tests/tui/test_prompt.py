@@ -257,7 +257,7 @@ def test_tab_completes_a_command_and_shows_help_for_its_argument() -> None:
         assert host.text == "/effort "
         assert host.rows[-8:-3] == [
             "────────────────────────────────────────────────────────────",
-            "  /effort [level]   Show or choose how much effort the mode…",
+            "  /effort [level [now]]   Show or choose how much effort th…",
             "  low    quick",
             "  high   slow",
             "────────────────────────────────────────────────────────────",
@@ -424,11 +424,11 @@ def test_it_is_usable_at_forty_by_ten() -> None:
         await write(pilot, "/")
         assert host.rows == [
             "── commands ──────────────────── 1/" + host.rows[0].split("1/")[1],
-            "❯ /help [command]   What commands there…",
-            "  /status           Session, model, mod…",
-            "  /undo             Put back what the l…",
-            "  /redo             Take the last undo …",
-            "  /diff [all]       What the last promp…",
+            "❯ /help [command]    What commands ther…",
+            "  /status            Session, model, mo…",
+            "  /doctor [online]   How this installat…",
+            "  /undo              Put back what the …",
+            "  /redo              Take the last undo…",
             "  … 4 queued, Up takes them back",
             "──────────────────────── accept edits ──",
             "❯ /",

@@ -118,6 +118,12 @@ class Host(App[None]):
         return [(segment.text, segment.style or Style.null()) for segment in strip]
 
 
+@pytest.fixture(autouse=True)
+def _a_slice_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked for is found in one go, however slow the machine is."""
+    monkeypatch.setattr(module, "SLICE", 60.0)
+
+
 def on_screen(
     size: tuple[int, int] = (30, 8),
 ) -> Callable[[Callable[[Host, Pilot[None]], Awaitable[None]]], Callable[[], None]]:
