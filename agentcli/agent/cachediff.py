@@ -76,7 +76,11 @@ def changed_message(before: Sequence[Json], now: Sequence[Json]) -> str | None:
             if number >= len(new) or new[number] != block:
                 return _named(block, before, place)
         if len(new) > len(old) and place < len(before) - 1:
-            return f"what was added to the message in turn {_turn(before, place)}"
+            following, after = before[place + 1], now[place + 1 : place + 2]
+            if list(after) == [following] or not (gone := blocks_of(following)):
+                return f"what was added to the message in turn {_turn(before, place)}"
+            # What stood between two messages of the same role is gone, so that these are one now.
+            return _named(gone[0], before, place + 1)
     return None
 
 

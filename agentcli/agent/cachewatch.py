@@ -102,6 +102,8 @@ class CacheWatch:
         self._asked_at = 0.0
         self._break: Break | None = None
         self._reasons: list[str] = []
+        self._refused: list[str] = []
+        """What the endpoint does not take, and requests go without since the last response."""
         self._compactions = 0
         """Since the last response, and not undone."""
         self._resumed: _Resumed | None = None
@@ -176,6 +178,7 @@ class CacheWatch:
                 self.explain(_REPAIRS.get(event.repair, event.repair))
             case ev.FeatureDropped():
                 self.explain(event.text)
+                self._refused.append(event.text)
             case ev.ContextCompacted():
                 self._compactions += 1
             case ev.PrefixBroken(block="") if not event.rebilled_tokens:
@@ -206,6 +209,7 @@ class CacheWatch:
         self._last = _Answered(asked, model, now, cached, ttl)
         self._break = None
         self._reasons.clear()
+        self._refused.clear()
         self._compactions = 0
         self._resumed = None
         return events
@@ -218,19 +222,22 @@ class CacheWatch:
             return self._told_of_the_first(model, usage)
         missing = _missing(asked, last, usage)
         found = self._break
-        if found is None and missing < max(_LEAST_MISSING, last.cached // 10):
+        much = missing >= max(_LEAST_MISSING, last.cached // 10)
+        if found is None and not much:
             return []
+        idle = self._asked_at - last.at
+        if idle >= last.ttl and much:
+            # Whatever else has changed has cost nothing: it was gone, and steps wait for that to change old content.
+            self._lose(model, missing, broken=False)
+            return [_cold(f"The prompt cache had gone cold (idle {_span(idle)}): {missing:,} tokens were billed anew.")]
         if found is None and model != last.model:
             found = Break("the model", plain_line(f"{model} answered, and {last.model} before", _REASON_LIMIT))
-        if found is None and self._reasons:
+        if found is None and self._refused:
             # Nothing in the conversation changed, but what the endpoint was asked with did.
-            found = Break("the settings of the request", self._reason())
+            found = Break("the settings of the request", plain_line("; ".join(self._refused), _REASON_LIMIT))
         self._lose(model, missing, broken=found is not None)
         if found is not None:
             return [ev.PrefixBroken(reason=found.reason, block=found.block, rebilled_tokens=missing)]
-        idle = self._asked_at - last.at
-        if idle >= last.ttl:
-            return [_cold(f"The prompt cache had gone cold (idle {_span(idle)}): {missing:,} tokens were billed anew.")]
         return [_cold(f"The server dropped the prompt cache: {missing:,} tokens were billed anew.")]
 
     def _told_of_the_first(self, model: str, usage: Usage) -> list[ev.Event]:

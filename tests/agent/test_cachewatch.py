@@ -122,6 +122,27 @@ CHANGES: list[tuple[str, Request, str, str]] = [
         "the message “Fix it.” in turn 1",
         UNKNOWN,
     ),
+    (
+        "answer",
+        replace(
+            REQUEST,
+            messages=(*MESSAGES[:2], {"role": "user", "content": [*MESSAGES[2]["content"], *MESSAGES[4]["content"]]}),
+        ),
+        "the call Bash make test in turn 2",
+        UNKNOWN,
+    ),
+    (
+        "added",
+        replace(
+            REQUEST,
+            messages=(
+                {"role": "user", "content": [*MESSAGES[0]["content"], {"type": "text", "text": "!"}]},
+                *MESSAGES[1:],
+            ),
+        ),
+        "what was added to the message in turn 1",
+        UNKNOWN,
+    ),
     ("shorter", replace(REQUEST, messages=MESSAGES[:3]), "the call Bash make test in turn 2", UNKNOWN),
 ]
 
@@ -178,6 +199,28 @@ def test_a_cold_cache_is_told_with_the_time_that_nothing_was_sent() -> None:
     assert isinstance(told, ev.NoticeRaised)
     assert told.code == "cache"
     assert told.text.startswith("The prompt cache had gone cold (idle 20 min): 9,9")
+
+
+def test_what_is_changed_while_the_cache_is_cold_has_not_broken_it() -> None:
+    """Old results are cleared just then, because it costs nothing."""
+    watch = watched()
+    watch.note(ev.ContextEdited(edits=[], step="microcompact", text="cleared 1 old result"))
+    assert watch.look(replace(REQUEST, messages=(*MESSAGES[:3], text("assistant", "-"), *MORE)), 1_201.0) is not None
+    [told] = watch.answered("model-a", usage(written=9_000), 1_202.0)
+    assert isinstance(told, ev.NoticeRaised)
+    assert told.text.startswith("The prompt cache had gone cold (idle 20 min)")
+    assert (watch.losses.breaks, watch.losses.expiries) == (0, 1)
+
+
+@pytest.mark.parametrize(("idle", "said"), [(600.0, "The prompt cache had gone cold"), (2.0, "The server dropped")])
+def test_what_was_done_to_the_newest_content_is_no_reason_for_a_cache_that_is_gone(idle: float, said: str) -> None:
+    """The result of a long command was moved to a file before it was ever sent."""
+    watch = watched()
+    watch.note(ev.ContextEdited(edits=[], step="budget", text="moved 1 large result to a file"))
+    assert watch.look(grown(*MORE), 1.0 + idle) is None
+    [told] = watch.answered("model-a", usage(written=10_020), 2.0 + idle)
+    assert isinstance(told, ev.NoticeRaised)
+    assert told.text.startswith(said)
 
 
 def test_a_cache_that_lives_an_hour_is_not_cold_after_twenty_minutes() -> None:
