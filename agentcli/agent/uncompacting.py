@@ -38,7 +38,8 @@ def planned_undo(view: View, log: Sequence[Message], limits: ContextLimits) -> U
     now = view.estimate(log, limits.overhead)
     if any(message.usage is not None and message.usage.prompt_tokens for message in log[end + 1 :]):
         # The last true usage is of the short conversation: only the difference can be estimated.
-        then = now + _size(view.messages(before)) - _size(view.messages(log))
+        more = _size(view.messages(before)) - _size(view.messages(log))
+        then = now + round(more * view.estimator.density)
     else:
         then = view.estimate(before, limits.overhead)
     if then > limits.usable:

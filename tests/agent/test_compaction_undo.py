@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from agentcli.agent.profile import Profile
 from agentcli.context.edits import edit_from_dict
 from agentcli.context.view import View
@@ -14,6 +16,7 @@ from agentcli.session.base import Workplace
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from tests.support.compacting import LONG, USED, told, tool
+from tests.support.curating import cached_bench, looking
 from tests.support.fakes import MODEL, Bench, LoopClock, bench, collect, only, result_of
 from tests.support.scripts import call, reply, think
 from tests.support.virtual import run_virtual
@@ -55,6 +58,26 @@ def test_right_after_a_compaction_undo_knows_the_true_size() -> None:
             await collect(b.engine.compact())
             await collect(b.engine.undo_compaction())
             assert b.engine.outlook().tokens == full
+
+    run_virtual(main)
+
+
+def test_undo_counts_as_the_models_tokenizer_does() -> None:
+    """Capitals cost this server three fifths of what is estimated before anything is known about it."""
+
+    async def main() -> None:
+        looks = [reply(call("Look", what=what)) for what in ("far", "near")]
+        replies = (looks[0], "Far.", looks[1], "Near.", "A summary.", "Since.", "On.")
+        b, cache = cached_bench(*replies, tools=[looking("A LONG STORY IN CAPITALS. " * 1_000)])
+        async with b.engine:
+            await b.run("look")
+            await b.run("and again")
+            await collect(b.engine.compact())
+            await b.run("after")
+            await collect(b.engine.undo_compaction())
+            said = b.engine.outlook().tokens
+            await b.run("go")
+        assert said == pytest.approx(cache.readings[-1].prompt, rel=0.05)
 
     run_virtual(main)
 
