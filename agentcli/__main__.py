@@ -33,7 +33,8 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
 
     A guess that is wrong (a flag that does not exist) only costs that the terminal is put back before the message.
     """
-    if (argv and argv[0] in COMMAND_NAMES) or any(word.partition("=")[0] in _NOT_THE_APP for word in argv):
+    tour = list(argv) == ["demo"]
+    if (argv and argv[0] in COMMAND_NAMES and not tour) or any(word.partition("=")[0] in _NOT_THE_APP for word in argv):
         return None
     if any(len(word) > 1 and word[0] == "-" and word[1] != "-" and "p" in word for word in argv):
         return None
@@ -49,7 +50,12 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
     from agentcli.tui.terminal import instant
     from agentcli.tui.terminal.look import look_path
 
-    return instant.begin(0, 1, instant.load_look(look_path(os.environ)))
+    look = instant.load_look(look_path(os.environ))
+    if tour:
+        from agentcli.demo import FIRST_PROMPT
+
+        look = instant.suggesting(look, FIRST_PROMPT)
+    return instant.begin(0, 1, look)
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from agentcli.cli.crash import ReportingHandler
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line
+from agentcli.demo import FIRST_PROMPT
 from agentcli.demo.project import CODE, Project, sweep
 from agentcli.demo.server import DemoServer
 from agentcli.demo.tour import Tour
@@ -23,6 +24,7 @@ from agentcli.demo.words import MODEL
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
+    from agentcli.tui.terminal.instant import Instant
 
 FASTEST = 100.0
 PREPARING_SECONDS = 10.0
@@ -42,23 +44,36 @@ SETTINGS = {
 
 
 def run_demo(
-    *, auto: bool = False, speed: float = 1.0, keep: bool = False, mode: str | None = None, theme: str | None = None
+    *,
+    auto: bool = False,
+    speed: float = 1.0,
+    keep: bool = False,
+    mode: str | None = None,
+    theme: str | None = None,
+    early: Instant | None = None,
 ) -> int:
-    """The exit code: with `auto` 0 only if the project's test passes in the end."""
+    """The exit code: with `auto` 0 only if the project's test passes in the end. `early`: the prompt that is on the
+    screen already, if one is; what is typed into it is the tour's."""
     if not 0 < speed <= FASTEST:
         raise UsageError(f"--speed must be more than 0 and {FASTEST:g} at most, not {speed:g}.")
     terminal = _has_terminal()
     if not terminal and not auto:
-        raise UsageError("The demo needs a terminal for input and output. Without one use: agentcli demo --auto")
-    with Project(keep=keep) as project, _environment_given_back() as mine:
+        raise UsageError("The demo needs a terminal that it can draw on. To read it as text: agentcli demo --auto")
+    if early is None and terminal and not auto:
+        early = _prompt_at_once()
+    leaving = _Leaving()
+    if early is not None:
+        early.before_leaving = leaving
+    with _giving_back(early), Project(keep=keep) as project, _environment_given_back() as mine:
         tour = Tour(lambda: project.fixed)
         with DemoServer(lambda: project.fixed, lambda: tour.next().line, speed) as server:
             demo = _Demo(project, tour, server, PermissionMode(mode) if mode else None)
+            leaving.allow(demo.clear_away)
             demo.take_over_environment(mine)
             logging.getLogger().addHandler(ReportingHandler(mine, lambda _text: None))
             try:
                 if terminal:
-                    code = demo.in_app(theme or _theme_of(mine, project), speed if auto else 0.0)
+                    code = demo.in_app(theme or _theme_of(mine, project), speed if auto else 0.0, early)
                 else:
                     code = demo.in_text()
             finally:
@@ -102,7 +117,11 @@ class _Demo:
             settings=json.dumps(SETTINGS),
         )
 
-    def in_app(self, theme: str | None, playing: float) -> int:
+    def clear_away(self) -> None:
+        self.wait_for_preparing()
+        self._project.remove()
+
+    def in_app(self, theme: str | None, playing: float, early: Instant | None) -> int:
         from agentcli.tui.start import Start, run
 
         return run(
@@ -113,13 +132,44 @@ class _Demo:
                 theme=theme,
                 tour=self._tour,
                 playing=playing,
-            )
+            ),
+            early,
         )
 
     def in_text(self) -> int:
         from agentcli.demo.player import play
 
         return play(self._options(), self._tour, _print)
+
+
+class _Leaving:
+    """Removes the demo when the person goes before the app is there. The prompt that notices is in a thread of its own,
+    so it waits until all is made that has to be removed; a signal comes to the thread that makes it, and cannot."""
+
+    def __init__(self) -> None:
+        self._made = threading.Event()
+        self._clear_away: Callable[[], None] | None = None
+
+    def allow(self, clear_away: Callable[[], None]) -> None:
+        self._clear_away = clear_away
+        self._made.set()
+
+    def __call__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            self._made.wait(PREPARING_SECONDS)
+        if self._clear_away is not None:
+            self._clear_away()
+
+
+@contextlib.contextmanager
+def _giving_back(early: Instant | None) -> Iterator[None]:
+    """Whatever happens, the terminal is as it was before anything is said on it."""
+    try:
+        yield
+    finally:
+        if early is not None:
+            early.finish()
+            early.restore.restore_terminal()
 
 
 @contextlib.contextmanager
@@ -131,6 +181,15 @@ def _environment_given_back() -> Iterator[Mapping[str, str]]:
     finally:
         os.environ.clear()
         os.environ.update(mine)
+
+
+def _prompt_at_once() -> Instant | None:
+    """For a tour with flags, which took the libraries of the command line to read."""
+    from agentcli.tui.terminal import instant
+    from agentcli.tui.terminal.look import look_path
+
+    look = instant.load_look(look_path(os.environ))
+    return instant.begin(0, 1, instant.suggesting(look, FIRST_PROMPT))
 
 
 def _has_terminal() -> bool:

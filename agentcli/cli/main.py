@@ -74,7 +74,7 @@ def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool,
     if parsed.command == ("demo",):
         from agentcli.cli.demo import run_demo
 
-        return run_demo()
+        return run_demo(early=early)
     if parsed.command:
         return _typer(parsed.command)
     if parsed.get("help"):

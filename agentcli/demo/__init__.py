@@ -8,3 +8,6 @@ server     the Messages API on 127.0.0.1 that asks the director and streams the 
 tour       pure: the stops of the tour, and which is next
 player     plays the tour without a terminal
 """
+
+FIRST_PROMPT = "Find out why the test fails; fix it"
+"""What Enter sends first. Here, where looking it up imports nothing: it stands in the box before anything is loaded."""

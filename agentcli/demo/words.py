@@ -5,6 +5,7 @@ Nothing here pretends to be a model: where it matters, the words say that they c
 
 from __future__ import annotations
 
+from agentcli.demo import FIRST_PROMPT
 from agentcli.demo.project import CODE, TEST_COMMAND
 
 MODEL = "demo-script"
@@ -12,7 +13,7 @@ MODEL = "demo-script"
 
 # -------------------------------------------------------------------------------------- what the person may send
 
-FIX = "Find out why the test fails; fix it"
+FIX = FIRST_PROMPT
 FIX_AGAIN = "Please make that edit after all"
 TALK = "How does an agent work? At length"
 STEER = "In one sentence, please"

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from agentcli.assemble import Options
     from agentcli.interactive.sources import FileHit, IndexedFiles
     from agentcli.tui.start import Start
+    from agentcli.tui.tour import Guide
 
 LATEST_TAKE_OVER = 2.5
 LONG_WORK_SECONDS = 10.0
@@ -97,6 +98,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self.chat = ChatScreen(self, self.dressing.palette, PromptBox(parts))
         self.welcoming = Welcoming(self)
         self._watching: Worker[None] | None = None
+        self._guide: Guide | None = None
         self._taken_over = asyncio.Event()
         self._opening = asyncio.Lock()
         self.engine_ready = asyncio.Event()
@@ -107,6 +109,10 @@ class AgentApp(App[int], inherit_bindings=False):
         if self.preferences.keymap:
             self.set_keymap({id: keys for id, keys in self.preferences.keymap.items() if id.startswith("screen.")})
         self.push_screen(self.chat)
+        if (tour := self._start_with.tour) is not None:
+            from agentcli.tui.tour import Guide
+
+            self._guide = Guide(self, tour, self._start_with.playing)
         self.call_after_refresh(self._painted)
 
     def _painted(self) -> None:
@@ -116,10 +122,8 @@ class AgentApp(App[int], inherit_bindings=False):
         self.surroundings.begin(self._restores)
         self._tell_theme_problem()
         self._follow_theme_file()
-        if (tour := self._start_with.tour) is not None:
-            from agentcli.tui.tour import Guide
-
-            self.run_worker(Guide(self, tour, self._start_with.playing).run(), exit_on_error=False, group="tour")
+        if self._guide is not None:
+            self.run_worker(self._guide.run(), exit_on_error=False, group="tour")
 
     async def _open_or_leave(self) -> None:
         """Without an engine nothing can ever be sent, so what prevents it ends the app. What was typed is kept."""
@@ -146,7 +150,7 @@ class AgentApp(App[int], inherit_bindings=False):
             self.chat.prompt.load(draft)
         options = await asyncio.to_thread(self._start_with.make_options)
         with contextlib.suppress(TimeoutError):
-            # What was typed before there was a question must not answer it. A tour begins without the instant prompt.
+            # What was typed before there was a question must not answer it. Before a tour nothing is asked.
             alone = self.is_headless or self._start_with.tour is not None
             await asyncio.wait_for(self._taken_over.wait(), 0 if alone else LATEST_TAKE_OVER)
         if not await self._may_go_on(options):

@@ -63,29 +63,35 @@ class Guide:
         self._something_sent = asyncio.Event()
         self._told: Step | None = None
         app.chat.tell_sent = self._sent
+        # Before the first frame: what was typed while there was none comes right after it.
+        self._step = self._offer()
 
     def _sent(self, text: str) -> None:
         self._tour.sent(text)
         self._something_sent.set()
 
-    async def run(self) -> None:
+    def _offer(self) -> Step:
         chat = self._app.chat
+        engine = chat.session.engine
+        if engine is not None:
+            self._tour.look(engine)
+        step = self._tour.next()
+        if step.note and step is not self._told:
+            chat.apply(chat.session.presenter.note(step.note))
+        self._told = step
+        self._something_sent.clear()
+        chat.prompt.suggest(step.line)
+        return step
+
+    async def run(self) -> None:
         for _step in range(MOST_STEPS if self._speed else 1_000_000):
-            engine = chat.session.engine
-            if engine is not None:
-                self._tour.look(engine)
-            step = self._tour.next()
-            if step.note and step is not self._told:
-                chat.apply(chat.session.presenter.note(step.note))
-            self._told = step
-            self._something_sent.clear()
-            chat.prompt.suggest(step.line)
             if self._speed:
                 await self._app.engine_ready.wait()
-                await self._play(step)
+                await self._play(self._step)
             else:
                 await self._something_sent.wait()
-            await self._calm(step)
+            await self._calm(self._step)
+            self._step = self._offer()
         self._app.leave()
 
     @property

@@ -97,6 +97,34 @@ async def test_esc_in_the_long_answer_and_then_any_words(tmp_path: Path) -> None
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("flags", [(), ("--speed", "20")])
+async def test_enter_before_anything_is_there_begins_the_tour(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    async with demo(tmp_path, *flags) as app:
+        await app.press("enter")
+        await app.wait_for("Run this command?", LONG)
+        assert f"❯ {words.FIX}\n" in app.text
+
+
+@pytest.mark.anyio
+async def test_what_is_typed_before_anything_is_there_is_sent_instead(tmp_path: Path) -> None:
+    async with demo(tmp_path) as app:
+        await app.submit("hello there")
+        await app.wait_for("I am a script, not a model", LONG)
+        assert "❯ hello there\n" in app.text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("flags", [(), ("--speed", "20")])
+async def test_left_before_anything_is_there_nothing_is_left(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    async with demo(tmp_path, *flags) as app:
+        await app.wait_for(f"{words.FIX}  ↵")
+        await app.press("ctrl+c", "ctrl+c")
+        assert await ended(app) in (0, 130)
+        assert app._emulator.is_as_before
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.anyio
 async def test_a_signal_in_the_midst_leaves_nothing(tmp_path: Path) -> None:
     async with demo(tmp_path, "--speed", "20") as app:
         await app.wait_for(words.FIX)

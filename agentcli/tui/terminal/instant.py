@@ -16,6 +16,7 @@ import signal
 import sys
 import termios
 import threading
+from collections.abc import Callable
 from types import FrameType
 
 from agentcli.tui.terminal.restore import TerminalRestore
@@ -70,6 +71,11 @@ def load_look(path: str) -> dict[str, str]:
     return look
 
 
+def suggesting(look: dict[str, str], line: str) -> dict[str, str]:
+    """The same with a line that Enter sends from the empty box, and nothing of the session before."""
+    return {**look, "placeholder_text": f"{line}  ↵ Enter", "status_text": "", "label_text": ""}
+
+
 def save_look(path: str, look: dict[str, str]) -> None:
     """Best effort: a look that cannot be kept costs a flash of colour at the next start."""
     import json
@@ -121,6 +127,8 @@ class Instant:
         self._raw = bytearray()
         self._wake_read, self._wake_write = os.pipe()
         self._finished = False
+        self.before_leaving: Callable[[], object] | None = None
+        """Called when the person or a signal ends the process from here: what has been made is to be removed."""
         self._thread = threading.Thread(target=self._echo, name="instant-prompt", daemon=True)
         self._switch_seconds = sys.getswitchinterval()
         self._resize_handler_before: object = None
@@ -176,9 +184,15 @@ class Instant:
         return bytes(self._raw)
 
     def _on_end(self, signum: int, frame: FrameType | None) -> None:
-        """Nothing has begun yet that would have to be ended."""
+        self._leave(128 + signum)
+
+    def _leave(self, code: int) -> None:
+        """At once: hardly anything has begun yet that would have to be ended."""
         self.restore.restore_terminal()
-        os._exit(128 + signum)
+        if self.before_leaving is not None:
+            with contextlib.suppress(Exception):
+                self.before_leaving()
+        os._exit(code)
 
     def _on_resize(self, signum: int, frame: FrameType | None) -> None:
         self.resized()
@@ -197,8 +211,7 @@ class Instant:
                 self.restore.reply_due = False
             leave = self._line.feed(typed)
             if leave is not None:
-                self.restore.restore_terminal()
-                os._exit(leave)
+                self._leave(leave)
             if b"r" in orders:
                 self._write(self._painter.whole(self._line, *self._size()))
             elif typed:
