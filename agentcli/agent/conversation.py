@@ -88,7 +88,7 @@ class Live:
     """The engine's own, which changes as the conversation goes on."""
 
     requests: ConversationRequests
-    profile: Profile
+    profile: Callable[[], Profile]
     questions: Questions
     queue: PromptQueue
     keep: Callable[[ev.Event], None]
@@ -96,7 +96,7 @@ class Live:
 
 
 def loop_parts(own: Conversation, live: Live, controller: AbortController) -> LoopParts:
-    """Everything for one submission's loop, with the limits of the profile that is in force now."""
+    """Everything for one submission's loop, with the limits of the profile that is in force at each moment of it."""
     overhead = live.requests.overhead_tokens()
     price = price_of(own.catalog)
     late: list[ev.Event] = []
@@ -123,7 +123,7 @@ def loop_parts(own: Conversation, live: Live, controller: AbortController) -> Lo
     )
 
     def room() -> ContextLimits:
-        return context_for(live.profile, own.tuning, own.catalog, overhead)
+        return context_for(live.profile(), own.tuning, own.catalog, overhead)
 
     compact = CompactParts(
         own.provider,
@@ -141,7 +141,7 @@ def loop_parts(own: Conversation, live: Live, controller: AbortController) -> Lo
         turn=turn,
         compact=compact,
         room=room,
-        limits=limits_for(live.profile, own.bounds, own.tuning, own.catalog),
+        bounds=lambda: limits_for(live.profile(), own.bounds, own.tuning, own.catalog),
         seams=own.seams,
         queue=live.queue,
         summaries=Summaries(own.provider, live.requests, price, late) if own.tuning.tool_summaries else None,
@@ -149,5 +149,5 @@ def loop_parts(own: Conversation, live: Live, controller: AbortController) -> Lo
         detach=live.detach,
         watch=own.watch,
         pipeline=own.pipeline,
-        price=own.catalog.get(live.profile.model).price,
+        rates=lambda: own.catalog.get(live.profile().model).price,
     )

@@ -258,7 +258,7 @@ class Engine(Curated):
 
     async def _compaction(self, wanted: Shortening, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
         review = self._questions if wanted.review and self.interactive else None
-        compaction = Compaction(self._loop_parts(controller).compact, "manual", wanted.focus, review)
+        compaction = Compaction(self._loop_parts(controller).compacting, "manual", wanted.focus, review)
         problem = ""
         async with aclosing(compaction.run(tuple(self._log), controller.signal)) as events:
             async for event in events:
@@ -343,7 +343,7 @@ class Engine(Curated):
         return self._budget.is_spent(self._totals)
 
     def _loop_parts(self, controller: AbortController) -> LoopParts:
-        live = Live(self._requests, self._profile, self._questions, self._queue, self._kept, self._detach)
+        live = Live(self._requests, lambda: self._profile, self._questions, self._queue, self._kept, self._detach)
         parts = loop_parts(replace(self._parts, tool_context=self._tool_context), live, controller)
         return replace(
             parts,

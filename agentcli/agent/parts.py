@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agentcli.agent.cachewatch import CacheWatch
@@ -32,8 +33,9 @@ class LoopParts:
     turn: TurnParts
     compact: CompactParts
     room: Callable[[], ContextLimits]
-    """As it is now: the endpoint may tell a model's window while the first submission runs."""
-    limits: Limits
+    """As it is now: the endpoint may tell a model's window while the first submission runs, and the person may choose
+    another model in the middle of one. The same holds for `bounds` and `rates`."""
+    bounds: Callable[[], Limits]
     seams: Seams
     queue: PromptQueue
     summaries: Summaries | None
@@ -44,7 +46,7 @@ class LoopParts:
     watch: CacheWatch
     pipeline: Pipeline
     """The steps that make room in old content; one per conversation."""
-    price: Price | None = None
+    rates: Callable[[], Price | None] = lambda: None
     """Of the model in force."""
     changes: Callable[[], int] = lambda: 0
     """How often the person has changed what is in the context, or what has to read it, so far."""
@@ -58,6 +60,19 @@ class LoopParts:
     @property
     def context(self) -> ContextLimits:
         return self.room()
+
+    @property
+    def limits(self) -> Limits:
+        return self.bounds()
+
+    @property
+    def price(self) -> Price | None:
+        return self.rates()
+
+    @property
+    def compacting(self) -> CompactParts:
+        """For a compaction that begins now."""
+        return replace(self.compact, window=self.context.window)
 
     def summarise(self, added: Sequence[Message], signal: AbortSignal) -> None:
         """Begin a background summary of a finished batch of tools, if such are wanted; returns at once."""

@@ -34,7 +34,7 @@ class Preparation:
             yield edited
             self.estimate = self._estimated()
         if self._wants_compaction() and not signal.aborted:
-            compaction = Compaction(self._parts.compact, "auto")
+            compaction = Compaction(self._parts.compacting, "auto")
             async with aclosing(compaction.run(self.state.messages, signal)) as events:
                 async for event in events:
                     yield event

@@ -36,7 +36,7 @@ class Finding:
                 self._parts.pipeline.broken_by(compact.view, log, edited, compact.view.estimate(log, compact.overhead))
                 yield edited
         elif find.fact == "reactive_compact":
-            compaction = Compaction(self._parts.compact, "reactive")
+            compaction = Compaction(self._parts.compacting, "reactive")
             async with aclosing(compaction.run(self.state.messages, signal)) as events:
                 async for event in events:
                     yield event
