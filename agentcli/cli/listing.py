@@ -9,11 +9,13 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from agentcli.config.paths import Paths
-from agentcli.config.settings import Settings
+from agentcli.config.settings import Row, Settings
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
+from agentcli.providers.credentials import shown_url
 from agentcli.session.find import SessionInfo, list_sessions
 
 _VALUE_WIDTH = 400
@@ -68,9 +70,14 @@ def setting_lines(settings: Settings) -> Iterator[str]:
     """`key = value  # where it came from`, only what is set first, then the defaults."""
     rows = settings.describe()
     for row in sorted(rows, key=lambda row: row.source == "default"):
-        value = json.dumps(row.value, ensure_ascii=False, default=str)
+        value = json.dumps(_without_password(row), ensure_ascii=False, default=str)
         yield f"{row.key} = {plain_line(value, _VALUE_WIDTH)}  # {plain_line(row.source)}"
 
 
 def setting_records(settings: Settings) -> list[Json]:
-    return [{"key": row.key, "value": row.value, "source": row.source} for row in settings.describe()]
+    return [{"key": row.key, "value": _without_password(row), "source": row.source} for row in settings.describe()]
+
+
+def _without_password(row: Row) -> Any:
+    """What is printed here gets into reports of problems."""
+    return shown_url(row.value) if row.key == "baseUrl" and isinstance(row.value, str) else row.value

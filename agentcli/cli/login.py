@@ -16,6 +16,7 @@ from agentcli.assemble.login import Address, Login, tidy_key
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.core.plaintext import plain_line
 from agentcli.providers.check import Checked
+from agentcli.providers.credentials import shown_url
 
 LOGIN_HELP = """Give agentcli an API key. It is asked for without showing it, checked with one request that costs
 nothing, and kept in the system's keyring where there is one (pip install 'agentcli[keyring]'), else in a file that only
@@ -56,7 +57,7 @@ def login(
     work = Login(Options())
     address = work.address(base_url)
     if address.in_the_open:
-        _tell(f"Attention: {address.url} is not encrypted. Whoever is on the way can read the key.")
+        _tell(f"Attention: {shown_url(address.url)} is not encrypted. Whoever is on the way can read the key.")
     # What is typed is never echoed, whichever flags there are.
     typed = sys.stdin.isatty()
     person = typed and not from_stdin

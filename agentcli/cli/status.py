@@ -14,6 +14,7 @@ from agentcli.assemble.model import ModelParts
 from agentcli.core.errors import AgentError, CredentialError
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
+from agentcli.providers.credentials import shown_url
 from agentcli.session.find import list_sessions
 
 STATUS_HELP = "Say which model, server and key are used here, and whether all is ready. Exit codes: 0 ready, 1 no key."
@@ -39,7 +40,7 @@ def gather(options: Options) -> Json:
         "problem": "",
         "version": __version__,
         "model": models.profile("").model,
-        "endpoint": url,
+        "endpoint": shown_url(url),
         "endpoint_source": url_source,
         "key_source": "none",
         "key_hint": "",

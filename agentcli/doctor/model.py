@@ -13,6 +13,7 @@ from agentcli.doctor.finding import Finding
 from agentcli.doctor.patient import Patient
 from agentcli.providers.catalog import DEFAULT_MODEL
 from agentcli.providers.check import list_models
+from agentcli.providers.credentials import shown_url
 
 _SECONDS = 8.0
 _SHOWN = 8
@@ -30,7 +31,7 @@ def key(patient: Patient) -> Iterator[Finding]:
         return
     kept = f", kept in {found.kept_in}" if found.kept_in else ""
     source = f"from {found.source}{kept}" if found.source != "none" else "none, which the server may accept"
-    yield Finding("ok", "key", f"{source}; requests go to {found.base_url} ({found.base_url_source})")
+    yield Finding("ok", "key", f"{source}; requests go to {shown_url(found.base_url)} ({found.base_url_source})")
 
 
 def endpoint(patient: Patient) -> Iterator[Finding]:

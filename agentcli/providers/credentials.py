@@ -195,5 +195,14 @@ def normal_base_url(url: str) -> str:
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"The base URL {url!r} is not one. It must look like http://localhost:8080 or https://host.")
+        # Somebody may have set the key in the address's place.
+        said = "looks like a key" if url.startswith("sk-") else f"{shown_url(url)!r} is not one"
+        raise UsageError(f"The base URL {said}. It must look like http://localhost:8080 or https://host.")
     return url.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def shown_url(url: str) -> str:
+    """An address for people: without the user name and password that may stand in it."""
+    before, slashes, rest = url.partition("//") if "//" in url else ("", "", url)
+    netloc, slash, path = rest.partition("/")
+    return f"{before}{slashes}…@{netloc.rpartition('@')[2]}{slash}{path}" if "@" in netloc else url

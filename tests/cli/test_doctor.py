@@ -56,6 +56,27 @@ def test_doctor_proves_the_sandbox_and_never_shows_the_key(capfd: pytest.Capture
     assert not list((place / "home" / ".cache" / "agentcli").glob("doctor-*"))
 
 
+@pytest.mark.parametrize("command", ["doctor", "doctor --json", "status", "status --json", "config", "config --json"])
+def test_a_password_in_the_address_is_shown_nowhere(
+    capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://kim:hunter2@127.0.0.1:9/api")
+    main(command.split(), os.environ)
+    shown = capfd.readouterr()
+    assert "@127.0.0.1:9/api" in shown.out
+    assert "hunter2" not in shown.out + shown.err
+
+
+def test_a_key_in_the_place_of_the_address_is_not_repeated(
+    capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", KEY)
+    assert main(["status"], os.environ) == 2
+    shown = capfd.readouterr()
+    assert "looks like a key" in shown.err
+    assert KEY not in shown.out + shown.err
+
+
 def test_doctor_proves_that_strict_has_no_network(capfd: pytest.CaptureFixture[str], place: Path) -> None:
     if not (ability := probe(os.environ, (), None)).network:
         pytest.skip(f"no sandbox to prove: {ability.problem}")
