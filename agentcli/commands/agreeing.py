@@ -6,12 +6,14 @@ pickers do, which have shown the price. With nobody there the change is made, an
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.profile import Profile
+from agentcli.commands.base import say
 from agentcli.core.events import Event
+from agentcli.core.plaintext import plain_line
 
 LEFT = "Nothing was changed."
 
@@ -27,7 +29,7 @@ class Agreement:
     is what the words about the change end with: its price, if that was not said before."""
 
     def __init__(self, engine: Engine, profile: Profile, question: str, *, at_once: bool = False) -> None:
-        self._engine = engine
+        self._engine, self._profile = engine, profile
         self._price = engine.price_of_change(profile)
         self._question = question
         self._at_once = at_once
@@ -35,6 +37,10 @@ class Agreement:
         self.note = ""
         if text := self._price.text:
             self.note = f" This {text}." if self._price.tokens else f" {text[0].upper()}{text[1:]}."
+
+    @property
+    def is_a_change(self) -> bool:
+        return self._engine.profile != self._profile
 
     async def run(self) -> AsyncGenerator[Event, None]:
         if self._at_once or not self._price.matters:
@@ -49,3 +55,18 @@ class Agreement:
                 yield event
         self.given = asking.answer is not None and asking.answer.behavior == "allow"
         self.note = ""
+
+
+async def changed_if_agreed(
+    agreement: Agreement, change: Callable[[], None], told: Callable[[], str]
+) -> AsyncGenerator[Event, None]:
+    """Make the change if it is agreed to, and say what holds then. `told` is called after the change."""
+    async with aclosing(agreement.run()) as events:
+        async for event in events:
+            yield event
+    if not agreement.given:
+        yield say(LEFT)
+        return
+    note = agreement.note if agreement.is_a_change else ""
+    change()
+    yield say(plain_line(told() + note, 500))

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.agreeing import LEFT, Agreement, without_now
+from agentcli.commands.agreeing import Agreement, changed_if_agreed, without_now
 from agentcli.commands.base import fail, say
 from agentcli.core.events import Event
 from agentcli.providers.base import Effort
@@ -30,15 +30,10 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         return
     question = f"Change the effort to {level or 'auto'}?"
     agreement = Agreement(engine, replace(engine.profile, effort=level), question, at_once=at_once)
-    async with aclosing(agreement.run()) as events:
+    change = changed_if_agreed(agreement, lambda: engine.set_effort(level), lambda: message or _in_force(engine))
+    async with aclosing(change) as events:
         async for event in events:
             yield event
-    if not agreement.given:
-        yield say(LEFT)
-        return
-    note = agreement.note if engine.profile.effort != level else ""
-    engine.set_effort(level)
-    yield say((message or _in_force(engine)) + note)
 
 
 def _in_force(engine: Engine) -> str:

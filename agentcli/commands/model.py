@@ -8,7 +8,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.agreeing import LEFT, Agreement, without_now
+from agentcli.commands.agreeing import Agreement, changed_if_agreed, without_now
 from agentcli.commands.base import fail, say
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
@@ -39,13 +39,11 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         parts += [message] if message else []
     profile = replace(engine.profile, model=info.id, effort=level)
     agreement = Agreement(engine, profile, f"Change the model to {plain_line(info.id, 100)}?", at_once=at_once)
-    async with aclosing(agreement.run()) as events:
+
+    def change() -> None:
+        engine.set_model(info.id)
+        engine.set_effort(level)
+
+    async with aclosing(changed_if_agreed(agreement, change, lambda: " ".join(parts))) as events:
         async for event in events:
             yield event
-    if not agreement.given:
-        yield say(LEFT)
-        return
-    note = agreement.note if engine.model != info.id else ""
-    engine.set_model(info.id)
-    engine.set_effort(level)
-    yield say(plain_line(" ".join(parts) + note, 500))

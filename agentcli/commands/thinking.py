@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import cast, get_args
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.agreeing import LEFT, Agreement, without_now
+from agentcli.commands.agreeing import Agreement, changed_if_agreed, without_now
 from agentcli.commands.base import fail, say
 from agentcli.core.events import Event
 from agentcli.providers.base import ThinkingMode
@@ -30,12 +30,7 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         thinking = replace(engine.profile.thinking, mode=cast(ThinkingMode, wanted))
         question = f"Change thinking to {wanted}?"
         agreement = Agreement(engine, replace(engine.profile, thinking=thinking), question, at_once=at_once)
-        async with aclosing(agreement.run()) as events:
+        change = changed_if_agreed(agreement, lambda: engine.set_thinking(thinking), lambda: f"Thinking is {wanted}.")
+        async with aclosing(change) as events:
             async for event in events:
                 yield event
-        if not agreement.given:
-            yield say(LEFT)
-            return
-        note = agreement.note if engine.profile.thinking.mode != wanted else ""
-        engine.set_thinking(thinking)
-        yield say(f"Thinking is {wanted}.{note}")

@@ -163,3 +163,20 @@ def dollars(amount: float) -> str:
     if amount >= 1 or amount == 0:
         return f"${amount:,.2f}"
     return f"${amount:.3f}" if amount >= 0.01 else f"${amount:.4f}" if amount >= 0.0001 else "under $0.0001"
+
+
+def question_of(event: ev.PermissionRequested) -> str:
+    """What is asked, in a few words, above what it is about."""
+    match event.display.get("kind"):
+        case "command":
+            where = " in the background" if event.input.get("run_in_background") else ""
+            return f"Run this command{where}?"
+        case "diff":
+            new = not event.display.get("removed") and str(event.display.get("diff", "")).startswith("@@ -0,0 ")
+            return "Create this file?" if new else "Make this change?"
+        case "fetch":
+            return "Fetch this address?"
+        case "loop":
+            return "Go on?"
+        case _:
+            return f"Use {plain_line(event.name)}?"

@@ -119,7 +119,7 @@ class Commands:
 
     async def _logout(self, _arguments: str) -> None:
         if self._place.options is not None:
-            self._place.session.note(await self._place.welcoming.forget(self._place.options))
+            self._place.session.note(await self._place.welcoming.forget_key(self._place.options))
 
     # --------------------------------------------------------------------------------------------------- sessions
 

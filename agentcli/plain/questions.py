@@ -18,9 +18,9 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode, SaveTo
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.shell import shown_command
-from agentcli.interactive.wording import dollars
+from agentcli.interactive.wording import dollars, question_of
 from agentcli.plain.pieces import Gap, Line, Piece, line
-from agentcli.plain.subject import question_of, rows, subject
+from agentcli.plain.subject import rows, subject
 
 Question = ev.PermissionRequested | ev.CompactionProposed
 _EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")

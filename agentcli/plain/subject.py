@@ -15,22 +15,6 @@ from agentcli.core.shell import shown_command
 from agentcli.plain.pieces import Line, Look, Piece, line
 
 
-def question_of(event: PermissionRequested) -> str:
-    match event.display.get("kind"):
-        case "command":
-            where = " in the background" if event.input.get("run_in_background") else ""
-            return f"Run this command{where}?"
-        case "diff":
-            new = not event.display.get("removed") and str(event.display.get("diff", "")).startswith("@@ -0,0 ")
-            return "Create this file?" if new else "Make this change?"
-        case "fetch":
-            return "Fetch this address?"
-        case "loop":
-            return "Go on?"
-        case _:
-            return f"Use {plain_line(event.name)}?"
-
-
 def subject(event: PermissionRequested) -> list[Piece]:
     display = event.display
     match display.get("kind"):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.core.shell import shown_command
+from agentcli.interactive.reaching import Reaching
 from agentcli.plain.pieces import Gap, Line, Piece, line
 from agentcli.plain.session import Session
-from agentcli.providers.connection import Connection
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
@@ -19,60 +18,25 @@ if TYPE_CHECKING:
 NOBODY = "No model is connected: /login connects one. agentcli demo shows how it works without any."
 
 
-class Welcoming:
+class Welcoming(Reaching):
     def __init__(self, session: Session) -> None:
+        super().__init__()
         self._session = session
-        self._connection = Connection()
-        self._next = self._connection
-        self._connecting: Connecting | None = None
-
-    def prepared(self, options: Options) -> Options:
-        """For a new engine: with a way to the model that can be changed later, and with what was chosen so far."""
-        self._next = Connection()
-        options = replace(options, connection=self._next)
-        if self._connecting is None:
-            return options
-        now = self._connecting.options
-        return replace(options, base_url=now.base_url, model=now.model)
-
-    def engine_changed(self) -> None:
-        """The engine that `prepared` was for is the one in use now."""
-        self._connection = self._next
-
-    @property
-    def nobody_answers(self) -> bool:
-        return bool(self._connection.problem)
 
     async def open(self, options: Options, *, waiting: bool = False) -> None:
         """Ask how a model is to be reached, until one is or the person leaves it. `waiting`: a prompt wants to be
         answered. Raises `AgentError`."""
-        connecting = await self._ready(options)
+        connecting = await self.ready(options)
         welcome = await asyncio.to_thread(lambda: connecting.begin(demo=False, waiting=waiting))
         welcome = welcome.found(await connecting.servers())
         while welcome.step != "done":
             welcome = await self._step(welcome, connecting)
         engine = self._session.engine
         if welcome.outcome != "later" and engine is not None:
-            await connecting.connect(welcome, engine, self._connection)
+            await connecting.connect(welcome, engine, self.connection)
             self._session.note(welcome.told)
         elif self.nobody_answers:
             self._session.note(NOBODY)
-
-    async def forget(self, options: Options) -> str:
-        """`/logout`: what to say. Raises `AgentError`."""
-        connecting = await self._ready(options)
-        said = await asyncio.to_thread(connecting.forget)
-        if not said:
-            return f"No key was kept. What is used now is from: {self._connection.key_source}."
-        from agentcli.assemble.model import reconnect
-
-        await asyncio.to_thread(reconnect, connecting.options, self._connection)
-        return f"{said} {NOBODY if self.nobody_answers else f'Still in use: {self._connection.key_source}'}"
-
-    async def _ready(self, options: Options) -> Connecting:
-        if self._connecting is None:
-            self._connecting = await asyncio.to_thread(_made, options)
-        return self._connecting
 
     async def _step(self, welcome: Welcome, connecting: Connecting) -> Welcome:
         self._session.show(_said(welcome))
@@ -107,9 +71,3 @@ def _said(welcome: Welcome) -> list[Piece]:
     if welcome.problem:
         pieces.append(line(shown_command(welcome.problem), "error", "  ! ", "error"))
     return [*pieces, *(line(shown_command(text), "text", "  ") for text in welcome.lines)]
-
-
-def _made(options: Options) -> Connecting:
-    from agentcli.interactive.connecting import Connecting
-
-    return Connecting(options)

@@ -7,46 +7,25 @@ meanwhile. `/login` opens it at any time.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.core.errors import AgentError
-from agentcli.providers.connection import Connection
+from agentcli.interactive.reaching import Reaching
 
 if TYPE_CHECKING:
-    from agentcli.assemble import Options
     from agentcli.interactive.connecting import Connecting
     from agentcli.interactive.draft import Draft
     from agentcli.interactive.welcome import Welcome
     from agentcli.tui.app import AgentApp
 
 
-class Welcoming:
+class Welcoming(Reaching):
     def __init__(self, app: AgentApp) -> None:
+        super().__init__()
         self._app = app
-        self._connection = Connection()
-        self._next = self._connection
-        self._connecting: Connecting | None = None
         self._is_open = False
         self._sent: Draft | None = None
         """The prompt that wants an answer."""
-
-    def prepared(self, options: Options) -> Options:
-        """For a new engine: with a way to the model that can be changed later, and with what was chosen so far."""
-        self._next = Connection()
-        options = replace(options, connection=self._next)
-        if self._connecting is None:
-            return options
-        now = self._connecting.options
-        return replace(options, base_url=now.base_url, model=now.model)
-
-    def engine_changed(self) -> None:
-        """The engine that `prepared` was for is the one in use now."""
-        self._connection = self._next
-
-    @property
-    def nobody_answers(self) -> bool:
-        return bool(self._connection.problem)
 
     def begin(self, due: list[Draft]) -> None:
         """At the start, when no model can be reached. `due`: what was sent before that was known."""
@@ -64,7 +43,7 @@ class Welcoming:
             return
         self._is_open = True
         try:
-            connecting = await self._ready(self._app.options)
+            connecting = await self.ready(self._app.options)
             welcome = await self._asked(connecting, key, by_itself=sent is None and not key)
             if welcome is not None:
                 await self._after(connecting, welcome)
@@ -73,23 +52,7 @@ class Welcoming:
 
     async def forget(self) -> str:
         """`/logout`: what to say. Raises `AgentError`."""
-        if self._app.options is None:
-            return ""
-        connecting = await self._ready(self._app.options)
-        said = await asyncio.to_thread(connecting.forget)
-        if said:
-            from agentcli.assemble.model import reconnect
-
-            await asyncio.to_thread(reconnect, connecting.options, self._connection)
-        source = self._connection.key_source
-        rest = "No model is connected now; /login connects one." if self.nobody_answers else f"In use: {source}."
-        return f"{said or 'No key was kept.'} {rest}"
-
-    async def _ready(self, options: Options) -> Connecting:
-        if self._connecting is None:
-            # In a thread: what it imports takes a while, and keys are being typed.
-            self._connecting = await asyncio.to_thread(_made, options)
-        return self._connecting
+        return await self.forget_key(self._app.options) if self._app.options is not None else ""
 
     async def _asked(self, connecting: Connecting, key: str, *, by_itself: bool) -> Welcome | None:
         from agentcli.tui.screens.welcome import WelcomeDialog
@@ -114,7 +77,7 @@ class Welcoming:
                 chat.hint("No model is connected: /login connects one")
             return
         try:
-            await connecting.connect(welcome, engine, self._connection)
+            await connecting.connect(welcome, engine, self.connection)
         except AgentError as error:
             chat.actions.say(str(error), "error")
             return
@@ -125,9 +88,3 @@ class Welcoming:
         if sent is not None and not self.nobody_answers and chat.prompt.draft == sent:
             chat.prompt.clear()
             chat.send(sent)
-
-
-def _made(options: Options) -> Connecting:
-    from agentcli.interactive.connecting import Connecting
-
-    return Connecting(options)

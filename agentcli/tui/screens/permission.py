@@ -11,12 +11,13 @@ from typing import Literal
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.shell import shown_command
+from agentcli.interactive.wording import question_of
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.hunks import REVIEWABLE
 from agentcli.tui.screens.choices import Choice
 from agentcli.tui.screens.panel import LONG, PAINTED, Panel
-from agentcli.tui.screens.subject import BLANK, paragraph, question_of, subject_lines
+from agentcli.tui.screens.subject import BLANK, paragraph, subject_lines
 from agentcli.tui.theme.palette import Palette
 
 Place = Literal["session", "local", "user"]

@@ -23,22 +23,6 @@ from agentcli.tui.theme.palette import Palette
 BLANK = Line(Strip([]))
 
 
-def question_of(event: PermissionRequested) -> str:
-    match event.display.get("kind"):
-        case "command":
-            where = " in the background" if event.input.get("run_in_background") else ""
-            return f"Run this command{where}?"
-        case "diff":
-            new = not event.display.get("removed") and str(event.display.get("diff", "")).startswith("@@ -0,0 ")
-            return "Create this file?" if new else "Make this change?"
-        case "fetch":
-            return "Fetch this address?"
-        case "loop":
-            return "Go on?"
-        case _:
-            return f"Use {event.name}?"
-
-
 def subject_lines(event: PermissionRequested, width: int, palette: Palette) -> list[Line]:
     display = event.display
     match display.get("kind"):

@@ -1,0 +1,63 @@
+"""How a front end for people reaches its model: the one way that the engine in use has, and how it is changed.
+
+What the person is asked on the way, and how, is the front end's own."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agentcli.providers.connection import Connection
+
+if TYPE_CHECKING:
+    from agentcli.assemble import Options
+    from agentcli.interactive.connecting import Connecting
+
+
+class Reaching:
+    def __init__(self) -> None:
+        self.connection = Connection()
+        self._next = self.connection
+        self._connecting: Connecting | None = None
+
+    def prepared(self, options: Options) -> Options:
+        """For a new engine: with a way to the model that can be changed later, and with what was chosen so far."""
+        self._next = Connection()
+        options = replace(options, connection=self._next)
+        if self._connecting is None:
+            return options
+        now = self._connecting.options
+        return replace(options, base_url=now.base_url, model=now.model)
+
+    def engine_changed(self) -> None:
+        """The engine that `prepared` was for is the one in use now."""
+        self.connection = self._next
+
+    @property
+    def nobody_answers(self) -> bool:
+        return bool(self.connection.problem)
+
+    async def ready(self, options: Options) -> Connecting:
+        if self._connecting is None:
+            # In a thread: what it imports takes a while, and keys are being typed.
+            self._connecting = await asyncio.to_thread(_made, options)
+        return self._connecting
+
+    async def forget_key(self, options: Options) -> str:
+        """`/logout`: what to say. Raises `AgentError`."""
+        connecting = await self.ready(options)
+        said = await asyncio.to_thread(connecting.forget)
+        if said:
+            from agentcli.assemble.model import reconnect
+
+            await asyncio.to_thread(reconnect, connecting.options, self.connection)
+        source = self.connection.key_source
+        rest = "No model is connected now; /login connects one." if self.nobody_answers else f"In use: {source}."
+        return f"{said or 'No key was kept.'} {rest}"
+
+
+def _made(options: Options) -> Connecting:
+    from agentcli.interactive.connecting import Connecting
+
+    return Connecting(options)
