@@ -117,7 +117,7 @@ class RightsParts:
         from agentcli.permissions.sandbox.plan import SandboxRules
 
         home = Path(os.path.realpath(policy.home)) if policy.home else None
-        hides = self.hides(policy)
+        hides = self._hidden_by_rules(policy)
         specs = [rule.spec for rule in policy.deny if rule.spec is not None and rule.tool in READING_TOOLS]
 
         def paths(name: str) -> tuple[Path, ...]:
@@ -141,14 +141,20 @@ class RightsParts:
         )
 
     def hides(self, policy: Policy) -> Callable[[str], bool] | None:
-        """What searches must not bring out; None when no rule hides anything, which is cheaper."""
-        if self.keys_file is not None and any(map(self.keys_file.is_relative_to, self._ground.working_dirs)):
-            policy = self.keeping_keys(policy)
-        return (
-            partial(policy.hides, cwd=self._ground.cwd, working_dirs=self._ground.working_dirs)
-            if policy.hides_anything
-            else None
-        )
+        """What searches must not bring out, wherever they look; None when there is nothing."""
+        by_rules = self._hidden_by_rules(policy)
+        if by_rules is not None or self.keys_file is None:
+            return by_rules
+        name, keys = self.keys_file.name, os.path.realpath(self.keys_file)
+        # By its name first: most files are asked about only to hear no, and links are slow to follow.
+        return lambda path: path.endswith(name) and os.path.realpath(path) == keys
+
+    def _hidden_by_rules(self, policy: Policy) -> Callable[[str], bool] | None:
+        """None when no rule hides anything, and no key lies where a command in a sandbox would see it."""
+        beside = self.keys_file is not None and any(map(self.keys_file.is_relative_to, self._ground.working_dirs))
+        if not beside and not policy.hides_anything:
+            return None
+        return partial(self.keeping_keys(policy).hides, cwd=self._ground.cwd, working_dirs=self._ground.working_dirs)
 
     def _rules(self, behavior: str) -> tuple[Rule, ...]:
         """The rules of the settings files. A text that is no rule is reported; if it was to restrict, all asks."""

@@ -103,6 +103,29 @@ async def test_a_search_through_the_home_folder_does_not_bring_the_key_out(progr
         assert KEY.encode() not in model.requests[-1].raw
 
 
+@pytest.mark.parametrize("rules", [(), ("--disallowedTools", "Read(**/*.pem)")])
+async def test_a_search_outside_of_the_project_does_not_bring_the_key_out(
+    program: Program, rules: tuple[str, ...]
+) -> None:
+    state = kept_in(program.home).parent
+    searches = [
+        {"tool": "Grep", "input": {"pattern": "sk-ant", "path": path, "output_mode": "content"}}
+        for path in (str(program.home), str(state), "link")
+    ]
+    searches.append({"tool": "Glob", "input": {"pattern": "*", "path": str(state)}})
+    async with LoopbackServer({"steps": searches}, "done") as model:
+        await program.run("login", "--no-check", "--base-url", model.url, stdin=KEY.encode())
+        (state / "beside.txt").write_text("sk-ant-in-the-next-file")
+        (program.work / "link").symlink_to(state)
+        done = await program.run("-p", "go", "--dangerously-skip-permissions", *rules)
+        assert done.code == 0, done.err
+        results = json.dumps(model.bodies[-1]["messages"][-1])
+    assert results.count("in-the-next-file") == 3, results
+    assert KEY not in results
+    assert "beside.txt" in results
+    assert kept_in(program.home).name not in results
+
+
 async def test_a_wrong_key_is_told_and_not_kept(program: Program) -> None:
     async with Listener(models=BAD) as server:
         done = await program.run("login", "--base-url", server.url, stdin=KEY.encode())
