@@ -31,6 +31,7 @@ UNKNOWN = "unknown: please report"
 _LEAST_MISSING = 1_024
 """Tokens; what is missing less is within what estimates and the server's own rounding explain."""
 _REASON_LIMIT = 300
+_OF_NO_USE = "was of no use, because effort, tools or prompts are not those of before, or the server dropped it"
 _SNAPSHOT = re.compile(r"[@-]\d{8}$")
 _REPAIRS = {
     "strip_thinking": "thinking that the API refused is left out",
@@ -150,14 +151,18 @@ class CacheWatch:
     def _left(self) -> _Answered | _Resumed | None:
         return self._last if self._last is not None else self._resumed
 
-    def resume(self, messages: Sequence[Message], setup: Setup, at: float) -> None:
+    def resume(
+        self, messages: Sequence[Message], setup: Setup, at: float, *, compacted: bool = False, freed: int = 0
+    ) -> None:
         """The conversation goes on in a new process: what its last response, at the time `at` and with this setup, left
-        in the cache may still be there."""
+        in the cache may still be there. `compacted`, `freed`: what was done to it after that response."""
         used = [message.usage for message in messages if message.usage is not None and message.usage.prompt_tokens]
         if used:
             cached = used[-1].cache_read_input_tokens + used[-1].cache_creation_input_tokens
             written = next((one for one in reversed(used) if one.cache_creation_input_tokens), used[-1])
-            self._resumed = _Resumed(cached, at, LONG_TTL if written.cache_write_1h_tokens else SHORT_TTL, setup)
+            ttl = LONG_TTL if written.cache_write_1h_tokens else SHORT_TTL
+            self._resumed = _Resumed(max(0, cached - max(0, freed)), at, ttl, setup)
+            self._compactions = int(compacted)
 
     # ------------------------------------------------------------------------------------------------------ the reasons
 
@@ -248,8 +253,19 @@ class CacheWatch:
         missing = min(resumed.cached, usage.prompt_tokens) - usage.cache_read_input_tokens
         if missing < max(_LEAST_MISSING, resumed.cached // 10):
             return []
-        self._lose(model, missing, broken=False)
-        return [_cold(f"The prompt cache of this session had gone cold: {missing:,} tokens were billed anew.")]
+        is_cold = self._asked_at - resumed.at >= resumed.ttl
+        self._lose(model, missing, broken=not is_cold)
+        if is_cold:
+            return [_cold(f"The prompt cache of this session had gone cold: {missing:,} tokens were billed anew.")]
+        found: Break | None = None
+        if _named(model) != _named(resumed.setup.model):
+            found = Break("the model", f"{model} answered, and {resumed.setup.model} before")
+        elif self._reasons:
+            found = Break("what was sent before", self._reason())
+        if found is not None:
+            reason = plain_line(found.reason, _REASON_LIMIT)
+            return [ev.PrefixBroken(reason=reason, block=found.block, rebilled_tokens=missing)]
+        return [_cold(f"The prompt cache of this session {_OF_NO_USE}: {missing:,} tokens were billed anew.")]
 
     def _lose(self, model: str, missing: int, *, broken: bool) -> None:
         self.losses = self.losses.adding(model, missing, long_lived=self.long_lived, broken=broken)

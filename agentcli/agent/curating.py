@@ -40,7 +40,7 @@ from agentcli.agent.ports import ContextLimits
 from agentcli.agent.profile import Profile, context_for
 from agentcli.agent.state import CompactTracking
 from agentcli.context.compact import pin_name, pinned_now
-from agentcli.context.edits import block_id, edit_to_dict
+from agentcli.context.edits import COLLAPSED, block_id, edit_to_dict
 from agentcli.context.steps import Situation
 from agentcli.context.view import View
 from agentcli.core import events as ev
@@ -67,7 +67,7 @@ class Curated(Holdings):
 
     def __init__(self, conversation: Conversation) -> None:
         super().__init__(conversation)
-        self._intact: tuple[str, int] = ("", 0)
+        self._intact: tuple[str, int] = self._intact_before()
         """The last reply there was when the person changed something before it, and how many tokens of the request are
         still as the cache has them: until the next reply, changes behind that place cost nothing more."""
         self._compacting = CompactTracking()
@@ -213,6 +213,17 @@ class Curated(Holdings):
         self._kept(event)
         self._parts.watch.note(event)
         self._spending.take(event)
+
+    def _intact_before(self) -> tuple[str, int]:
+        """In a resumed session: what its last process has left unchanged since its last reply."""
+        view, log, last_reply = self._parts.view, self._log, self._last_reply()
+        changed = view.changed_since(log, last_reply)
+        if changed is None:
+            return ("", 0)
+        behind = {message.id for message in log[changed[0] :]}
+        shown = (m for m in view.messages(log) if m.id.removeprefix(COLLAPSED) in behind)
+        size = round(sum(map(view.estimator.message, shown)) * view.estimator.density)
+        return last_reply, max(0, view.estimate(log, self._requests.overhead_tokens()) - size)
 
     def _break_at(self, first: int) -> None:
         last_reply = self._last_reply()

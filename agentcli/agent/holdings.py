@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from agentcli.tools.fileindex import FileIndex
 
 
+CHANGED_BEFORE = "old content was dropped, restored or shortened before the session was left"
+
+
 class Holdings:
     """All of an engine that is not its work."""
 
@@ -67,7 +70,13 @@ class Holdings:
         if replies:
             idle = seconds_between(own.last_reply_at, own.clock.timestamp())
             made_with = Setup(replies[-1].model or own.profile.model, own.profile.effort, own.profile.thinking)
-            own.watch.resume(replies, made_with, own.clock.monotonic() - (idle or 0.0))
+            at = own.clock.monotonic() - (idle or 0.0)
+            boundary = own.view.edits.boundary(own.log)
+            compacted = next(m is boundary for m in reversed(own.log) if m is boundary or m is replies[-1])
+            changed = None if compacted else own.view.changed_since(own.log, replies[-1].id)
+            own.watch.resume(replies, made_with, at, compacted=compacted, freed=changed[1] if changed else 0)
+            if changed:
+                own.watch.explain(CHANGED_BEFORE)
 
     # ------------------------------------------------------------------------------------------------ what it knows
 
@@ -90,7 +99,13 @@ class Holdings:
 
     @property
     def totals(self) -> Totals:
+        """Since the process began."""
         return self._totals
+
+    @property
+    def totals_of_session(self) -> Totals:
+        """Together with what was used before it was resumed."""
+        return self._totals.together(self._own.earlier)
 
     @property
     def spending(self) -> Spending:

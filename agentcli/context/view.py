@@ -94,16 +94,31 @@ class View:
         counted = next((m.id for m in reversed(shown) if m.usage is not None and m.usage.prompt_tokens), "")
         if not counted:
             return tokens
+        return max(0, tokens - sum(freed for _place, freed in self._edited_since(log, counted)))
+
+    def changed_since(self, log: Sequence[Message], reply: str) -> tuple[int, int] | None:
+        """What edits have done since this reply to what its request had: the place in the log from which on something
+        is shown otherwise, and the tokens freed; None if nothing is."""
+        edited = [one for one in self._edited_since(log, reply) if one[0] >= 0]
+        if not edited:
+            return None
+        # An undone compaction puts all back that was before it.
+        first = min(0 if log[place].origin is Origin.BOUNDARY else place for place, _freed in edited)
+        return first, sum(freed for _place, freed in edited)
+
+    def _edited_since(self, log: Sequence[Message], reply: str) -> list[tuple[int, int]]:
+        """The edits made since this reply of what is part of its usage: the place in the log of each, and the tokens
+        that it freed. What came later is estimated as it is shown: what was freed of it is not in there."""
+        if not self._freed:
+            return []
         places = {message.id: place for place, message in enumerate(log)}
-        since = places.get(counted, -1)
-
-        def is_counted(target: str) -> bool:
-            """Part of that usage. What came later is estimated as it is shown: what was freed of it is not in there."""
+        since = places.get(reply, -1)
+        found: list[tuple[int, int]] = []
+        for after, target, freed in self._freed:
             place = places.get(target, places.get(target.rpartition(":")[0], -1))
-            return place <= since
-
-        freed = (freed for after, target, freed in self._freed if places.get(after, -1) >= since and is_counted(target))
-        return max(0, tokens - sum(freed))
+            if places.get(after, -1) >= since and place <= since:
+                found.append((place, freed))
+        return found
 
     def repair(self, kind: str, through: str) -> None:
         """From now on apply a repair of `REPAIRS` to all messages up to the one with the id `through`."""

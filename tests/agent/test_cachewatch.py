@@ -271,13 +271,44 @@ def test_a_compaction_says_itself_what_it_did() -> None:
     assert watch.answered("model-a", usage(read=300, written=200), 3.0) == []
 
 
-def test_a_resumed_session_that_finds_nothing_cached_says_so() -> None:
-    said = Message("assistant", (TextBlock("Hi."),), "m1", Origin.REPLY, usage=usage(read=8_000, written=2_000))
-    for read, expected in ((10_000, 0), (0, 1)):
-        watch = CacheWatch()
-        watch.resume([said], SETUP, 0.0)
-        watch.look(REQUEST, 0.0)
-        assert len(watch.answered("model-a", usage(read=read, written=10_100 - read), 1.0)) == expected
+SAID = Message("assistant", (TextBlock("Hi."),), "m1", Origin.REPLY, usage=usage(read=8_000, written=2_000))
+
+
+def gone_on_with(setup: Setup = SETUP, at: float = 0.0, **done: Any) -> CacheWatch:
+    watch = CacheWatch()
+    watch.resume([SAID], setup, at, **done)
+    watch.look(REQUEST, 0.0)
+    return watch
+
+
+@pytest.mark.parametrize(("at", "said"), [(-100.0, "was of no use, because"), (-301.0, "had gone cold")])
+def test_a_resumed_session_that_finds_nothing_cached_says_so(at: float, said: str) -> None:
+    assert gone_on_with(at=at).answered("model-a", usage(read=10_000, written=100), 1.0) == []
+    watch = gone_on_with(at=at)
+    [told] = watch.answered("model-a", usage(written=10_100), 1.0)
+    assert isinstance(told, ev.NoticeRaised)
+    assert told.text.startswith(f"The prompt cache of this session {said}")
+    assert told.text.endswith("10,000 tokens were billed anew.")
+    assert watch.losses.expiries == (said == "had gone cold")
+
+
+def test_a_session_that_goes_on_with_another_model_names_it_as_the_reason() -> None:
+    [told] = gone_on_with(Setup("model-b")).answered("model-a", usage(written=10_100), 1.0)
+    assert isinstance(told, ev.PrefixBroken)
+    assert (told.block, told.reason) == ("the model", "model-a answered, and model-b before")
+    assert gone_on_with(Setup("model-a-20260101")).answered("model-a", usage(read=10_000), 1.0) == []
+
+
+def test_what_was_compacted_or_dropped_before_a_session_was_left_is_not_cached() -> None:
+    watch = gone_on_with(compacted=True)
+    assert watch.expected(SETUP, 0.0, 500) == 500
+    assert watch.answered("model-a", usage(read=500, written=4_000), 1.0) == []
+    watch = gone_on_with(freed=6_000)
+    watch.explain("you dropped it")
+    assert watch.expected(SETUP, 0.0, 500) == 4_000
+    [told] = watch.answered("model-a", usage(read=1_000, written=9_000), 1.0)
+    assert isinstance(told, ev.PrefixBroken)
+    assert (told.reason, told.rebilled_tokens) == ("you dropped it", 3_000)
 
 
 def test_what_stands_in_a_notice_cannot_move_the_cursor() -> None:

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from agentcli.agent import changedfiles
+from agentcli.agent.engine import Engine
+from agentcli.agent.holdings import CHANGED_BEFORE
+from agentcli.agent.pinning import Dropped
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.errors import CredentialError
 from agentcli.core.permission import PermissionMode
+from tests.support.cacheserver import PromptCache, caching_transport
 from tests.support.fakes import collect, only, result_of
 from tests.support.scripts import call, provider_on, reply, transport_for
 
@@ -182,3 +186,33 @@ async def test_a_resume_reads_no_file_again_that_looks_as_it_did(home: Home, mon
     _events, second = await home.ask("one", "I see.", resume=session_of(events))
     assert loaded == ["3.py"]
     assert "3.py changed" in last_texts(second)
+
+
+async def test_what_is_done_to_the_context_before_leaving_is_known_after_a_resume(home: Home) -> None:
+    """What is expected to be cached, and why it was not, are as they would be had the process gone on."""
+    story = "Part of a long story with words in it. " * 300
+    cache = PromptCache()
+
+    def engine(*replies: Any, **options: Any) -> Engine:
+        (home.folder / "one").mkdir(exist_ok=True)
+        provider = provider_on(caching_transport(*replies, cache=cache))
+        options = {"cwd": home.folder / "one", "environ": home.environ, "sandbox": "off", **options}
+        return build_engine(Options(provider=provider, **options))
+
+    async with engine(story, story) as first:
+        session = session_of(await collect(first.submit(f"one {story}")))
+        await collect(first.submit("two"))
+        item = next(item for item in first.context_items() if item.category == "prompts")
+        assert isinstance(first.drop(item.id), Dropped)
+        left = first.outlook()
+    async with engine("Three.", "A summary.", resume=session) as second:
+        assert second.outlook() == left
+        [broken] = only(await collect(second.submit("three")), ev.PrefixBroken)
+        assert broken.reason == CHANGED_BEFORE
+        assert broken.rebilled_tokens < cache.readings[-1].written
+        await collect(second.compact())
+        left = second.outlook()
+    async with engine("Four.", resume=session) as third:
+        assert third.outlook() == left
+        events = await collect(third.submit("four"))
+        assert [event for event in events if isinstance(event, ev.PrefixBroken | ev.NoticeRaised)] == []
