@@ -1,7 +1,8 @@
 """What is in the box survives a crash: each process keeps its draft in a file of its own, and the next start finds it.
 
 A draft belongs to a process as long as that holds the lock beside it; the lock goes with the process, however it ends.
-Written a moment after the last change, in a thread, and at once when asked to. Never raises for the disk.
+Written a moment after the last change, in a thread, and at once when asked to. Never raises for the disk. An API key in
+the box got there by mistake, and is not kept.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentcli.config.atomic import replace_file
+from agentcli.core.plaintext import is_lone_key
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.history import project_name
 from agentcli.session.places import make_private_dir
@@ -127,7 +129,7 @@ class DraftStore:
             if version <= self._written:
                 return
             try:
-                if draft.is_empty:
+                if draft.is_empty or is_lone_key(draft.expanded()):
                     self._file(self._name).unlink(missing_ok=True)
                 else:
                     self._hold_lock()

@@ -184,6 +184,21 @@ def test_a_late_write_does_not_bring_back_what_was_sent(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_key_that_was_pasted_into_the_box_is_not_written(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = DraftStore(tmp_path)
+        store.changed(lambda: Draft("first"))
+        store.flush()
+        store.changed(lambda: Draft(" sk-ant-api03-0123456789-abcdefghij\n"))
+        store.flush()
+        assert ".json" not in files(tmp_path)
+        store.changed(lambda: Draft("what is sk-ant-api03-0123456789-abcdefghij?"))
+        await store.aclose()
+        assert ".json" in files(tmp_path)
+
+    asyncio.run(scenario())
+
+
 def test_an_emptied_box_leaves_nothing(tmp_path: Path) -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "x")
