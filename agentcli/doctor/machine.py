@@ -6,7 +6,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agentcli import __version__
@@ -14,6 +14,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.programs import find_program
 from agentcli.doctor.finding import Finding
 from agentcli.doctor.patient import Patient
+from agentcli.tools.environment import child_environment
 from agentcli.tools.ripgrep import find_ripgrep
 
 _FEW_WATCHES = 8_192
@@ -67,7 +68,7 @@ def programs(patient: Patient) -> Iterator[Finding]:
         if found is None:
             yield Finding("fail" if name == "ripgrep" else "warn", name, "not found", advice)
         else:
-            yield Finding("ok", name, f"{_version(found)} ({found})")
+            yield Finding("ok", name, f"{_version(found, patient.environ)} ({found})")
 
 
 def watches(_patient: Patient) -> Iterator[Finding]:
@@ -87,9 +88,15 @@ def _name(requirement: str) -> str:
     return found.group() if found else requirement
 
 
-def _version(program: str) -> str:
+def _version(program: str, environ: Mapping[str, str]) -> str:
     done = subprocess.run(  # noqa: S603 - found on the person's own PATH
-        [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False, cwd="/"
+        [program, "--version"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_SECONDS,
+        check=False,
+        cwd="/",
+        env=child_environment(environ),
     )
     lines = done.stdout.decode(errors="replace").splitlines()
     return plain_line(lines[0], 100) if lines else "version unknown"

@@ -14,7 +14,7 @@ import pytest
 from agentcli.assemble import Options
 from agentcli.cli.main import main
 from agentcli.config.credentials import KeyStore
-from agentcli.doctor import model, settings, terminal
+from agentcli.doctor import machine, model, settings, terminal
 from agentcli.doctor.asking import QUESTION, ask_for_keyboard_protocol, understood
 from agentcli.doctor.examine import CHECKS, examine
 from agentcli.doctor.finding import Finding, finding_lines, summary
@@ -138,6 +138,18 @@ def test_doctor_runs_no_program_of_the_folder_it_looks_at(
 
 
 # -------------------------------------------------------------------------------------------------------- the lines
+
+
+def test_programs_that_are_asked_for_their_version_get_no_key(place: Path) -> None:
+    program = place / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "git 1 key:$ANTHROPIC_API_KEY:"\n')
+    program.chmod(0o755)
+    found = {
+        finding.name: finding.text
+        for finding in machine.programs(patient(place, PATH=str(program.parent), ANTHROPIC_API_KEY=KEY))
+    }
+    assert found["git"] == f"git 1 key:: ({program})"
 
 
 def test_the_lines_fit_the_terminal_and_stand_in_columns() -> None:
