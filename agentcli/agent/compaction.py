@@ -259,7 +259,8 @@ class _Asking:
     def _shorter(self) -> _Asking | None:
         if self.pending:
             return self._without_pending()
-        shorter = words.without_oldest(self.view.messages(self.log) if self.shed is None else self.shed)
+        asked = self.view.messages(self.log) if self.shed is None else self.shed
+        shorter = words.without_oldest(asked) or words.with_longest_cut(asked)
         return None if shorter is None else replace(self, shed=shorter)
 
 

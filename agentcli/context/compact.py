@@ -9,7 +9,7 @@ names all of them: one that was not written whole (a crash) does not count. Runn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -50,6 +50,8 @@ _COPIED = "copied"
 _UNANSWERED = (Origin.PROMPT, Origin.QUEUED, Origin.ATTACHMENT, Origin.HOOK)
 _PROMPTS = (Origin.PROMPT, Origin.QUEUED)
 _LEAST_CUT = 100
+_LEAST_SHED = 2_000
+"""Tokens; cutting texts that are shorter than that would not make a request fit."""
 
 INSTRUCTION = """\
 Stop working for a moment and write a hand-over of this conversation. What you write replaces everything above, \
@@ -89,6 +91,32 @@ def without_oldest(messages: Sequence[Message]) -> tuple[Message, ...] | None:
         if dropped >= target and _begins(messages, index + 1):
             return tuple(messages[index + 1 :])
     return None
+
+
+def with_longest_cut(messages: Sequence[Message]) -> tuple[Message, ...] | None:
+    """The conversation with its longest texts cut to half the length of the longest, for when there is no exchange
+    left to leave out: a prompt alone may be too long. None when all are short."""
+    longest = max((_tokens(text) for message in messages for text in _texts(message)), default=0)
+    if longest < _LEAST_SHED:
+        return None
+
+    def cut(block: Block) -> Block:
+        if isinstance(block, ToolResultBlock):
+            return replace(block, content=tuple(shorter(p) if isinstance(p, TextBlock) else p for p in block.content))
+        return shorter(block) if isinstance(block, TextBlock) else block
+
+    def shorter(block: TextBlock) -> TextBlock:
+        text = cut_middle(block.text, longest // 2)
+        return block if text == block.text else TextBlock(text)
+
+    return tuple(replace(message, content=tuple(map(cut, message.content))) for message in messages)
+
+
+def _texts(message: Message) -> Iterator[str]:
+    for block in message.content:
+        for part in block.content if isinstance(block, ToolResultBlock) else (block,):
+            if isinstance(part, TextBlock):
+                yield part.text
 
 
 def _begins(messages: Sequence[Message], index: int) -> bool:

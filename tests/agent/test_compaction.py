@@ -20,7 +20,7 @@ from agentcli.core.permission import Answer
 from agentcli.providers.base import Thinking
 from tests.support.compacting import LONG, USED, told, tool
 from tests.support.fakes import MODEL, Bench, FakeTool, bench, collect, kinds, only, result_of
-from tests.support.scripts import call, fails, reply, think
+from tests.support.scripts import call, fails, reply, think, transport_for
 from tests.support.virtual import run_virtual
 
 TOO_LONG = fails(400, "prompt is too long: 250000 tokens > 200000 maximum", "invalid_request_error")
@@ -109,6 +109,27 @@ def test_a_request_that_is_too_long_leaves_out_the_oldest_until_it_fits() -> Non
         assert "question 5" in json.dumps(asked[-1])
         assert only(events, ev.ContextCompacted)
         assert b.refused == []
+
+    run_virtual(main)
+
+
+def test_a_prompt_that_was_too_long_by_itself_does_not_stand_in_the_way_of_the_next() -> None:
+    """There is no exchange that a request for a summary could leave out; so the middle of the prompt is."""
+    most = 100_000
+
+    def too_long(body: Json) -> str | None:
+        tokens = len(json.dumps(body["messages"])) // 4
+        return f"prompt is too long: {tokens} tokens > {most} maximum" if tokens > most else None
+
+    async def main() -> None:
+        b = bench(transport=transport_for("A summary.", "Hello.", on_request=too_long))
+        async with b.engine:
+            refused = await collect(b.engine.submit("word " * 120_000))
+            assert result_of(refused).terminal == "prompt_too_long"
+            events = await collect(b.engine.submit("hi"))
+        assert result_of(events).text == "Hello."
+        assert told(b).count("word ") < 30_000
+        assert len(b.engine.messages[0].text) == 600_000, "the log keeps it"
 
     run_virtual(main)
 

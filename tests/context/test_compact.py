@@ -21,6 +21,7 @@ from agentcli.context.compact import (
     said_again,
     split_pending,
     user_messages,
+    with_longest_cut,
     without_oldest,
     word_for_word,
 )
@@ -152,6 +153,23 @@ def test_replies_in_a_row_are_never_torn_apart() -> None:
     assert last_exchange(talk, 500, open_end=True) == ()
     assert without_oldest(talk) == tuple(talk[1:])
     assert without_oldest(talk[1:]) is None
+
+
+def test_where_nothing_can_be_left_out_the_longest_texts_are_cut_until_all_are_short() -> None:
+    image = ToolResultBlock("t1", (TextBlock("far " * 40_000), IMAGE))
+    talk = (prompt("p1", "near " * 60_000), called("c1", "t1"), Message("user", (image,), "r1", Origin.TOOL_RESULTS))
+    sizes = []
+    rest: tuple[Message, ...] | None = talk
+    while rest is not None:
+        sizes.append(sum(map(message_tokens, rest)))
+        last, rest = rest, with_longest_cut(rest)
+    assert sizes == sorted(sizes, reverse=True)
+    assert 3 < len(sizes) < 10
+    assert sizes[-1] < 8_000
+    assert last[0].text.startswith("near near")
+    assert last[1] == talk[1]
+    assert last[2].tool_results[0].content[1] is IMAGE
+    assert with_longest_cut(()) is None
 
 
 def test_what_an_earlier_compaction_put_there_is_no_exchange() -> None:
