@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from agentcli.agent.state import Terminal
 from agentcli.core import events as ev
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Json, Origin
-from agentcli.core.usage import Totals, Usage
+from agentcli.core.usage import ModelTotals, Totals, Usage
 from agentcli.providers.catalog import Catalog
 
 _GRACEFUL = {Terminal.COMPLETED.value, Terminal.HOOK_STOPPED.value, Terminal.STOP_HOOK_PREVENTED.value}
@@ -105,6 +105,32 @@ def model_usage(totals: Totals, catalog: Catalog) -> dict[str, Any]:
             "maxOutputTokens": info.max_output,
         }
     return rows
+
+
+def totals_from(spent: Iterable[Json]) -> Totals:
+    """What `model_usage` has written down, of several processes together."""
+    totals = Totals()
+    for used in spent:
+        rows = {model: _row(row) for model, row in used.items() if isinstance(row, dict)}
+        totals = totals.together(Totals(rows))
+    return totals
+
+
+def _row(row: Json) -> ModelTotals:
+    usage = Usage(
+        input_tokens=_count(row.get("inputTokens")),
+        output_tokens=_count(row.get("outputTokens")),
+        cache_read_input_tokens=_count(row.get("cacheReadInputTokens")),
+        cache_write_5m_tokens=_count(row.get("cacheCreationInputTokens")),
+    )
+    cost = row.get("costUSD")
+    if not isinstance(cost, int | float) or cost < 0:
+        return ModelTotals(usage, unpriced_requests=1)
+    return ModelTotals(usage, float(cost))
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def budget_spent(cap: float | None, totals: Totals) -> bool:

@@ -36,6 +36,7 @@ from agentcli.core.abort import AbortController
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Message
+from agentcli.core.usage import Totals
 from agentcli.providers.base import Provider
 from agentcli.providers.catalog import Catalog
 from agentcli.session.base import Store
@@ -65,6 +66,8 @@ class Conversation:
     """Of a resumed session."""
     last_reply_at: str = ""
     """When the last reply in it came, as a timestamp; "" if that is not known."""
+    earlier: Totals = Totals()
+    """What was used before it was resumed. No budget of now counts it."""
     api_key_source: str = ""
     notices: tuple[ev.NoticeRaised, ...] = ()
     """Shown once, with the first submission: settings problems, what resuming found."""

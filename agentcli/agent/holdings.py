@@ -105,7 +105,12 @@ class Holdings:
     @property
     def totals_of_session(self) -> Totals:
         """Together with what was used before it was resumed."""
-        return self._totals.together(self._own.earlier)
+        return self._totals.together(self._parts.earlier)
+
+    @property
+    def earlier(self) -> Totals:
+        """What was used before it was resumed."""
+        return self._parts.earlier
 
     @property
     def spending(self) -> Spending:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from agentcli.agent.account import totals_from
 from agentcli.agent.conversation import Conversation
 from agentcli.agent.engine import Engine
 from agentcli.agent.permission import LivePermissions
@@ -95,6 +96,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             view=session.view,
             log=tuple(session.log),
             last_reply_at=session.last_reply_at,
+            earlier=totals_from(session.spent),
             pins=Pins(session.pinned),
             api_key_source=key_source,
             notices=tuple(ground.notices),

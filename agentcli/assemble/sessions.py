@@ -37,6 +37,8 @@ class OpenedSession:
     seen: Sequence[tuple[str, Json]] = ()
     """What the model has seen of files, as `ChangedFiles.recall` takes it."""
     last_reply_at: str = ""
+    spent: Sequence[Json] = ()
+    """What each process that worked on it has used, per model."""
     """When the last reply came, as a timestamp; "" if that is not known."""
 
     @property
@@ -101,7 +103,7 @@ class SessionParts:
         elsewhere = results_along(workplace.state_dir, loaded.forked_from if options.persist else path.stem)
         contexts = loaded.system_context, loaded.user_contexts
         opened = OpenedSession(store, loaded.messages, view, *contexts, forked_from, elsewhere, loaded.pinned)
-        return replace(opened, last_reply_at=loaded.last_reply_at, seen=loaded.seen)
+        return replace(opened, last_reply_at=loaded.last_reply_at, seen=loaded.seen, spent=loaded.spent)
 
     def _found_session(self, state_dir: Path) -> Path:
         from agentcli.session.find import find, latest

@@ -23,7 +23,7 @@ _NARROW = ("requests", "input", "output", "written", "read", "cached", "cost")
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
     totals = engine.totals
     if not totals.by_model:
-        yield say("Nothing has been used yet.")
+        yield say(f"Nothing has been used yet. {before(engine)}".strip())
         return
     yield say("\n\n".join([_summary(engine), _by_name("model", totals, WIDTH), *details(engine.spending)]))
 
@@ -54,11 +54,25 @@ def lost(engine: Engine) -> str:
     return f"The prompt cache {said}: {losses.tokens:,} tokens were billed anew, {price}."
 
 
+def before(engine: Engine) -> str:
+    """What the session had used before it was resumed, as a sentence; "" if it was not."""
+    earlier, whole = engine.earlier, engine.totals_of_session
+    if not earlier.by_model:
+        return ""
+    more = "" if earlier.fully_priced else " and what has no known price"
+    return (
+        f"Before it was resumed the session had cost ${earlier.cost_usd:.4f}{more}: ${whole.cost_usd:.4f} in all, with "
+        f"{cached(whole.usage)} of the input from the cache."
+    )
+
+
 def _summary(engine: Engine) -> str:
     totals = engine.totals
     unpriced = sum(used.unpriced_requests for used in totals.by_model.values())
     more = "" if not unpriced else f" and {_requests(unpriced)} whose price is not known"
     lines = [f"${totals.cost_usd:.4f} so far{more}; {cached(totals.usage)} of the input was read from the cache."]
+    if sentence := before(engine):
+        lines.append(sentence)
     if engine.budget is not None:
         lines.append(f"The budget is ${engine.budget:g} ({totals.cost_usd / engine.budget:.0%} spent).")
     outlook = engine.outlook()

@@ -14,7 +14,7 @@ from agentcli.core.plaintext import plain_line
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
     profile = engine.profile
-    totals = engine.totals
+    totals = engine.totals_of_session
     rows = [
         ("version", __version__),
         ("session", engine.session_id),

@@ -125,6 +125,14 @@ class ModelTotals:
     unpriced_requests: int = 0
     """Requests whose price is not known; `cost_usd` does not include them and must not be read as complete."""
 
+    def __add__(self, other: ModelTotals) -> ModelTotals:
+        return ModelTotals(
+            self.usage + other.usage,
+            self.cost_usd + other.cost_usd,
+            self.requests + other.requests,
+            self.unpriced_requests + other.unpriced_requests,
+        )
+
 
 @frozen
 class Totals:
@@ -133,7 +141,7 @@ class Totals:
     by_model: Mapping[str, ModelTotals] = field(default_factory=dict)
 
     def adding(self, model: str, usage: Usage, cost_usd: float | None) -> Totals:
-        old = self.by_model.get(model, ModelTotals())
+        old = self._of(model)
         new = ModelTotals(
             usage=old.usage + usage,
             cost_usd=old.cost_usd + (cost_usd or 0.0),
@@ -141,6 +149,12 @@ class Totals:
             unpriced_requests=old.unpriced_requests + (1 if cost_usd is None else 0),
         )
         return Totals({**self.by_model, model: new})
+
+    def together(self, other: Totals) -> Totals:
+        return Totals({**self.by_model, **{name: self._of(name) + used for name, used in other.by_model.items()}})
+
+    def _of(self, model: str) -> ModelTotals:
+        return self.by_model.get(model, ModelTotals())
 
     @property
     def usage(self) -> Usage:

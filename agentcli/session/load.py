@@ -73,6 +73,8 @@ class LoadedSession:
     """When the last reply that says what it used was complete, as a timestamp; "" if nothing tells."""
     last_submission: Json | None = None
     """The fields of the last `submission-end`."""
+    spent: list[Json] = field(default_factory=list)
+    """What each process that worked on it has used, per model, as its last `submission-end` says."""
     leaf: str | None = None
     """The line that the next one continues."""
     format: int = FORMAT
@@ -172,6 +174,7 @@ class _Reader:
         self.session = session
         self._replies: dict[str, _OpenReply] = {}
         self._results: dict[str, Block] = {}
+        self._spent_before = 0
         self._last: Message | None = None
         """The last message that is sent: the one that a result must answer."""
         self._takers: Mapping[str, Callable[[Json], None]] = {
@@ -216,6 +219,7 @@ class _Reader:
 
     def _take_resume(self, record: Json) -> None:
         self.session.format = max(self.session.format, int(record.get("format", FORMAT)))
+        self._spent_before = len(self.session.spent)
         self.settle()
 
     def _take_gap(self, record: Json) -> None:
@@ -239,6 +243,9 @@ class _Reader:
 
     def _take_submission_end(self, record: Json) -> None:
         self.session.last_submission = record
+        if isinstance(used := record.get("modelUsage"), dict):
+            # Each counts from the beginning of its process.
+            self.session.spent[self._spent_before :] = [used]
 
     def _take_redaction(self, record: Json) -> None:
         self.session.redactions.append(

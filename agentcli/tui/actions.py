@@ -244,12 +244,12 @@ class Actions:
         self._chat.session.refresh_facts()
 
     async def _cost(self) -> None:
-        from agentcli.commands.cost import details, lost
+        from agentcli.commands.cost import before, details, lost
         from agentcli.tui.screens.cost_page import CostNotes, CostPage
 
         engine = await self._ready()
         outlook = engine.outlook()
-        about = CostNotes(outlook.next_cost_usd, outlook.cold, lost(engine))
+        about = CostNotes(outlook.next_cost_usd, outlook.cold, lost(engine), before(engine))
         page = CostPage(engine.totals, self._chat.palette, about, lambda width: details(engine.spending, width))
         await self._asked(page)
 

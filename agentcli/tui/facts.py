@@ -78,7 +78,7 @@ class FactsFeed:
 
 
 def facts_of(engine: Engine, branch: str) -> Facts:
-    outlook, totals = engine.outlook(), engine.totals
+    outlook, totals = engine.outlook(), engine.totals_of_session
     usage = totals.usage
     info = engine.catalog.get(engine.model)
     done = sum(todo.get("status") == "completed" for todo in engine.todos)

@@ -32,6 +32,8 @@ class CostNotes:
     """The prompt cache has run out."""
     lost: str = ""
     """What was billed anew although it was cached, as a sentence."""
+    before: str = ""
+    """What was used before the session was resumed, as a sentence."""
 
 
 class CostPage(Page[None]):
@@ -51,9 +53,10 @@ class CostPage(Page[None]):
 
     def lines(self, width: int) -> Sequence[Runs]:
         if not self._totals.by_model:
-            return [[("Nothing has been used yet.", self.palette.muted)]]
+            rows: list[Runs] = [[("Nothing has been used yet.", self.palette.muted)]]
+            return [*rows, [], *self._before(width)] if self._notes.before else rows
         table = self._table(width, exact=True) or self._table(width, exact=False) or self._stack()
-        rows: list[Runs] = [*table, [], *self._sentences(width)]
+        rows = [*table, [], *self._sentences(width)]
         for further in self._details(width):
             header, *texts = further.splitlines()
             rows += [[], [(header, self.palette.muted)], *([(text, self.palette.text)] for text in texts)]
@@ -114,6 +117,7 @@ class CostPage(Page[None]):
         if usage.web_search_requests:
             said = f"{usage.web_search_requests:,} on the web"
             rows += self._labelled("Searches", [(said, palette.text)], width)
+        rows += self._before(width)
         if notes.next_usd is not None:
             cold = ": the cache is cold" if notes.cold else ""
             said = f"{roughly(notes.next_usd)} for sending the next request{cold}"
@@ -121,6 +125,10 @@ class CostPage(Page[None]):
         if notes.lost:
             rows += self._labelled("Lost", [(notes.lost, palette.text)], width)
         return rows
+
+    def _before(self, width: int) -> list[Runs]:
+        said = self._notes.before
+        return self._labelled("Before", [(said, self.palette.text)], width) if said else []
 
     def _labelled(self, label: str, runs: Runs, width: int) -> list[Runs]:
         """Wrapped below itself, not below the label."""

@@ -1,0 +1,78 @@
+"""What a session had cost before it was resumed is told, and no budget of now counts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.agent.account import model_usage, totals_from
+from agentcli.agent.engine import Engine
+from agentcli.assemble import Options, build_engine
+from agentcli.commands.run import run_command
+from agentcli.core import events as ev
+from agentcli.core.usage import Totals, Usage
+from agentcli.providers.catalog import Catalog
+from tests.support.fakes import collect, result_of
+from tests.support.scripts import provider_on, reply, say, transport_for
+
+pytestmark = pytest.mark.anyio
+
+USED = {"input_tokens": 1_000, "output_tokens": 100}
+
+
+def engine_in(folder: Path, **options: Any) -> Engine:
+    (folder / "work").mkdir(exist_ok=True)
+    environ = {"HOME": str(folder), "PATH": "/usr/bin:/bin"}
+    provider = provider_on(transport_for(*[reply(say("yes"), usage=USED)] * 3))
+    made = {"cwd": folder / "work", "environ": environ, "provider": provider, "sandbox": "off"}
+    return build_engine(Options(**{**made, **options}))
+
+
+async def prompts(engine: Engine, count: int) -> ev.Result:
+    result = None
+    for _number in range(count):
+        result = result_of(await collect(engine.submit("go")))
+    assert result is not None
+    return result
+
+
+async def test_each_process_that_worked_on_a_session_counts_once(tmp_path: Path) -> None:
+    async with engine_in(tmp_path) as engine:
+        first = await prompts(engine, 2)
+    async with engine_in(tmp_path, resume=first.session_id) as engine:
+        assert engine.totals.cost_usd == 0
+        assert engine.earlier.cost_usd == pytest.approx(first.total_cost_usd)
+        second = await prompts(engine, 1)
+        assert engine.totals_of_session.cost_usd == pytest.approx(first.total_cost_usd + second.total_cost_usd)
+    async with engine_in(tmp_path, resume=first.session_id) as engine:
+        assert engine.earlier.cost_usd == pytest.approx(first.total_cost_usd + second.total_cost_usd)
+        assert engine.earlier.usage.prompt_tokens == 3_000
+        said = result_of(await collect(run_command(engine, "cost", "")))
+        assert f"had cost ${engine.earlier.cost_usd:.4f}" in said.text
+
+
+async def test_a_budget_counts_from_now_on(tmp_path: Path) -> None:
+    async with engine_in(tmp_path) as engine:
+        first = await prompts(engine, 3)
+    async with engine_in(tmp_path, resume=first.session_id, max_budget_usd=first.total_cost_usd / 2) as engine:
+        assert not (await prompts(engine, 1)).is_error
+
+
+@given(st.lists(st.tuples(st.sampled_from(["claude-opus-5", "other"]), st.integers(0, 10**6)), max_size=6))
+def test_what_was_written_down_is_read_back(used: list[tuple[str, int]]) -> None:
+    catalog, totals = Catalog(), Totals()
+    for model, tokens in used:
+        usage = Usage(input_tokens=tokens, output_tokens=1, cache_read_input_tokens=7)
+        totals = totals.adding(model, usage, tokens / 1e6 if model != "other" else None)
+    again = totals_from([model_usage(totals, catalog)])
+    assert again.cost_usd == pytest.approx(sum(t.cost_usd for t in totals.by_model.values() if not t.unpriced_requests))
+    assert (again.usage, again.fully_priced) == (totals.usage, totals.fully_priced)
+
+
+def test_what_makes_no_sense_counts_as_not_priced_and_breaks_nothing() -> None:
+    totals = totals_from([{"a": {"inputTokens": "many", "costUSD": "x"}, "b": 3}, {"a": {"inputTokens": -4}}])
+    assert (totals.cost_usd, totals.fully_priced, totals.usage) == (0.0, False, Usage())
