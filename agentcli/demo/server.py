@@ -1,7 +1,7 @@
 """The Messages API of the demo, on 127.0.0.1: asks the director what to say and streams it at a reader's pace.
 
 Runs in a thread with a loop of its own, so that it is there before Textual is imported and nothing in the app waits
-for it. It answers only who has the key of this run.
+for it. It answers only who has the key of this run, and no page in a browser.
 """
 
 from __future__ import annotations
@@ -26,8 +26,16 @@ TEXT_RATE, THINKING_RATE, CALL_RATE = 150.0, 260.0, 220.0
 BEFORE_SECONDS = 0.5
 """Before a reply begins."""
 MOST_BYTES = 32 * 1024 * 1024
+MOST_HEAD_BYTES = 64 * 1024
 STOP_SECONDS = 2.0
-_REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    429: "Too Many Requests",
+}
 
 
 class _Gone(Exception):
@@ -39,7 +47,8 @@ class _Request:
     method: str
     path: str
     headers: dict[str, str]
-    raw: bytes
+    length: int
+    """Of the body, which follows."""
 
 
 class DemoServer:
@@ -93,7 +102,7 @@ class DemoServer:
                 talking.discard(task)
 
         with contextlib.suppress(OSError):
-            server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=MOST_BYTES)
+            server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=MOST_HEAD_BYTES)
             self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             self._ready.set()
             await self._stop.wait()
@@ -107,7 +116,12 @@ class DemoServer:
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while (request := await _received(reader)) is not None:
-                await self._answer(request, reader, writer)
+                refusal = self._refusal(request.headers)
+                if refusal is not None:
+                    # Without the body: others on this machine cannot make us hold anything of theirs.
+                    await _send(writer, refusal)
+                    return
+                await self._answer(request, await reader.readexactly(request.length), reader, writer)
         except (_Gone, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
             pass
         except asyncio.CancelledError:
@@ -115,17 +129,24 @@ class DemoServer:
         finally:
             writer.close()
 
-    async def _answer(self, request: _Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _refusal(self, headers: dict[str, str]) -> ErrorAnswer | None:
+        if "origin" in headers:
+            return _error(403, "permission_error", "The demo does not answer pages in a browser.")
+        if not any(secrets.compare_digest(self.key.encode(), given.encode()) for given in _keys(headers)):
+            return _error(401, "authentication_error", "This is not the key of the demo.")
+        return None
+
+    async def _answer(
+        self, request: _Request, raw: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         path = request.path.partition("?")[0]
-        if self.key not in (request.headers.get("x-api-key"), _bearer(request.headers)):
-            await _send(writer, _error(401, "authentication_error", "This is not the key of the demo."))
-        elif path == "/v1/models":
+        if path == "/v1/models":
             models = [{"type": "model", "id": MODEL, "display_name": "A script", "created_at": "2026-11-16T00:00:00Z"}]
             await _send(writer, _json({"data": models, "has_more": False, "first_id": MODEL, "last_id": MODEL}))
         elif path not in ("/v1/messages", "/v1/messages/count_tokens") or request.method != "POST":
             await _send(writer, _error(404, "not_found_error", f"The demo has no {path}."))
         else:
-            await self._answer_body(path, request.raw, reader, writer)
+            await self._answer_body(path, raw, reader, writer)
 
     async def _answer_body(
         self, path: str, raw: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -192,8 +213,8 @@ class DemoServer:
         return replace(error, headers={**error.headers, "retry-after-ms": f"{1000 * float(after) / self._speed:.0f}"})
 
 
-def _bearer(headers: dict[str, str]) -> str:
-    return headers.get("authorization", "").removeprefix("Bearer ")
+def _keys(headers: dict[str, str]) -> tuple[str, str]:
+    return headers.get("x-api-key", ""), headers.get("authorization", "").removeprefix("Bearer ")
 
 
 def _seconds(event: Json) -> float:
@@ -230,7 +251,8 @@ def _whole(reply: Reply, usage: Json, number: int, model: str) -> Json:
 
 
 async def _received(reader: asyncio.StreamReader) -> _Request | None:
-    """The next request; None when the client has closed the connection. Raises `ValueError` for what is no HTTP."""
+    """The next request up to its body; None when the client has closed the connection. Raises `ValueError` for what
+    is no HTTP."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
@@ -242,7 +264,7 @@ async def _received(reader: asyncio.StreamReader) -> _Request | None:
     length = int(headers.get("content-length", "0"))
     if not 0 <= length <= MOST_BYTES:
         raise ValueError(length)
-    return _Request(method, path, headers, await reader.readexactly(length))
+    return _Request(method, path, headers, length)
 
 
 async def _send(writer: asyncio.StreamWriter, answer: ErrorAnswer) -> None:

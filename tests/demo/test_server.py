@@ -7,7 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +175,25 @@ def test_the_end_does_not_wait_for_a_reply_that_is_still_being_written() -> None
         assert connection.getresponse().status == 200
     assert not server._thread.is_alive()
     connection.close()
+
+
+def refused(server: DemoServer, head: str) -> bytes:
+    """What comes back for the head of a request whose body never comes."""
+    host, _colon, port = server.url.removeprefix("http://").partition(":")
+    answer = b""
+    with socket.create_connection((host, int(port)), timeout=20) as connection, suppress(ConnectionError):
+        connection.sendall(f"POST /v1/messages HTTP/1.1\r\n{head}\r\n\r\n".encode())
+        while piece := connection.recv(65_536):
+            answer += piece
+    return answer
+
+
+def test_who_has_no_key_is_refused_before_anything_of_theirs_is_taken_in(server: DemoServer) -> None:
+    assert refused(server, "Content-Length: 30000000").startswith(b"HTTP/1.1 401 ")
+    assert refused(server, "x-api-key: demo-0\r\nContent-Length: 30000000").startswith(b"HTTP/1.1 401 ")
+    assert refused(server, f"X: {'x' * 200_000}") == b""
+
+
+def test_a_page_in_a_browser_is_refused_even_with_the_key(server: DemoServer) -> None:
+    head = f"x-api-key: {server.key}\r\nOrigin: http://localhost\r\nContent-Length: 2"
+    assert refused(server, head).startswith(b"HTTP/1.1 403 ")
