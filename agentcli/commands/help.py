@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
@@ -9,6 +10,9 @@ from agentcli.commands.base import fail, say
 from agentcli.commands.manual import READ_ON, page_lines
 from agentcli.commands.registry import COMMANDS, find, near
 from agentcli.core.events import Event
+
+COLUMNS = 79
+WIDEST_NAME = 21
 
 
 async def run(_engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
@@ -26,5 +30,13 @@ async def run(_engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
 
 
 def _table(rows: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> list[str]:
-    width = max(len(name) for name, _text in rows)
-    return [f"{name:<{width}}  {text}" for name, text in rows]
+    """Two columns that no usual screen breaks in the midst of a word; a long name has a line to itself."""
+    width = min(WIDEST_NAME, max(len(name) for name, _text in rows))
+    lines: list[str] = []
+    for name, text in rows:
+        first, *more = textwrap.wrap(text, COLUMNS - width - 2)
+        if len(name) > width:
+            lines.append(name)
+            name = ""
+        lines += [f"{name:<{width}}  {first}", *(f"{'':<{width}}  {rest}" for rest in more)]
+    return lines

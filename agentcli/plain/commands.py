@@ -26,10 +26,13 @@ _MOST_SESSIONS = 20
 _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
 KEYS = """\
 Enter sends; Ctrl+J, Alt+Enter or a backslash at the end begins another line
-Esc or Ctrl+C stops the work; at the prompt Ctrl+C clears it, twice leaves, and so does Ctrl+D
-What is typed while it works stands in the next prompt; Enter lets it wait, Enter alone puts it in place of the work
-Tab completes / commands and @ files; ! runs a command of your own; Up and Ctrl+R bring back what was sent
-Shift+Tab changes the permission mode; Ctrl+B sends a command to the background; Ctrl+X Ctrl+E opens your editor"""
+Esc or Ctrl+C stops the work
+At the prompt Ctrl+C clears it, twice leaves, and so does Ctrl+D
+What is typed while it works stands in the next prompt
+There Enter lets it wait, and Enter alone puts it in place of the work
+Tab completes / commands and @ files; ! runs a command of your own
+Up and Ctrl+R bring back what was sent; Ctrl+X Ctrl+E opens your editor
+Shift+Tab changes the permission mode; Ctrl+B sends a command to the background"""
 
 
 class Place(Protocol):

@@ -320,7 +320,9 @@ def test_where_to_read_on_names_what_exists() -> None:
 async def test_help_lists_all_commands_and_tells_more_about_one(tmp_path: Path) -> None:
     async with engine_on(tmp_path) as engine:
         everything = await said(engine, "/help")
-        assert all(command.usage in everything and command.summary in everything for command in COMMANDS)
+        words = " ".join(everything.split())
+        assert all(command.usage in words and command.summary in words for command in COMMANDS)
+        assert max(map(len, everything.splitlines())) < 80
         assert "agentcli --help" in everything
         one = await said(engine, "/help /usage")
         assert one.splitlines()[0] == "/cost (also /usage)"
