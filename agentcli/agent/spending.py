@@ -113,7 +113,7 @@ class Spending:
             case ev.SessionStarted():
                 self._open = False
             case ev.MessageAppended(message=message):
-                if message.origin is Origin.PROMPT:
+                if message.origin is Origin.PROMPT and not message.is_copy:
                     self._begin(plain_line(message.text, _TITLE_LIMIT) or "(no text)")
                 self._carry(message)
             case ev.ContextEdited(edits=edits):
@@ -181,7 +181,11 @@ class Spending:
                 self._hide(target, self._collapsed[target], hidden=True)
             case "undo_compaction" if target in self._put_away:
                 order, held = self._put_away.pop(target)
-                self._order, self._held = order + self._order, held | self._held
+                last = str(edit.get("through", ""))
+                end = self._order.index(last) + 1 if last in self._order else 0
+                said_again = set(self._order[:end])
+                since = {id: one for id, one in self._held.items() if id.rpartition(":")[0] not in said_again}
+                self._order, self._held = order + self._order[end:], held | since
 
     def _hide(self, first: str, last: str, *, hidden: bool) -> None:
         """The results of these messages are shown no more, or again as they were."""

@@ -150,6 +150,27 @@ def test_a_compaction_ends_what_results_cost_and_its_undoing_begins_it_again() -
     assert after(*begun, boundary, undone).tools["Read"].in_context > 900
 
 
+def test_what_a_compaction_says_again_is_neither_another_prompt_nor_another_result() -> None:
+    async def main() -> None:
+        tool = FakeTool(output=Output("what was seen " * 200))
+        story = "Part of a long story. " * 400
+        b = bench(story, reply(call("Look")), "Seen.", "A summary.", "After.", "Undone.", tools=[tool])
+        async with b.engine:
+            await b.run("tell")
+            await b.run("look")
+            [whole] = [row.in_context for row in b.engine.spending.tools.values()]
+            await collect(b.engine.compact())
+            assert [m.text for m in b.engine.messages if m.is_copy and m.origin is Origin.PROMPT] == ["look"]
+            [kept] = [row.in_context for row in b.engine.spending.tools.values()]
+            await b.run("go on")
+            await collect(b.engine.undo_compaction())
+            [back] = [row.in_context for row in b.engine.spending.tools.values()]
+        assert [one.title for one in b.engine.spending.submissions] == ["tell", "look", "(compaction)", "go on"]
+        assert (kept, back) == (whole, whole)
+
+    run_virtual(main)
+
+
 def test_an_unknown_price_is_said_and_not_counted_as_nothing() -> None:
     row = after(prompt("x"), *called("1", "Read", "word"), used(Usage(input_tokens=9), model="unknown")).tools["Read"]
     assert row.unpriced
