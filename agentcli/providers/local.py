@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -97,7 +98,7 @@ async def _answer(port: int, request: str, seconds: float) -> tuple[int, bytes] 
     except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         return None
     words = head.split(b"\r\n", 1)[0].split()
-    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
+    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not re.fullmatch(rb"[1-5]\d\d", words[1]):
         return None
     return int(words[1]), _unchunked(body) if b"transfer-encoding: chunked" in head.lower() else body
 
@@ -121,15 +122,14 @@ async def _up_to(reader: asyncio.StreamReader, limit: int) -> bytes:
 
 def _unchunked(body: bytes) -> bytes:
     """Some answer in pieces although they were asked in HTTP/1.0."""
-    pieces = []
+    pieces, place = [], 0
     with suppress(ValueError):
-        while body:
-            length, _end, body = body.partition(b"\r\n")
-            count = int(length.partition(b";")[0], 16)
+        while (end := body.find(b"\r\n", place)) >= 0:
+            count = int(body[place:end].partition(b";")[0], 16)
             if count <= 0:
                 break
-            pieces.append(body[:count])
-            body = body[count + 2 :]
+            pieces.append(body[end + 2 : end + 2 + count])
+            place = end + 2 + count + 2
     return b"".join(pieces)
 
 

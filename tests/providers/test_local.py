@@ -113,3 +113,21 @@ def test_only_the_usual_ports_are_looked_at() -> None:
         "llama.cpp": 8080,
         "vLLM": 8000,
     }
+
+
+@pytest.mark.parametrize("status", ["9" * 5_000, "0", "99999", "２００", "-200"])
+async def test_a_status_that_is_none_is_no_answer(status: str) -> None:
+    async with Listener() as server:
+        server.raw = f'HTTP/1.1 {status} X\r\n\r\n{{"data": [{{"id": "llama"}}]}}'.encode()
+        assert await find_local_servers([Program("a", server.port)], PATIENT) == ()
+        found = LocalServer("a", server.url, ("llama",))
+        assert await speaks_messages(found, PATIENT) is None
+
+
+async def test_an_answer_in_very_many_pieces_is_put_together() -> None:
+    body = b'{"data": [{"id": "llama"}]}' + b" " * 60_000
+    pieces = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+    async with Listener() as server:
+        server.raw = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + pieces + b"0\r\n\r\n"
+        (found,) = await find_local_servers([Program("a", server.port)], PATIENT)
+    assert found.models == ("llama",)
