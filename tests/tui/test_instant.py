@@ -233,6 +233,22 @@ def test_all_bytes_are_handed_over_in_order_and_modes_stay_on() -> None:
         assert termios.tcgetattr(program.slave) == program.attributes_before
 
 
+def test_esc_alone_stays_a_key_of_its_own_whatever_is_typed_after_it() -> None:
+    body = (
+        "import time\n"
+        "while not started._raw.endswith(b'\\x1b[27u'): time.sleep(0.005)\n"
+        "print('ALONE', flush=True); wait(); print('GOT', started.finish(), started._line.characters, flush=True)"
+    )
+    with PtyProgram(PROGRAM.format(body=body)) as program:
+        program.until("Ask")
+        program.send("\x1b")
+        program.until(lambda: b"ALONE" in program.raw)
+        program.send("a!")
+        program.until(lambda: b"GOT" in program.raw)
+        program.end()
+        assert b"\\x1b[27ua!' ['a', '!']" in program.raw
+
+
 @pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x04", 0)])
 def test_leaving_before_the_app_is_there_restores_the_terminal(key: str, code: int) -> None:
     with PtyProgram(PROGRAM.format(body="import time; time.sleep(30)")) as program:

@@ -25,6 +25,9 @@ LEAST_COLUMNS, LEAST_ROWS = 20, 5
 ROWS_FOR_LOWER_RULE = 14
 SWITCH_SECONDS = 0.001
 """How long the importing thread may keep the interpreter while a key waits to be echoed; usually it is 5 ms."""
+LONE_ESCAPE_SECONDS = 0.1
+"""When nothing has followed an ESC for so long it was the key. All that was typed is handed over at once, where it
+would become one key with whatever was typed next."""
 LARGEST_LOOK = 8192
 LONGEST_ECHO = 4000
 """Characters. What is typed beyond that is kept for the app but not drawn: a paste of megabytes would hold up the
@@ -51,6 +54,8 @@ _SEQUENCE = re.compile(
 )
 _UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|O|[\]P_][^\x07\x1b]*\x1b?)?\Z")
 _END_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_ESCAPE_KEY_ENDS = b"[27u"
+"""Behind ESC: the key under a name that cannot be mistaken, from the protocol that the app speaks with terminals."""
 _ENTER, _INTERRUPT, _END_OF_INPUT = "\r", "\x03", "\x04"
 _ENTER_ALT_SCREEN = "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?7l"
 _ASK_FOR_BACKGROUND = "\x1b]11;?\x07"
@@ -200,10 +205,11 @@ class Instant:
     def _echo(self) -> None:
         while True:
             try:
-                ready, _, _ = select.select([self._fd_in, self._wake_read], [], [])
+                wait = LONE_ESCAPE_SECONDS if self._raw.endswith(b"\x1b") else None
+                ready, _, _ = select.select([self._fd_in, self._wake_read], [], [], wait)
                 orders = os.read(self._wake_read, 64) if self._wake_read in ready else b""
                 # What is there already is taken even when it is time to stop: it was typed while this prompt was shown.
-                typed = os.read(self._fd_in, 65536) if self._fd_in in ready else b""
+                typed = os.read(self._fd_in, 65536) if self._fd_in in ready else b"" if ready else _ESCAPE_KEY_ENDS
             except OSError:
                 return  # The terminal is gone; the app will find out as well.
             self._raw += typed
