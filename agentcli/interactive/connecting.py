@@ -15,7 +15,7 @@ from agentcli.assemble.options import Options
 from agentcli.core.errors import AgentError, CredentialError
 from agentcli.interactive.welcome import CheckKey, KeepKey, Next, TryServer, UseServer, Welcome, Work
 from agentcli.providers.connection import Connection
-from agentcli.providers.credentials import NO_KEY, PUBLIC_BASE_URL, bound_to
+from agentcli.providers.credentials import LOGIN, NO_KEY, PUBLIC_BASE_URL, bound_to
 from agentcli.providers.local import LocalServer, Program, speaks_messages
 
 
@@ -118,6 +118,10 @@ class Connecting:
             stronger = self._login.address()
             if bound_to(stronger.url) != bound_to(work.server.base_url):
                 told += f" But {stronger.source} is set, which wins in the next session: unset it."
+            elif (source := self._login.credentials().source) not in ("none", LOGIN):
+                told += (
+                    f" {source} is set, and goes there from the next session on: if it is for another server, unset it."
+                )
         return welcome.succeeded("server", told)
 
     def _connected(self) -> tuple[str, str]:

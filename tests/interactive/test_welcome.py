@@ -251,6 +251,7 @@ async def test_a_server_for_good_is_in_the_user_settings_and_the_way_back_takes_
         await connecting.connect(done, engine, connection)
         assert place.settings == {"baseUrl": server.url, "model": "llama"}
         assert connection.key_source == "none", "the key of the environment is not for this server"
+        assert "ANTHROPIC_API_KEY is set, and goes there from the next session on" in done.told
 
         back = connecting.begin(demo=False)
         assert back.public_ready, "by the key of the environment"
