@@ -14,7 +14,7 @@ MODEL = "demo-script"
 # -------------------------------------------------------------------------------------- what the person may send
 
 FIX = FIRST_PROMPT
-FIX_AGAIN = "Please make that edit after all"
+FIX_AGAIN = "Please fix it after all"
 TALK = "How does an agent work? At length"
 STEER = "In one sentence, please"
 GOODBYE = "What next?"
