@@ -73,7 +73,7 @@ class KeyHelper:
         if process.returncode:
             raise CredentialError(f"The key helper failed (exit {process.returncode}). {_RUN_IT_YOURSELF}")
         key = output.decode("utf-8", "replace").strip()
-        if not key or any(character.isspace() or not character.isprintable() for character in key):
+        if not is_key(key):
             raise CredentialError("The key helper printed no key. It must print the key and nothing else.")
         return key
 

@@ -69,6 +69,7 @@ async def test_a_key_helper_runs_once_and_only_when_needed(tmp_path: Path) -> No
         ("exit 3", "exit 3"),
         ("true", "printed no key"),
         ("echo two words", "printed no key"),
+        ("echo schl\u00fcssel", "printed no key"),
         ("sleep 60", "within 0 seconds"),
     ],
 )
