@@ -65,7 +65,7 @@ async def test_a_pasted_key_is_kept_the_waiting_prompt_is_sent_and_the_key_is_no
         ]
         assert all(request.headers["authorization"] == f"Bearer {KEY}" for request in server.requests)
         assert "a first question" in json.dumps(server.bodies[-1]["messages"])
-        assert app.box.startswith("Ask anything")
+        await app.wait_for(lambda: app.box.startswith("Ask anything"))
         await app.submit("/status")
         await app.wait_for("messages")
         assert await app.leave() == 0
