@@ -8,6 +8,7 @@ for the reply, which still counts what the request had; looking shows it done, a
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import TypeVar
@@ -41,10 +42,19 @@ from agentcli.agent.profile import Profile, context_for
 from agentcli.agent.state import CompactTracking
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import COLLAPSED, block_id, edit_to_dict
-from agentcli.context.steps import Situation
+from agentcli.context.steps import Situation, still_cached
 from agentcli.context.view import View
 from agentcli.core import events as ev
-from agentcli.core.messages import Block, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, UnknownBlock
+from agentcli.core.messages import (
+    Block,
+    Json,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+)
 
 _NO_PIN = "It is part of every request and needs no pin."
 _LATER = "takes effect with the next request"
@@ -220,10 +230,21 @@ class Curated(Holdings):
         changed = view.changed_since(log, last_reply)
         if changed is None:
             return ("", 0)
+        shown, overhead = view.messages(log), self._requests.overhead_tokens()
+        if changed[0] < 0:
+            return last_reply, overhead
         behind = {message.id for message in log[changed[0] :]}
-        shown = (m for m in view.messages(log) if m.id.removeprefix(COLLAPSED) in behind)
-        size = round(sum(map(view.estimator.message, shown)) * view.estimator.density)
-        return last_reply, max(0, view.estimate(log, self._requests.overhead_tokens()) - size)
+        places = (place for place, message in enumerate(shown) if message.id.removeprefix(COLLAPSED) in behind)
+        intact = still_cached(shown, next(places, 0))
+        size = round(sum(map(view.estimator.message, shown[intact:])) * view.estimator.density)
+        return last_reply, max(0, view.estimate(log, overhead) - size)
+
+    def _undone(self, edits: Sequence[Json]) -> None:
+        """A compaction is undone. What was sent since it begins otherwise: only the head of that is of use now."""
+        undone = {str(edit.get("target")) for edit in edits if edit.get("kind") == "undo_compaction"}
+        latest = (m for m in reversed(self._log) if m.usage is not None or m.id in undone)
+        if (last := next(latest, None)) is not None and last.id not in undone:
+            self._break_at(self._requests.overhead_tokens())
 
     def _break_at(self, first: int) -> None:
         last_reply = self._last_reply()

@@ -306,8 +306,11 @@ class Engine(Curated):
                 self._tool_context = replace(self._tool_context, cwd=type(self._tool_context.cwd)(event.cwd))
             case ev.TodosChanged():
                 self._todos = event.todos
-            case ev.ContextCompacted(trigger="manual" | "reactive") | ev.ContextEdited(step="compact"):
+            case ev.ContextCompacted(trigger="manual" | "reactive"):
                 self._changes += 1
+            case ev.ContextEdited(step="compact"):
+                self._changes += 1
+                self._undone(event.edits)
             case ev.LoopContinued():
                 self._parts.store.sync()
         return event

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 
 from agentcli.context.edits import COLLAPSED, Edit, block_id
 from agentcli.context.estimate import block_tokens, message_tokens
-from agentcli.context.steps import Situation, newest_exchange, rewriting_usd, rewritten_tokens
+from agentcli.context.steps import Situation, newest_exchange, rewriting_usd, rewritten_tokens, still_cached
 from agentcli.context.view import View
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Message, Origin, ToolResultBlock, ToolUseBlock, UnknownBlock, is_thinking
@@ -87,7 +87,7 @@ class Restored:
 class Change:
     edits: tuple[Edit, ...]
     first: int
-    """Where the first of them is, in tokens from the beginning of the request."""
+    """Tokens at the beginning of the request that are read from the cache as before."""
     also: str = ""
     keeps: bool = False
     """A step of the preparation had decided about it, and would again if it were not pinned."""
@@ -334,19 +334,17 @@ def _blocks(messages: Iterable[Message]) -> Iterator[tuple[str, Block]]:
 
 
 def _position(view: View, shown: Sequence[Message], targets: AbstractSet[str], estimate: int) -> int:
-    """Tokens before the first of these."""
+    """Tokens that are still read from the cache when the first of these changes."""
     for place, message in enumerate(shown):
-        for number, (name, _block) in enumerate(_named(message)):
-            if name in targets:
-                behind = sum(map(view.estimator.message, shown[place:]))
-                behind -= sum(map(block_tokens, message.content[:number]))
-                return max(0, estimate - round(behind * view.estimator.density))
+        if any(name in targets for name, _block in _named(message)):
+            behind = sum(map(view.estimator.message, shown[still_cached(shown, place) :]))
+            return max(0, estimate - round(behind * view.estimator.density))
     return 0
 
 
 def _position_in_log(view: View, log: Sequence[Message], messages: Sequence[Message], place: int, estimate: int) -> int:
-    """Tokens before a message of which nothing may be shown at the moment."""
-    behind = {message.id for message in messages[place:]}
+    """The same for a message of which nothing may be shown at the moment."""
+    behind = {message.id for message in messages[still_cached(messages, place) :]}
     size = sum(view.estimator.message(message) for message in view.messages(log) if message.id in behind)
     return max(0, estimate - round(size * view.estimator.density))
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from agentcli.context.edits import COLLAPSED, Edit, edit_to_dict
 from agentcli.context.estimate import block_tokens
-from agentcli.context.steps import Plan, Situation, Step, worth_it
+from agentcli.context.steps import Plan, Situation, Step, still_cached, worth_it
 from agentcli.context.view import View
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import Message, Origin
@@ -83,7 +83,8 @@ class _Run:
         if not plan.edits:
             return None
         first = min(map(self._place, plan.edits))
-        position = max(0, situation.estimate - self._tokens_from(*first))
+        intact = (still_cached(self._messages, first[0]), 0) if first[0] < self._last_reply else first
+        position = max(0, situation.estimate - self._tokens_from(*intact))
         if not worth_it(plan, position, situation):
             self.put_off.append(step)
             return None

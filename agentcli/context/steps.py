@@ -16,6 +16,8 @@ from agentcli.core.usage import Price
 
 NEARLY_FULL = 0.85
 """Past this share of what fits, room counts for more than the cache."""
+LOOKED_BACK = 20
+"""Blocks before a breakpoint among which the prompt cache looks for what it has."""
 _USUAL = Price.of(1.0, 5.0)
 
 
@@ -90,6 +92,27 @@ def newest_exchange(messages: Sequence[Message]) -> int:
         elif answered and message.origin in (Origin.PROMPT, Origin.QUEUED):
             return place
     return 0
+
+
+def still_cached(messages: Sequence[Message], place: int) -> int:
+    """How many of these messages are still read from the prompt cache if the one at this place changes.
+
+    The cache has what requests ended with, so all up to a message of the user's; and it finds that only some twenty
+    blocks back from where the next request has its breakpoints. Further back only what comes before all messages is
+    found: then it is 0.
+    """
+    end = place
+    while end and not (messages[end - 1].role == "user" and messages[end].role == "assistant"):
+        end -= 1
+    last = len(messages)
+    while last > end and messages[last - 1].role == "assistant":
+        last -= 1
+    blocks = 0
+    for number in range(last - 1, end - 1, -1):
+        blocks += len(messages[number].content)
+        if blocks >= LOOKED_BACK:
+            return 0
+    return end
 
 
 def worth_it(plan: Plan, first_changed: int, situation: Situation) -> bool:

@@ -98,12 +98,12 @@ class View:
 
     def changed_since(self, log: Sequence[Message], reply: str) -> tuple[int, int] | None:
         """What edits have done since this reply to what its request had: the place in the log from which on something
-        is shown otherwise, and the tokens freed; None if nothing is."""
+        is shown otherwise, -1 for all of it, and the tokens freed; None if nothing is."""
         edited = [one for one in self._edited_since(log, reply) if one[0] >= 0]
         if not edited:
             return None
         # An undone compaction puts all back that was before it.
-        first = min(0 if log[place].origin is Origin.BOUNDARY else place for place, _freed in edited)
+        first = min(-1 if log[place].origin is Origin.BOUNDARY else place for place, _freed in edited)
         return first, sum(freed for _place, freed in edited)
 
     def _edited_since(self, log: Sequence[Message], reply: str) -> list[tuple[int, int]]:

@@ -249,3 +249,23 @@ def _renamed(message: Message, ids: dict[str, str]) -> Message:
     for old, new in ids.items():
         text = text.replace(old, new)
     return message_from_dict(json.loads(text))
+
+
+@pytest.mark.parametrize(("back", "least"), [(2, 0.0), (12, 0.9)])
+def test_the_price_of_a_drop_far_back_is_all_that_the_cache_does_not_find_any_more(back: int, least: float) -> None:
+    """It looks for what it has only some blocks back from the end."""
+
+    async def main() -> None:
+        b, cache = cached_bench(*["Part of a long story. " * 60] * 21)
+        async with b.engine:
+            for number in range(20):
+                await b.run(f"and {number} " + "more of it " * 100)
+            answers = [one for one in b.engine.context_items() if one.category == "answers"]
+            said = b.engine.drop(answers[-back].id)
+            assert isinstance(said, Dropped)
+            await b.run("go on")
+        sent = cache.readings[-1]
+        assert said.once_tokens == pytest.approx(sent.written, abs=0.1 * sent.prompt)
+        assert sent.written > least * sent.prompt
+
+    run_virtual(main)

@@ -15,7 +15,7 @@ from agentcli.context.edits import Edit, edit_from_dict, edit_to_dict
 from agentcli.context.microcompact import Microcompact
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import READ_AGAIN, Snip
-from agentcli.context.steps import Plan, Situation, Step, newest_exchange, worth_it
+from agentcli.context.steps import LOOKED_BACK, Plan, Situation, Step, newest_exchange, still_cached, worth_it
 from agentcli.context.view import View
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock
@@ -329,3 +329,12 @@ def test_a_step_that_has_seen_the_beginning_plans_as_one_that_has_not(step: int,
     for end in range(len(log)):
         used.plan(log[:end], situation)
     assert used.plan(log, situation) == steps_in([step])[0].plan(log, situation)
+
+
+def test_the_cache_is_found_where_a_request_ended_and_not_far_back() -> None:
+    blocks = (TextBlock("x"),)
+    talk = [Message("assistant" if n % 2 else "user", blocks, str(n), Origin.PROMPT) for n in range(40)]
+    assert [still_cached(talk, place) for place in (39, 38, 37, 36)] == [39, 37, 37, 35]
+    reached = [place for place in range(40) if still_cached(talk, place)]
+    assert reached == list(range(40 - LOOKED_BACK + 1, 40))
+    assert still_cached(talk[:1], 0) == 0
