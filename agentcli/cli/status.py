@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
+import textwrap
 from typing import Annotated
 
 import typer
@@ -11,6 +14,7 @@ from agentcli import __version__
 from agentcli.assemble import Options, sandbox_for
 from agentcli.assemble.ground import Ground
 from agentcli.assemble.model import ModelParts
+from agentcli.config.trust import parts_of
 from agentcli.core.errors import AgentError, CredentialError
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
@@ -25,10 +29,19 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="As JSON, for pr
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
     else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         for name, value in _rows(facts):
-            typer.echo(f"{name:<9} {plain_line(value, 400)}")
+            typer.echo(_row(name, plain_line(value, 400), width))
     if not facts["ready"]:
         raise typer.Exit(1)
+
+
+def _row(name: str, value: str, width: int) -> str:
+    """`width` 0: for a program, which has one line for each fact."""
+    if not width:
+        return f"{name:<9} {value}"
+    rows = textwrap.wrap(value, max(20, width - 10), break_on_hyphens=False, break_long_words=False)
+    return f"{name:<9} " + f"\n{'':<10}".join(rows)
 
 
 def gather(options: Options) -> Json:
@@ -47,6 +60,7 @@ def gather(options: Options) -> Json:
         "key_kept_in": "",
         "sandbox": _sandbox(options),
         "cwd": str(ground.cwd),
+        "own_settings": bool(parts_of(ground.cwd)),
         "trusted": ground.is_trusted(),
         "sessions": len(list_sessions(ground.paths.state_dir, ground.cwd)) if ground.paths.state_dir else 0,
     }
@@ -76,12 +90,14 @@ def _rows(facts: Json) -> list[tuple[str, str]]:
         kept = f", kept in {facts['key_kept_in']}" if facts["key_kept_in"] else ""
         key = f"{facts['key_source']}{hint}{kept}"
     count = facts["sessions"]
+    trust = "trusted" if facts["trusted"] else "its own settings do not count until: agentcli trust"
+    folder = f"{facts['cwd']} ({trust})" if facts["own_settings"] else facts["cwd"]
     return [
         ("ready", "yes" if facts["ready"] else "no"),
         ("model", facts["model"]),
         *([("server", f"{facts['endpoint']} ({facts['endpoint_source']})")] if facts["endpoint"] else []),
         ("key", key),
         ("sandbox", facts["sandbox"]),
-        ("folder", f"{facts['cwd']} ({'trusted' if facts['trusted'] else 'its own settings are not trusted'})"),
+        ("folder", folder),
         ("sessions", f"{count} in this folder"),
     ]

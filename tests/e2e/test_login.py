@@ -243,3 +243,13 @@ async def test_the_key_is_in_no_argument_and_in_no_environment_of_a_process(tmp_
             assert KEY.encode() not in Path(f"/proc/{terminal.process.pid}/{name}").read_bytes()
         terminal.signal(signal.SIGINT)
         assert await terminal.end() == 130
+
+
+async def test_status_speaks_of_trust_only_where_a_folder_brings_settings(program: Program) -> None:
+    assert f"{program.work}\n" in (await program.run("status")).out
+    folder = program.work / ".agentcli"
+    folder.mkdir()
+    (folder / "settings.json").write_text('{"model": "haiku"}')
+    assert "do not count until: agentcli trust" in (await program.run("status")).out
+    assert (await program.run("trust", "--yes")).code == 0
+    assert "(trusted)" in (await program.run("status")).out
