@@ -76,6 +76,11 @@ def is_lone_key(text: str) -> bool:
     return _KEY.fullmatch(text.strip()) is not None
 
 
+def has_key(text: str) -> bool:
+    """Whether an API key stands anywhere in it: then it is not written to where nobody needs it (`/login sk-…`)."""
+    return _KEY.search(text) is not None
+
+
 def visible_text(text: str) -> str:
     """The text with control characters replaced one for one by symbols, so that columns and counts stay true."""
     return text.translate(_VISIBLE) if _SUSPICIOUS.search(text) else text

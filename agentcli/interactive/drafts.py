@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentcli.config.atomic import replace_file
-from agentcli.core.plaintext import is_lone_key
+from agentcli.core.plaintext import has_key
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.history import project_name
 from agentcli.session.places import make_private_dir
@@ -129,7 +129,7 @@ class DraftStore:
             if version <= self._written:
                 return
             try:
-                if draft.is_empty or is_lone_key(draft.expanded()):
+                if draft.is_empty or has_key(draft.expanded()):
                     self._file(self._name).unlink(missing_ok=True)
                 else:
                     self._hold_lock()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from agentcli.core.plaintext import is_lone_key
+from agentcli.core.plaintext import has_key, is_lone_key
 from agentcli.interactive.draft import Draft
 from agentcli.session.places import make_private_dir, project_key
 
@@ -82,7 +82,8 @@ class History:
             return
         known.append(draft)
         del known[:-MOST_ENTRIES]
-        self._append(draft)
+        if not has_key(draft.expanded()):
+            self._append(draft)
 
     def search(self, query: str, limit: int = 100) -> list[tuple[Draft, tuple[int, ...]]]:
         """Newest first: entries with the query in them as it stands, then those with its letters in order; with the

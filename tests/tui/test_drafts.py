@@ -192,7 +192,10 @@ def test_a_key_that_was_pasted_into_the_box_is_not_written(tmp_path: Path) -> No
         store.changed(lambda: Draft(" sk-ant-api03-0123456789-abcdefghij\n"))
         store.flush()
         assert ".json" not in files(tmp_path)
-        store.changed(lambda: Draft("what is sk-ant-api03-0123456789-abcdefghij?"))
+        store.changed(lambda: Draft("/login sk-ant-api03-0123456789-abcdefghij"))
+        store.flush()
+        assert ".json" not in files(tmp_path)
+        store.changed(lambda: Draft("what does sk-ant- mean?"))
         await store.aclose()
         assert ".json" in files(tmp_path)
 

@@ -39,6 +39,17 @@ def test_the_same_thing_twice_in_a_row_is_one_entry_and_blanks_are_none(tmp_path
     assert texts(history) == texts(History(path)) == ["one", "two", "one"]
 
 
+def test_no_key_gets_into_the_file(tmp_path: Path) -> None:
+    path, key = tmp_path / "h.jsonl", "sk-ant-api03-0123456789-abcdefghij"
+    pasted = Draft("[Pasted #1: 9 lines]", {"[Pasted #1: 9 lines]": PastedPiece(f"KEY={key}\n" * 9)})
+    history = filled(path, "before", key, f"/login {key}")
+    history.add(pasted)
+    history.add(Draft("after"))
+    assert f"/login {key}" in texts(history), "it can be mended while it is fresh"
+    assert texts(History(path)) == ["before", "after"]
+    assert key not in path.read_text()
+
+
 def test_duplicates_of_several_processes_collapse(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     first, second = History(path), History(path)
