@@ -240,8 +240,8 @@ class Session:
     def _ended(self, engine: Engine) -> None:
         self._running = None
         if self._guard is not None:
+            # Not forgotten: `close` waits until it has really ended.
             self._guard.cancel()
-            self._guard = None
         self._drop_questions()
         self._printer.settled()
         if self._stop is None:

@@ -95,14 +95,12 @@ def stands(app: AgentApp, line: str) -> Callable[[], bool]:
 def test_the_next_line_stands_in_the_empty_box_and_enter_sends_it(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await until(pilot, stands(app, "first"))
-        assert "A tour of three" in "\n".join(rows(app))
+        await until(pilot, lambda: "A tour of three" in "\n".join(rows(app)))
         assert app.chat.prompt.is_empty
         await pilot.press("enter")
         await until(pilot, stands(app, "second"))
-        text = "\n".join(rows(app))
-        assert "❯ first" in text
-        assert "one is done" in text
-        assert "now the second" in text
+        for text in ("❯ first", "one is done", "now the second"):
+            await until(pilot, lambda text=text: text in "\n".join(rows(app)))  # type: ignore[misc]
 
     assert play(tmp_path, script, "one is done").all == ["first"]
 
