@@ -17,12 +17,20 @@ from typing import Any, Literal, TypeVar
 from agentcli.core.errors import UsageError
 from agentcli.core.ids import Clock, SystemClock
 from agentcli.core.messages import Json
+from agentcli.providers import wire
 from agentcli.providers.base import Failure, FailureKind
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.encode import BodyEncoder
 from agentcli.providers.failures import Answer, Where, from_answer, from_error_event, from_exception, header_names
 from agentcli.providers.transport import TransportFailure
-from agentcli.providers.wire import CONNECT_SECONDS, WRITE_SECONDS, check_stream, decoded, ready_headers
+from agentcli.providers.wire import (
+    CONNECT_SECONDS,
+    WRITE_SECONDS,
+    check_stream,
+    decoded,
+    is_this_machine,
+    ready_headers,
+)
 
 T = TypeVar("T")
 Platform = Literal["anthropic", "bedrock", "vertex", "foundry"]
@@ -179,6 +187,9 @@ def make_client(platform: Platform, base_url: str) -> Any:
                 return anthropic.AsyncAnthropicVertex(**common)
             case "foundry":
                 return anthropic.AsyncAnthropicFoundry(**common)
+        if is_this_machine(base_url):
+            # The package's own client looks for proxies by itself, whatever it is told.
+            common["http_client"] = wire.make_client(base_url)
         # Any key here keeps the package from looking for credentials of its own; the true one goes with each request.
         return anthropic.AsyncAnthropic(api_key="per-request", base_url=base_url, **common)
     except (anthropic.AnthropicError, ValueError) as error:

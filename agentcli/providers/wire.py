@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from agentcli.core.errors import CredentialError
 from agentcli.core.ids import Clock, SystemClock
@@ -123,7 +125,16 @@ def make_client(base_url: str) -> httpx2.AsyncClient:
         # Loading the certificate store costs 25 ms. A proxy on https would still be verified against nothing,
         # hence the empty store: it refuses rather than trusts.
         verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return httpx2.AsyncClient(verify=verify, timeout=timeout, follow_redirects=False)
+    proxies = not is_this_machine(base_url)
+    return httpx2.AsyncClient(verify=verify, timeout=timeout, follow_redirects=False, trust_env=proxies)
+
+
+def is_this_machine(base_url: str) -> bool:
+    """Whether no proxy has any business between us and the server: another machine would see all that is said, and
+    would look for the server on itself."""
+    parts = urlsplit(base_url)
+    host = parts.hostname or ""
+    return parts.scheme == "http" and bool(re.fullmatch(r"localhost|::1|127(?:\.\d{1,3}){3}", host))
 
 
 async def _beginning(response: httpx2.Response) -> bytes:

@@ -8,7 +8,7 @@ from agentcli.core.abort import AbortController
 from agentcli.providers.base import Failed, FailureKind, Request
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.sdk import SdkTransport
-from agentcli.providers.wire import WireTransport
+from agentcli.providers.wire import WireTransport, is_this_machine
 from tests.support.listener import Listener
 from tests.support.scripts import provider_on
 
@@ -39,3 +39,39 @@ async def test_no_redirection_is_followed(transport: type[WireTransport | SdkTra
     assert last.failure.kind is FailureKind.INVALID_REQUEST
     assert "another address" in last.failure.message
     assert KEY not in repr(last)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("transport", [WireTransport, SdkTransport])
+async def test_what_is_said_to_a_server_on_this_machine_goes_through_no_proxy(
+    transport: type[WireTransport | SdkTransport], host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    async with Listener() as proxy, Listener() as server:
+        for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url)
+        provider = provider_on(transport(Credentials(f"http://{host}:{server.port}", api_key=KEY)))
+        request = Request("m", ({"role": "user", "content": "hi"},))
+        events = [item async for item in provider.stream(request, AbortController().signal)]
+        await provider.aclose()
+    assert isinstance(events[-1], Failed)
+    assert proxy.requests == []
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "here"),
+    [
+        ("http://127.0.0.1:8080", True),
+        ("http://LOCALHOST/x", True),
+        ("http://[::1]:1", True),
+        ("http://10.0.0.1", False),
+        ("http://127.example.org", False),
+        ("https://localhost", False),
+        ("http://localhost.example.org", False),
+        ("https://api.anthropic.com", False),
+    ],
+)
+def test_this_machine_is_known_by_its_addresses(url: str, here: bool) -> None:
+    assert is_this_machine(url) == here
