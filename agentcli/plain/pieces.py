@@ -17,6 +17,9 @@ class Line:
     """Whole lines of their own. A line break in a run begins another line."""
 
     runs: tuple[tuple[str, Look], ...]
+    prose: bool = False
+    """Sentences: where they do not fit they go on between words, below where they began. What is not prose (a command,
+    output, a path) is never laid out anew."""
 
 
 @frozen
@@ -41,3 +44,7 @@ Piece = Line | Gap | Answer | AnswerEnd
 
 def line(text: str, look: Look = "text", mark: str = "", mark_look: Look = "quiet") -> Line:
     return Line(((mark, mark_look), (text, look)) if mark else ((text, look),))
+
+
+def prose(text: str, look: Look = "text", mark: str = "", mark_look: Look = "quiet") -> Line:
+    return Line(line(text, look, mark, mark_look).runs, prose=True)

@@ -14,7 +14,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ThinkingBlock, ToolUseBlock, is_thinking
 from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.interactive import wording
-from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Look, Piece, line
+from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Look, Piece, line, prose
 from agentcli.plain.results import INDENT, result_lines
 
 SILENT: tuple[type[ev.Event], ...] = (
@@ -109,7 +109,7 @@ class Printer:
         text = plain_text(text)
         self._told = text
         look: Look = "error" if level == "error" else "warning" if level == "warning" else "quiet"
-        return [line(text, look, _SIGNS.get(level, "· "), look)]
+        return [prose(text, look, _SIGNS.get(level, "· "), look)]
 
     def seen(self, tool_use_id: str) -> None:
         """The person has been shown all that this call would do."""
@@ -162,7 +162,7 @@ class Printer:
     @_show.register
     def _(self, event: ev.NoticeRaised, now: float) -> list[Piece]:
         if event.code == "command":
-            return [line(plain_text(event.text), "error" if event.level == "error" else "text")]
+            return [prose(plain_text(event.text), "error" if event.level == "error" else "text")]
         return self.note(event.text, event.level)
 
     # ------------------------------------------------------------------------------------------------- the reply

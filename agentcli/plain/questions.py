@@ -19,7 +19,7 @@ from agentcli.core.permission import Answer, PermissionMode, SaveTo
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.shell import shown_command
 from agentcli.interactive.wording import dollars, question_of
-from agentcli.plain.pieces import Gap, Line, Piece, line
+from agentcli.plain.pieces import Gap, Line, Piece, line, prose
 from agentcli.plain.subject import rows, subject
 
 Question = ev.PermissionRequested | ev.CompactionProposed
@@ -89,7 +89,7 @@ async def choose(choices: Sequence[Choice], asking: Asking, prompt: str = "Answe
             if choice.is_meant(word, number, rest):
                 return choice.letter, rest.strip()
         letters = ", ".join(choice.letter for choice in choices)
-        asking.show([line(f"Type one of {letters} and Enter. Esc stops the work.", "warning", "! ", "warning")])
+        asking.show([prose(f"Type one of {letters} and Enter. Esc stops the work.", "warning", "! ", "warning")])
 
 
 async def _line(asking: Asking, prompt: str) -> str:
@@ -101,7 +101,7 @@ async def _line(asking: Asking, prompt: str) -> str:
 
 def _head(text: str, agent: str = "") -> list[Piece]:
     whose = f" (asked by {plain_line(agent)})" if agent else ""
-    return [Gap(), line(f"{text}{whose}", "warning", "? ", "warning")]
+    return [Gap(), prose(f"{text}{whose}", "warning", "? ", "warning")]
 
 
 # --------------------------------------------------------------------------------------------------- permissions
@@ -144,8 +144,8 @@ def _reasons(event: ev.PermissionRequested) -> list[Piece]:
     if _SAYS_NOTHING.fullmatch(reason):
         reason = ""
     told = any(reason.startswith(detail.partition(" because ")[2] or detail) for detail in event.details)
-    pieces: list[Piece] = [line(shown_command(reason), "quiet", "  because: ")] if reason and not told else []
-    return [*pieces, *(line(shown_command(detail), "quiet", "  - ") for detail in event.details)]
+    pieces: list[Piece] = [prose(shown_command(reason), "quiet", "  because: ")] if reason and not told else []
+    return [*pieces, *(prose(shown_command(detail), "quiet", "  - ") for detail in event.details)]
 
 
 # ------------------------------------------------------------------------------------------- the model's questions
@@ -169,7 +169,7 @@ async def _options(options: Sequence[Json], several: bool, asking: Asking, other
     for number, (label, option) in enumerate(zip(labels, options, strict=True), 1):
         about = plain_line(str(option.get("description") or ""), 1_000)
         said = f"{shown_command(label)}: {shown_command(about)}" if about else shown_command(label)
-        asking.show([line(said, "text", f"  {number}  ", "mark")])
+        asking.show([prose(said, "text", f"  {number}  ", "mark")])
     how = "Numbers with commas" if several else "A number"
     own = f"{other[0].lower()}{other[1:]}" if other else "your own answer"
     while True:
@@ -179,7 +179,7 @@ async def _options(options: Sequence[Json], several: bool, asking: Asking, other
             places = [int(word) for word in words]
             if all(1 <= place <= len(labels) for place in places):
                 return [labels[place - 1] for place in dict.fromkeys(places)]
-            asking.show([line(f"There are {len(labels)} answers to choose from.", "warning", "! ", "warning")])
+            asking.show([prose(f"There are {len(labels)} answers to choose from.", "warning", "! ", "warning")])
         elif text:
             return [plain_text(text)]
         else:
@@ -191,7 +191,7 @@ async def _options(options: Sequence[Json], several: bool, asking: Asking, other
 
 async def _confirm(event: ev.PermissionRequested, asking: Asking) -> Answer:
     text = str(event.display.get("text") or event.reason)
-    asking.show([*_head(shown_command(plain_line(event.title))), line(shown_command(plain_text(text)), "text", "  ")])
+    asking.show([*_head(shown_command(plain_line(event.title))), prose(shown_command(plain_text(text)), "text", "  ")])
     yes, no = (plain_line(str(event.display.get(name) or name)) for name in ("yes", "no"))
     letter, _rest = await choose((Choice("y", f"yes: {yes}"), Choice("n", f"no: {no}")), asking)
     return Answer("allow" if letter == "y" else "deny")
@@ -259,7 +259,7 @@ async def _summary(event: ev.CompactionProposed, asking: Asking) -> Answer:
 def _effects(event: ev.CompactionProposed) -> list[Piece]:
     cost = "not known" if event.cost_usd is None else dollars(event.cost_usd)
     words = f"about {event.tokens_before:,} tokens become {event.tokens_after:,}; the summary has cost: {cost}"
-    pieces: list[Piece] = [line(words, "quiet", "  tokens: ")]
+    pieces: list[Piece] = [prose(words, "quiet", "  tokens: ")]
     for label, listed in (("stays", event.kept), ("goes", event.dropped)):
         pieces += [line(plain_line(each, 300), "quiet", f"  {label}: ") for each in listed[:_MOST_LISTED]]
         if len(listed) > _MOST_LISTED:
@@ -277,7 +277,9 @@ async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustSta
     said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"
     pieces = _head("Changed settings: still trust this folder?" if state.known else "Trust this folder?")
     pieces.append(line(shown_command(str(state.root)), "strong", "  "))
-    pieces.append(line(f"  {said}. Such files can make agentcli run programs, or let them run without asking."))
+    pieces.append(
+        prose(f"{said}. Such files can make agentcli run programs, or let them run without asking.", mark="  ")
+    )
     for part in sorted(state.parts, key=lambda part: part.name not in state.changed):
         pieces += _part(part, state)
     asking.show(pieces)
@@ -300,5 +302,5 @@ def _part(part: Part, state: TrustState) -> list[Piece]:
     head: list[Piece] = [Line(((f"  {shown_command(part.name)}", "strong"), (f"  ({what})", "quiet")))]
     if part.digest == UNREADABLE:
         text = "It is no readable file inside the folder, so it never takes effect and is never trusted."
-        return [*head, line(text, "warning", "  ! ", "warning")]
+        return [*head, prose(text, "warning", "  ! ", "warning")]
     return [*head, *rows(part.text.replace("\r\n", "\n"), "  | ")]

@@ -18,7 +18,7 @@ from agentcli.config.paths import Paths
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.interactive.draft import Draft
-from agentcli.plain.pieces import Gap, line
+from agentcli.plain.pieces import Gap, line, prose
 from agentcli.plain.reading import Left, Reader, Stopped
 from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, leave_at_once, wants_colours
 from agentcli.plain.wanted import is_bare
@@ -200,7 +200,7 @@ class Plain:
         self._writer.write(
             [
                 line(f"agentcli {__version__} in {where}", "strong"),
-                line(f"/help lists commands · @ files · ! shell · {stop} · Ctrl+D leaves", "quiet"),
+                prose(f"/help lists commands · @ files · ! shell · {stop} · Ctrl+D leaves", "quiet"),
             ]
         )
 
@@ -306,7 +306,7 @@ class Plain:
         pieces = self.session.open(engine)
         self.welcoming.engine_changed()
         if self.welcoming.nobody_answers:
-            pieces += [line(NOBODY, "warning", "! ", "warning")]
+            pieces += [prose(NOBODY, "warning", "! ", "warning")]
         if engine.messages:
             from agentcli.plain.replay import replayed
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.shell import shown_command
 from agentcli.interactive.reaching import Reaching
-from agentcli.plain.pieces import Gap, Line, Piece, line
+from agentcli.plain.pieces import Gap, Line, Piece, prose
 from agentcli.plain.session import Session
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Welcoming(Reaching):
 
 
 def _said(welcome: Welcome) -> list[Piece]:
-    pieces: list[Piece] = [Gap(), line(shown_command(welcome.question), "warning", "? ", "warning")]
+    pieces: list[Piece] = [Gap(), prose(shown_command(welcome.question), "warning", "? ", "warning")]
     if welcome.problem:
-        pieces.append(line(shown_command(welcome.problem), "error", "  ! ", "error"))
-    return [*pieces, *(line(shown_command(text), "text", "  ") for text in welcome.lines)]
+        pieces.append(prose(shown_command(welcome.problem), "error", "  ! ", "error"))
+    return [*pieces, *(prose(shown_command(text), "text", "  ") for text in welcome.lines)]

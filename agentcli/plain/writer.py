@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
@@ -35,6 +36,22 @@ def to_terminal(descriptor: int, encoding: str) -> Sink:
                 select.select([], [descriptor], [], 1.0)
 
     return write
+
+
+def wrapped(text: str, width: int, indent: str = "") -> str:
+    """Sentences in lines of so many columns. What stands before the first line is as wide as `indent`, which the others
+    get. Lines that fit stay as they are; one that does not goes on as far in as it began."""
+    room = max(NARROWEST, width - len(indent))
+    rows: list[str] = []
+    for row in text.split("\n"):
+        own = row[: len(row) - len(row.lstrip(" "))]
+        fits = len(row) <= room
+        rows += (
+            [row]
+            if fits
+            else textwrap.wrap(row, room, subsequent_indent=own, break_long_words=False, break_on_hyphens=False)
+        )
+    return "\n".join(indent + row if row and number else row for number, row in enumerate(rows))
 
 
 class Writer(Protocol):
@@ -166,7 +183,13 @@ class ColourWriter:
 
     def _lines(self, piece: Line) -> str:
         self._gap = not any(text for text, _look in piece.runs)
-        return "".join(self._dressed(text, look) for text, look in piece.runs) + "\n"
+        runs = self._laid_out(piece) if piece.prose else piece.runs
+        return "".join(self._dressed(text, look) for text, look in runs) + "\n"
+
+    def _laid_out(self, piece: Line) -> tuple[tuple[str, Look], ...]:
+        *marks, (text, look) = piece.runs
+        indent = " " * sum(len(mark) for mark, _look in marks)
+        return (*marks, (wrapped(text, max(NARROWEST, self._width()), indent), look))
 
     def _dressed(self, text: str, look: Look) -> str:
         code = self._codes.get(look)
