@@ -10,6 +10,7 @@ import asyncio
 import os
 import select
 import termios
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,6 +20,8 @@ from agentcli.plain.reading import Left, Listener, Stopped
 
 PROMPT, CONTINUED = "> ", "  "
 _ESCAPE = "\x1b"
+_PAUSE_SECONDS = 0.3
+"""No line may have come for so long before a question takes one for its answer: the lines of a paste come together."""
 
 
 class LineReader:
@@ -31,6 +34,7 @@ class LineReader:
         self._ended_line = ended_line
         self._descriptor = descriptor
         self._bytes = b""
+        self._came_at = 0.0
         self._lines: deque[str] = deque()
         self._closed = False
         self._waiter: asyncio.Future[None] | None = None
@@ -57,7 +61,7 @@ class LineReader:
         return text
 
     async def ask(self, question: str, *, hidden: bool = False) -> str | None:
-        early = self._taken_early()
+        early = await self._taken_early()
         try:
             with self._unseen() if hidden else nullcontext():
                 text = await self._asked(question)
@@ -67,11 +71,17 @@ class LineReader:
             self._lines.extendleft(reversed(early))
         return None if text.strip() == _ESCAPE else text
 
-    def _taken_early(self) -> list[str]:
+    async def _taken_early(self) -> list[str]:
         """Lines that were sent before a question stood there: they must not answer it."""
         self._attach()
-        if select.select([self._descriptor], [], [], 0)[0]:
-            self._readable()
+        while True:
+            # The system hands out one line at a time, however many there are.
+            while not self._closed and select.select([self._descriptor], [], [], 0)[0]:
+                self._readable()
+            pause = self._came_at + _PAUSE_SECONDS - time.monotonic()
+            if self._closed or pause <= 0:
+                break
+            await asyncio.sleep(pause)
         early = list(self._lines)
         self._lines.clear()
         return early
@@ -156,6 +166,7 @@ class LineReader:
             data = os.read(self._descriptor, 1 << 16)
         except OSError:
             data = b""
+        self._came_at = time.monotonic()
         if not data:
             self._closed = True
             self.close()

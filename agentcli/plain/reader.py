@@ -135,7 +135,7 @@ class PromptReader:
 
     async def ask(self, question: str, *, hidden: bool = False) -> str | None:
         await self._quiet_keys()
-        self._keep_typed()
+        self._keep_typed(forget=hidden)
         session = self._secret if hidden else self._question
         try:
             return await session.prompt_async(question, handle_sigint=False, set_exception_handler=False)
@@ -205,12 +205,14 @@ class PromptReader:
         while (pause := self._typed_at + _PAUSE_SECONDS - time.monotonic()) > 0:  # noqa: ASYNC110 -- keys extend it
             await asyncio.sleep(pause)
 
-    def _keep_typed(self) -> None:
-        """What was typed before a question stood there must not answer it. It stands in the next prompt."""
+    def _keep_typed(self, *, forget: bool) -> None:
+        """What was typed before a question stood there must not answer it. It stands in the next prompt, unless it may
+        have been meant to stay unseen."""
         keys = get_typeahead(self._input)
-        if select.select([self._input.fileno()], [], [], 0)[0]:
+        # As often as there is something: each time only so much is read.
+        while not self._input.closed and select.select([self._input.fileno()], [], [], 0)[0]:
             keys += self._input.read_keys()
-        for press in keys:
+        for press in keys if not forget else ():
             if press.key == Keys.ControlM:
                 self._typed += "\n"
             elif press.key == Keys.BracketedPaste or not isinstance(press.key, Keys):

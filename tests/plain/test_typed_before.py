@@ -1,0 +1,73 @@
+"""What was typed before a question stands there never answers it; in a real terminal, line by line and key by key."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.completion import DummyCompleter
+from prompt_toolkit.history import DummyHistory
+
+from agentcli.plain.lines import LineReader
+from agentcli.plain.reader import PromptReader
+from agentcli.plain.reading import Left
+from agentcli.plain.terminal import Keyboard
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, int]]:
+    """Where keys are typed, and where they are read."""
+    typing, reading = pty.openpty()
+    yield typing, reading
+    os.close(typing)
+    os.close(reading)
+
+
+async def test_lines_that_wait_in_the_system_answer_no_question(terminal: tuple[int, int]) -> None:
+    typing, reading = terminal
+    shown = ""
+
+    def show(text: str) -> None:
+        nonlocal shown
+        shown += text
+
+    reader = LineReader(show, lambda: None, lambda: "", reading)
+    os.write(typing, b"a paste\ny\ny\n")
+    asking = asyncio.get_running_loop().create_task(reader.ask("Run it? "))
+    while "Run it? " not in shown:
+        await asyncio.sleep(0.01)
+    os.write(typing, b"n\n")
+    assert await asking == "n"
+    assert [await reader.prompt() for _line in range(3)] == ["a paste", "y", "y"]
+    reader.close()
+
+
+async def test_a_terminal_that_goes_away_before_a_question_ends_it() -> None:
+    source, target = os.pipe()
+    os.close(target)
+    reader = LineReader(lambda _text: None, lambda: None, lambda: "", source)
+    with pytest.raises(Left):
+        await reader.ask("Run it? ")
+    os.close(source)
+
+
+async def test_any_number_of_keys_before_a_question_is_set_aside(
+    terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typing, reading = terminal
+    with os.fdopen(os.dup(reading)) as file, Keyboard(reading).quiet():
+        monkeypatch.setattr("sys.stdin", file)
+        nothing = (lambda: "", lambda: None, lambda _text: None)
+        reader = PromptReader(DummyHistory(), DummyCompleter(), *nothing, environ={}, cwd=Path("/"))
+        os.write(typing, b"x" * 2_000 + b"\ry\r")
+        reader._keep_typed(forget=False)
+        assert reader.take_typed() == "x" * 2_000 + "\ny\n"
+        os.write(typing, b"sk-ant-unseen")
+        reader._keep_typed(forget=True)
+        assert reader.take_typed() == ""
