@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from agentcli.plain.rendering import Renderer
 
 Sink = Callable[[str], None]
+_TURNING: Mapping[int, str] = MappingProxyType(
+    {code: f"<U+{code:04X}>" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+)
+"""What turns the direction of text is spelled out, because people would read something else than what is there. Here,
+because Markdown has names for it that become it only when rendered."""
 NARROWEST = 20
 
 
@@ -75,7 +80,7 @@ class BareWriter:
     def write(self, pieces: Iterable[Piece]) -> None:
         text = "".join(self._text(piece) for piece in pieces)
         if text:
-            self._sink(text)
+            self._sink(text.translate(_TURNING))
 
     def begin_line(self) -> None:
         self.write([AnswerEnd()])
@@ -133,7 +138,7 @@ class ColourWriter:
     def write(self, pieces: Iterable[Piece]) -> None:
         text = "".join(self._text(piece) for piece in pieces)
         if text:
-            self._sink(text)
+            self._sink(text.translate(_TURNING))
 
     def begin_line(self) -> None:
         """Nothing is ever written that does not end its line."""

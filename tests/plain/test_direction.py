@@ -1,0 +1,24 @@
+"""What turns the direction of text is shown as what it is, in whichever way it comes."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentcli.plain.pieces import Answer, AnswerEnd, line
+from agentcli.plain.writer import BareWriter, ColourWriter
+
+
+@pytest.mark.parametrize("text", ["a \u202egpj.exe", "a &#x202e;gpj.exe", "a &#8238;gpj.exe", "`a \u202egpj.exe`"])
+def test_an_answer_cannot_turn_the_direction_of_text(text: str) -> None:
+    shown: list[str] = []
+    ColourWriter(shown.append, lambda: 80).write([Answer(text), AnswerEnd()])
+    BareWriter(shown.append).write([Answer(text), AnswerEnd()])
+    assert "\u202e" not in "".join(shown)
+    assert "<U+202E>" in shown[0]
+
+
+def test_neither_can_a_line_and_text_of_any_script_stays() -> None:
+    shown: list[str] = []
+    for writer in (ColourWriter(shown.append, lambda: 80), BareWriter(shown.append)):
+        writer.write([line("\u2067x\u2069 שלום مرحبا \u200f")])
+    assert shown == ["<U+2067>x<U+2069> שלום مرحبا \u200f\n"] * 2
