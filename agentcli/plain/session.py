@@ -19,6 +19,7 @@ from agentcli.core.abort import AbortReason
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Answer
+from agentcli.core.plaintext import is_lone_key
 from agentcli.interactive import wording
 from agentcli.plain.pieces import Gap, Piece
 from agentcli.plain.printer import Printer, prompt_lines
@@ -286,9 +287,18 @@ class Session:
 
     # ---------------------------------------------------------------------------------- typed while work goes on
 
+    def is_a_key(self, text: str) -> bool:
+        """Whether this is an API key, pasted into the wrong place: it is no prompt, and goes nowhere."""
+        if not is_lone_key(text):
+            return False
+        self.note("That is an API key: it was not sent to a model. /login takes one without showing it.", "warning")
+        return True
+
     def line(self, text: str) -> None:
         """Prompts join the work after the next tool results; commands wait for its end. An empty line makes what waits
         take the place of what runs."""
+        if self.is_a_key(text):
+            return
         if self._waits or self._running is None:
             self.next.extend([text] if text.strip() else ())
             return

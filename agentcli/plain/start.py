@@ -188,6 +188,8 @@ class Plain:
             if not text.strip():
                 continue
             self._drafts.discard(Draft(text))
+            if self.session.is_a_key(text):
+                continue
             if not self._opening.done() and not await self.session.wait_for(self._opening, text):
                 continue
             self._opening.result()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from agentcli.core.plaintext import is_lone_key
 from agentcli.core.shell import shown_command
 from agentcli.interactive.reaching import Reaching
 from agentcli.plain.pieces import Gap, Line, Piece, prose
@@ -59,6 +60,9 @@ class Welcoming(Reaching):
             text = await self._session.ask("Answer: ")
             if text is None:
                 return None
+            if is_lone_key(text):
+                self._session.note("Choose the line for a key first: what is typed then is not shown.", "warning")
+                continue
             typed = text.strip().lower()
             for number, offer in enumerate(offers, 1):
                 if typed and typed in (str(number), offer.letter):

@@ -255,3 +255,17 @@ async def test_garbage_from_the_terminal_does_no_harm_at_the_prompt_and_during_t
         await app.wait_for("答え")
         assert "質問 ünï" in last_user_text(server)
         assert await leave(app) == 0
+
+
+async def test_a_key_that_is_sent_as_a_prompt_goes_nowhere(tmp_path: Path) -> None:
+    key = "sk-ant-api03-" + "k" * 40
+    async with app_with(tmp_path, reply("hello"), arguments=PLAIN) as (app, server):
+        await app.wait_for("/help lists")
+        await app.submit(key)
+        await app.wait_for("it was not sent to a model")
+        await app.submit("a prompt")
+        await app.wait_for("hello")
+        assert await leave(app) == 0
+        assert key not in str(server.bodies)
+    files = [file for file in app.home.rglob("*") if file.is_file()]
+    assert not [file for file in files if key.encode() in file.read_bytes()]
