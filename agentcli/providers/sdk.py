@@ -187,9 +187,11 @@ def make_client(platform: Platform, base_url: str) -> Any:
                 return anthropic.AsyncAnthropicVertex(**common)
             case "foundry":
                 return anthropic.AsyncAnthropicFoundry(**common)
-        if is_this_machine(base_url):
-            # The package's own client looks for proxies by itself, whatever it is told.
-            common["http_client"] = wire.make_client(base_url)
+        # The package's own client looks for proxies by itself, whatever it is told.
+        own = is_this_machine(base_url)
+        http = wire.make_client(base_url) if own else anthropic.DefaultAsyncHttpxClient(timeout=common["timeout"])
+        http.event_hooks = {"response": [wire.cut_explanation]}
+        common["http_client"] = http
         # Any key here keeps the package from looking for credentials of its own; the true one goes with each request.
         return anthropic.AsyncAnthropic(api_key="per-request", base_url=base_url, **common)
     except (anthropic.AnthropicError, ValueError) as error:

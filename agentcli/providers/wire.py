@@ -137,6 +137,14 @@ def is_this_machine(base_url: str) -> bool:
     return parts.scheme == "http" and bool(re.fullmatch(r"localhost|::1|127(?:\.\d{1,3}){3}", host))
 
 
+async def cut_explanation(response: httpx2.Response) -> None:
+    """A hook for clients whose user reads all of an answer that is a refusal, however long it is."""
+    if response.status_code >= 400:
+        from agentcli.providers.cutting import CutStream
+
+        response.stream = CutStream(response.stream, MAX_ERROR_BYTES)
+
+
 async def _beginning(response: httpx2.Response) -> bytes:
     """As much of a body as an explanation may be long."""
     text = bytearray()

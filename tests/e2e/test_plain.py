@@ -50,7 +50,7 @@ async def leave(app: TerminalProgram) -> int:
 
 async def test_a_reply_streams_in_block_by_block_and_nothing_printed_is_ever_changed(tmp_path: Path) -> None:
     first = "# A heading\n\nSome **bold** words.\n\n- one\n- two\n\nnext\n\n"
-    async with app_with(tmp_path, reply(think("hm"), say(first), pause(0.3), say("The *end*.")), arguments=PLAIN) as (
+    async with app_with(tmp_path, reply(think("hm"), say(first), pause(2), say("The *end*.")), arguments=PLAIN) as (
         app,
         server,
     ):
@@ -274,7 +274,7 @@ async def test_esc_and_ctrl_c_close_the_connection_and_the_next_prompt_comes_at_
 async def test_what_is_typed_during_the_work_waits_joins_it_or_stands_in_the_next_prompt(tmp_path: Path) -> None:
     async with app_with(
         tmp_path,
-        reply(say("It begins.\n\nmore\n\n"), pause(0.6), say("end of one")),
+        reply(say("It begins.\n\nmore\n\n"), pause(2), say("end of one")),
         reply("end of two"),
         arguments=PLAIN,
     ) as (app, server):
@@ -318,7 +318,7 @@ async def test_a_signal_ends_it_with_its_code_and_leaves_the_terminal_as_it_was(
 
 async def test_it_can_be_stopped_and_continued_at_the_prompt_and_during_the_work(tmp_path: Path) -> None:
     async with app_with(
-        tmp_path, reply(say("It begins.\n\nmore\n\n"), pause(0.4), say("end of one")), arguments=PLAIN
+        tmp_path, reply(say("It begins.\n\nmore\n\n"), pause(2), say("end of one")), arguments=PLAIN
     ) as (app, _server):
         await prompted(app)
         app.signal(signal.SIGSTOP)

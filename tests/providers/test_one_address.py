@@ -8,7 +8,7 @@ from agentcli.core.abort import AbortController
 from agentcli.providers.base import Failed, FailureKind, Request
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.sdk import SdkTransport
-from agentcli.providers.wire import WireTransport, is_this_machine
+from agentcli.providers.wire import MAX_ERROR_BYTES, WireTransport, is_this_machine
 from tests.support.listener import Listener
 from tests.support.scripts import provider_on
 
@@ -75,3 +75,16 @@ async def test_what_is_said_to_a_server_on_this_machine_goes_through_no_proxy(
 )
 def test_this_machine_is_known_by_its_addresses(url: str, here: bool) -> None:
     assert is_this_machine(url) == here
+
+
+@pytest.mark.parametrize("transport", [WireTransport, SdkTransport])
+async def test_a_refusal_without_end_is_not_read_to_its_end(transport: type[WireTransport | SdkTransport]) -> None:
+    """The body promises more than is ever sent: who waits for all of it waits for ever."""
+    async with Listener() as server:
+        server.raw = b"HTTP/1.1 400 No\r\nContent-Length: 99999999999\r\n\r\nno " + b"x" * (2 * MAX_ERROR_BYTES)
+        provider = provider_on(transport(Credentials(server.url, api_key=KEY)))
+        request = Request("m", ({"role": "user", "content": "hi"},))
+        *_before, last = [item async for item in provider.stream(request, AbortController().signal)]
+        await provider.aclose()
+    assert isinstance(last, Failed)
+    assert last.failure.kind is FailureKind.INVALID_REQUEST
