@@ -7,16 +7,19 @@ objects (`View.wire`), so comparing costs what is new, not all there is; and the
 hash of them, because they can be named. The response then tells what the change has cost.
 
 One `PrefixBroken` for each break, after the response to the request that it happened in. A compaction is none: it says
-itself what it did. Never here: anything that changes a request.
+itself what it did. What an earlier process has sent is known by its digests only (`fingerprint.py`): enough to name
+what has changed before all messages. Never here: anything that changes a request.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from agentcli.agent.cachediff import blocks_of, changed_message, changed_settings, same_messages
+from agentcli.agent.fingerprint import Fingerprints, Front, kept_head, told_change
 from agentcli.core import events as ev
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
@@ -32,6 +35,7 @@ _LEAST_MISSING = 1_024
 """Tokens; what is missing less is within what estimates and the server's own rounding explain."""
 _REASON_LIMIT = 300
 _OF_NO_USE = "was of no use, because effort, tools or prompts are not those of before, or the server dropped it"
+_DROPPED = "The server does not have the prompt cache of this session any more"
 _SNAPSHOT = re.compile(r"[@-]\d{8}$")
 _REPAIRS = {
     "strip_thinking": "thinking that the API refused is left out",
@@ -91,6 +95,12 @@ class _Resumed:
     """When it came, in the time of this process: before its beginning."""
     ttl: float
     setup: Setup
+    front: Front | None = None
+    """Of its last request; None where the session file does not have it."""
+    kept: float = 1.0
+    """The share of what comes before the messages that is still as it was."""
+    whole: bool = True
+    """All that comes before the first prompt is."""
 
 
 class CacheWatch:
@@ -108,6 +118,11 @@ class CacheWatch:
         self._compactions = 0
         """Since the last response, and not undone."""
         self._resumed: _Resumed | None = None
+        self._fingerprints = Fingerprints()
+        self._user_context: Callable[[], str] = lambda: ""
+        self._keep: Callable[[Front], None] = lambda _front: None
+        self._front: Front | None = None
+        """That was kept last."""
         self.losses = CacheLosses()
         """What was in the cache and had to be billed anew, in this process."""
 
@@ -145,6 +160,8 @@ class CacheWatch:
         if _named(setup.model) != _named(made_with.model) or setup.effort != made_with.effort:
             return 0
         whole = not self._compactions and _thinks_alike(setup.thinking, made_with.thinking)
+        if isinstance(left, _Resumed):
+            whole, head = whole and left.whole, int(head * left.kept)
         return left.cached if whole else min(head, left.cached)
 
     @property
@@ -163,6 +180,19 @@ class CacheWatch:
             ttl = LONG_TTL if written.cache_write_1h_tokens else SHORT_TTL
             self._resumed = _Resumed(max(0, cached - max(0, freed)), at, ttl, setup)
             self._compactions = int(compacted)
+
+    def recall(self, front: Front, request: Request) -> None:
+        """After `resume`: how the last request of the earlier process began, and how those of this one do."""
+        if self._resumed is not None:
+            now = self._fingerprints.front(request, request.model, self._user_context())
+            kept = kept_head(front, now, request)
+            setup = Setup(front.model, front.effort, front.thinking)
+            whole = kept == 1.0 and front.system == now.system and front.context == now.context
+            self._resumed = replace(self._resumed, setup=setup, front=front, kept=kept, whole=whole)
+
+    def keep_fronts(self, user_context: Callable[[], str], keep: Callable[[Front], None]) -> None:
+        """`keep` gets the front of a request that was answered, whenever it is another one than before."""
+        self._user_context, self._keep = user_context, keep
 
     # ------------------------------------------------------------------------------------------------------ the reasons
 
@@ -208,7 +238,8 @@ class CacheWatch:
         asked = self._asked
         if asked is None or not usage.prompt_tokens:
             return []
-        events = self._told(asked, model, usage)
+        front = self._fingerprints.front(asked.request, _asked_name(asked.request, model), self._user_context())
+        events = self._told(asked, model, usage, front)
         cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens
         ttl = LONG_TTL if usage.cache_write_1h_tokens or self.long_lived else SHORT_TTL
         self._last = _Answered(asked, model, now, cached, ttl)
@@ -217,14 +248,17 @@ class CacheWatch:
         self._refused.clear()
         self._compactions = 0
         self._resumed = None
+        if front != self._front:
+            self._front = front
+            self._keep(front)
         return events
 
-    def _told(self, asked: _Sent, model: str, usage: Usage) -> list[ev.Event]:
+    def _told(self, asked: _Sent, model: str, usage: Usage, front: Front) -> list[ev.Event]:
         last = self._last
         if self._compactions:
             return []
         if last is None:
-            return self._told_of_the_first(model, usage)
+            return self._told_of_the_first(model, usage, front)
         missing = _missing(asked, last, usage)
         found = self._break
         much = missing >= max(_LEAST_MISSING, last.cached // 10)
@@ -245,27 +279,36 @@ class CacheWatch:
             return [ev.PrefixBroken(reason=found.reason, block=found.block, rebilled_tokens=missing)]
         return [_cold(f"The server dropped the prompt cache: {missing:,} tokens were billed anew.")]
 
-    def _told_of_the_first(self, model: str, usage: Usage) -> list[ev.Event]:
-        """Of this process: what is compared with is only how much the one before it left."""
+    def _told_of_the_first(self, model: str, usage: Usage, front: Front) -> list[ev.Event]:
+        """Of this process: what is compared with is how much the one before it left, and the digests of its front."""
         resumed = self._resumed
         if resumed is None:
             return []
         missing = min(resumed.cached, usage.prompt_tokens) - usage.cache_read_input_tokens
-        if missing < max(_LEAST_MISSING, resumed.cached // 10):
+        found = self._changed_since_left(resumed, model, front)
+        much = missing >= max(_LEAST_MISSING, resumed.cached // 10)
+        if not much and (found is None or missing <= 0):
             return []
         is_cold = self._asked_at - resumed.at >= resumed.ttl
         self._lose(model, missing, broken=not is_cold)
         if is_cold:
             return [_cold(f"The prompt cache of this session had gone cold: {missing:,} tokens were billed anew.")]
-        found: Break | None = None
-        if _named(model) != _named(resumed.setup.model):
-            found = Break("the model", f"{model} answered, and {resumed.setup.model} before")
-        elif self._reasons:
+        if found is None and self._reasons:
             found = Break("what was sent before", self._reason())
         if found is not None:
             reason = plain_line(found.reason, _REASON_LIMIT)
             return [ev.PrefixBroken(reason=reason, block=found.block, rebilled_tokens=missing)]
-        return [_cold(f"The prompt cache of this session {_OF_NO_USE}: {missing:,} tokens were billed anew.")]
+        gone = f"The prompt cache of this session {_OF_NO_USE}" if resumed.front is None else _DROPPED
+        return [_cold(f"{gone}: {missing:,} tokens were billed anew.")]
+
+    def _changed_since_left(self, resumed: _Resumed, model: str, front: Front) -> Break | None:
+        before = resumed.front
+        # A response may have a server's own name for the model: with digests it is known what was asked for.
+        answering = model if before is None else front.model
+        if _named(answering) != _named(resumed.setup.model):
+            return Break("the model", f"{answering} answered, and {resumed.setup.model} before")
+        changed = told_change(before, front) if before is not None else None
+        return None if changed is None else Break(*changed)
 
     def _lose(self, model: str, missing: int, *, broken: bool) -> None:
         self.losses = self.losses.adding(model, missing, long_lived=self.long_lived, broken=broken)
@@ -284,8 +327,12 @@ def _setup_of(answered: _Answered) -> Setup:
     """What is cached belongs to the model that answered, which after a fallback is not the one that was asked. Any
     other name is a server's own for the same."""
     request = answered.sent.request
-    model = answered.model if answered.model in request.fallback_models else request.model
-    return Setup(model, request.effort, request.thinking)
+    return Setup(_asked_name(request, answered.model), request.effort, request.thinking)
+
+
+def _asked_name(request: Request, answering: str) -> str:
+    """The name by which requests ask for the model that answered one."""
+    return answering if answering in request.fallback_models else request.model
 
 
 def _named(model: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from agentcli.agent.cachewatch import CacheWatch
 from agentcli.agent.changedfiles import ChangedFiles
 from agentcli.agent.compaction import CompactParts
+from agentcli.agent.fingerprint import Front
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.permission import LivePermissions
 from agentcli.agent.pinning import Pins
@@ -66,6 +67,8 @@ class Conversation:
     """Of a resumed session."""
     last_reply_at: str = ""
     """When the last reply in it came, as a timestamp; "" if that is not known."""
+    last_front: Front | None = None
+    """How the last request in it began; None if that is not known."""
     earlier: Totals = Totals()
     """What was used before it was resumed. No budget of now counts it."""
     api_key_source: str = ""

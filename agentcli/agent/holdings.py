@@ -66,6 +66,9 @@ class Holdings:
 
     def _resume_watch(self, own: Conversation) -> None:
         """What the last reply of an earlier process left in the prompt cache may be warm still."""
+        own.watch.keep_fronts(
+            lambda: own.view.user_context(self._log), lambda front: own.store.note_front(front.to_dict())
+        )
         replies = [message for message in own.log if message.usage is not None]
         if replies:
             idle = seconds_between(own.last_reply_at, own.clock.timestamp())
@@ -75,6 +78,8 @@ class Holdings:
             compacted = next(m is boundary for m in reversed(own.log) if m is boundary or m is replies[-1])
             changed = None if compacted else own.view.changed_since(own.log, replies[-1].id)
             own.watch.resume(replies, made_with, at, compacted=compacted, freed=changed[1] if changed else 0)
+            if own.last_front is not None:
+                own.watch.recall(own.last_front, self._requests.build((), 1, "turn", 0))
             if changed:
                 own.watch.explain(CHANGED_BEFORE)
 

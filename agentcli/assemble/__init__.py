@@ -96,6 +96,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             view=session.view,
             log=tuple(session.log),
             last_reply_at=session.last_reply_at,
+            last_front=session.front,
             earlier=totals_from(session.spent),
             pins=Pins(session.pinned),
             api_key_source=key_source,

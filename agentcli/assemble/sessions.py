@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli import __version__
+from agentcli.agent.fingerprint import Front, front_from
 from agentcli.agent.ports import NoWorkspace, Workspace
 from agentcli.assemble.ground import Ground
 from agentcli.context.edits import edit_from_dict
@@ -37,9 +38,11 @@ class OpenedSession:
     seen: Sequence[tuple[str, Json]] = ()
     """What the model has seen of files, as `ChangedFiles.recall` takes it."""
     last_reply_at: str = ""
+    """When the last reply came, as a timestamp; "" if that is not known."""
     spent: Sequence[Json] = ()
     """What each process that worked on it has used, per model."""
-    """When the last reply came, as a timestamp; "" if that is not known."""
+    front: Front | None = None
+    """How its last request began; None where that is not known."""
 
     @property
     def last_model(self) -> str:
@@ -103,7 +106,8 @@ class SessionParts:
         elsewhere = results_along(workplace.state_dir, loaded.forked_from if options.persist else path.stem)
         contexts = loaded.system_context, loaded.user_contexts
         opened = OpenedSession(store, loaded.messages, view, *contexts, forked_from, elsewhere, loaded.pinned)
-        return replace(opened, last_reply_at=loaded.last_reply_at, seen=loaded.seen, spent=loaded.spent)
+        front = front_from(loaded.front, loaded.front_version)
+        return replace(opened, last_reply_at=loaded.last_reply_at, seen=loaded.seen, spent=loaded.spent, front=front)
 
     def _found_session(self, state_dir: Path) -> Path:
         from agentcli.session.find import find, latest

@@ -76,6 +76,11 @@ class View:
         made = Message("user", (TextBlock(text),), "user-context", Origin.ATTACHMENT)
         self._fronts[boundary] = (made,) if text else ()
 
+    def user_context(self, log: Sequence[Message]) -> str:
+        """The one in force; "": none."""
+        front = self._fronts[self.front_boundary(log)]
+        return front[0].text if front else ""
+
     def front_boundary(self, log: Sequence[Message]) -> str:
         """The boundary whose user context is in force."""
         if len(self._fronts) == 1:

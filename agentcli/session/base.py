@@ -62,6 +62,11 @@ class Store(Protocol):
         """What the model has seen of files and was not noted before, by path; None for one that is forgotten."""
         ...
 
+    def note_front(self, front: Json) -> None:
+        """How requests begin from now on, without its texts: what a resumed session compares its own with. Written only
+        when it is another one."""
+        ...
+
     def results_dir(self) -> Path | None:
         """A private folder for large tool output, made on demand; None when nothing may be written."""
         ...

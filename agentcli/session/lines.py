@@ -19,6 +19,7 @@ sessionId, timestamp, cwd, version, isSidechain, message); a message of several 
     resume           another process goes on from here: what is still open above stays as it is
     system-context   the system context has changed
     user-context     what stands before all messages, from a boundary on (`boundary`, "" for the beginning)
+    request-front    how requests begin from here on, in digests, for the prompt cache (`front`)
     gap              records were lost here (full disk)
     custom-title     the session's name
 

@@ -68,6 +68,10 @@ class LoadedSession:
     user_contexts: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
     """The text before all messages and what it was made from, by the boundary from which on it stands there, "" for the
     beginning; none in sessions that were begun without."""
+    front: Json | None = None
+    """How the last request began, in the form of `agent.fingerprint`; None in sessions of older versions."""
+    front_version: str = ""
+    """Of the program that sent it."""
     forked_from: str = ""
     last_reply_at: str = ""
     """When the last reply that says what it used was complete, as a timestamp; "" if nothing tells."""
@@ -195,6 +199,7 @@ class _Reader:
             "gap": self._take_gap,
             "system-context": self._take_system_context,
             "user-context": self._take_user_context,
+            "request-front": self._take_front,
             "custom-title": self._take_title,
         }
 
@@ -237,6 +242,10 @@ class _Reader:
             before = reversed(self.session.messages)
             boundary = next((message.id for message in before if message.origin is Origin.BOUNDARY), "")
         self.session.user_contexts[str(boundary)] = (str(record["userContext"]), sources)
+
+    def _take_front(self, record: Json) -> None:
+        self.session.front = dict(record["front"])
+        self.session.front_version = str(record.get("version") or "")
 
     def _take_title(self, record: Json) -> None:
         self.session.title = str(record["customTitle"])

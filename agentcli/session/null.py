@@ -44,6 +44,9 @@ class NullStore:
     def note_seen(self, files: Json) -> None:
         pass
 
+    def note_front(self, front: Json) -> None:
+        pass
+
     def results_dir(self) -> Path | None:
         return None
 

@@ -61,6 +61,8 @@ class SessionStore:
         self._forked_from = ""
         self._system_context = loaded.system_context if loaded else None
         self._user_contexts = dict(loaded.user_contexts) if loaded else {}
+        self._front = (loaded.front, loaded.front_version) if loaded else (None, "")
+        """How requests begin, and the version that sent the first of them."""
         self._title = loaded.title if loaded else ""
         self._opening: str | None = "resume" if loaded else "session"
         """The record that has to be written before the first other one."""
@@ -125,6 +127,7 @@ class SessionStore:
                 store._journal.append(encode_line({**record, "sessionId": session_id}))
         store._opening = "resume"
         store._leaf = loaded.leaf
+        store._front = (loaded.front, loaded.front_version)
         store._title = loaded.title
         store._message_count = len(loaded.messages)
         for notice in loaded.notices():
@@ -194,6 +197,13 @@ class SessionStore:
         # A session that has no record yet gets none by this: nobody has said anything in it.
         if self._opening != "session":
             self._write("seen", {"files": files})
+
+    def note_front(self, front: Json) -> None:
+        # With another version too: else what changes later would be taken for what an update has done.
+        noted = (front, self._workplace.version)
+        if noted != self._front and self._opening != "session":
+            self._front = noted
+            self._write("request-front", {"front": front})
 
     def results_dir(self) -> Path | None:
         folder = results_path(self._journal.path)
@@ -400,7 +410,11 @@ class SessionStore:
         self._call_lines.clear()
         gap = self._line("gap", self._workplace.ids.new(), self._leaf, {"lost": count})
         # The header may be among what was lost.
-        return self._header() + encode_line(gap) + self._user_context_lines()
+        again = self._header() + encode_line(gap) + self._user_context_lines()
+        front, version = self._front
+        if front is not None and version == self._workplace.version:
+            again += encode_line(self._line("request-front", self._workplace.ids.new(), self._leaf, {"front": front}))
+        return again
 
 
 def _choose(content: Iterable[Block], pool: Iterable[_Part], add: Callable[[Block], _Part]) -> list[_Part]:

@@ -214,4 +214,31 @@ async def test_a_session_whose_cache_is_gone_says_so(program: Program) -> None:
         cache.forget()
         ended = await program.run("-p", "-c", "Second.", "--verbose")
         assert ended.code == 0, ended.err
-        assert "The prompt cache of this session was of no use" in ended.err
+        assert "The server does not have the prompt cache of this session any more" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--effort", "high"], "the effort: it was changed from auto to high"),
+        (["--disallowedTools", "Grep"], "the tool Grep: it is no longer there"),
+        (["--append-system-prompt", "Be brief."], "the system prompt: it is not what it was when the session was left"),
+    ],
+)
+async def test_a_process_that_goes_on_otherwise_names_what_broke_the_cache(
+    program: Program, flags: list[str], said: str
+) -> None:
+    async with CacheServer("One.", "Two.", "Three.") as server:
+        program.talk_to(server.url)
+        await program.run("-p", "First.")
+        ended = await program.run("-p", "-c", "Second.", "--verbose", *flags)
+        assert ended.code == 0, ended.err
+        first, second = server.cache.readings
+        assert second.read == 0
+        found = re.search(r"The prompt cache broke at (.*)\. ([\d,]+) tokens were billed anew\.", ended.err)
+        assert found is not None, ended.err
+        assert found[1] == said
+        assert int(found[2].replace(",", "")) == min(first.prompt, second.prompt), "what is left out is not billed"
+        again = await program.run("-p", "-c", "Third.", "--verbose", *flags)
+        assert again.err == "", "what was changed is what is kept now"
+        check_only_tails_were_billed(server.cache.readings[1:])

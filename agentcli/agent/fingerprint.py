@@ -1,0 +1,173 @@
+"""The front of a request as digests: small enough for a session file, and without a word of what was sent.
+
+What keys the prompt cache before all messages: model, effort, thinking, tools, system prompt, user context. The cache
+watch of a later process compares it with what it sends itself, so that it can name what has changed meanwhile; which
+texts these were nobody can read from it. Never here: messages, which the session file has anyway.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from operator import eq
+from typing import Any, get_args
+
+from agentcli import __version__
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
+from agentcli.core.plaintext import plain_line
+from agentcli.providers.base import Effort, Request, Thinking, ThinkingMode
+
+_DIGEST_BYTES = 8
+_MARKED_PARTS = 2
+"""Parts of the system prompt that have a breakpoint of their own, the first ones: see `Request.system`."""
+_LONGEST_NAME = 128
+_NOT_AS_LEFT = "it is not what it was when the session was left"
+_MOST_NAMED = 3
+"""Of what has changed beside the first, which is the one that breaks the cache."""
+
+
+@frozen
+class Front:
+    model: str
+    """The one that answered, as requests name it."""
+    effort: Effort | None = None
+    thinking: Thinking = Thinking()
+    tools: tuple[tuple[str, str], ...] = ()
+    """Names with digests, in the order of the request."""
+    system: tuple[str, ...] = ()
+    """Digests of its parts."""
+    context: str = ""
+    """Digest of the user context; "": there is none."""
+    version: str = ""
+    """Of the agentcli that sent it, where another process did; "": nobody knows, or this one."""
+
+    def to_dict(self) -> Json:
+        """For the session file, which knows the version itself."""
+        return {
+            "model": self.model,
+            "effort": self.effort,
+            "thinking": {"mode": self.thinking.mode, "budget": self.thinking.budget_tokens},
+            "tools": [list(tool) for tool in self.tools],
+            "system": list(self.system),
+            "context": self.context,
+        }
+
+
+def front_from(found: Mapping[str, Any] | None, version: str = "") -> Front | None:
+    """The reverse of `Front.to_dict`; None for what is not of that form, or of a newer version's."""
+    if found is None:
+        return None
+    try:
+        effort, thinking = found["effort"], found["thinking"]
+        mode, budget = thinking["mode"], thinking["budget"]
+        if effort is not None and effort not in get_args(Effort):
+            return None
+        if mode not in get_args(ThinkingMode) or not (budget is None or type(budget) is int):
+            return None
+        return Front(
+            model=plain_line(str(found["model"]), _LONGEST_NAME),
+            effort=effort,
+            thinking=Thinking(mode, budget),
+            tools=tuple((str(name), str(digest)) for name, digest in found["tools"]),
+            system=tuple(map(str, found["system"])),
+            context=str(found["context"]),
+            version=plain_line(version, 40),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+class Fingerprints:
+    """Makes fronts. What is the very same as the last time is not digested again: it costs nothing then."""
+
+    def __init__(self) -> None:
+        self._tools: tuple[Sequence[Json], tuple[tuple[str, str], ...]] = ((), ())
+        self._system: tuple[Sequence[str], tuple[str, ...]] = ((), ())
+        self._context: tuple[str, str] = ("", "")
+
+    def front(self, request: Request, model: str, context: str) -> Front:
+        """`model`: the one that answers it; `context`: the user context at its beginning."""
+        if self._tools[0] is not request.tools:
+            digests = tuple((str(tool.get("name")), _digest(tool)) for tool in request.tools)
+            self._tools = (request.tools, digests)
+        if self._system[0] is not request.system:
+            self._system = (request.system, tuple(map(_digest, request.system)))
+        if self._context[0] != context:
+            self._context = (context, _digest(context) if context else "")
+        thinking = request.thinking
+        if thinking.mode != "enabled" and thinking.budget_tokens is not None:
+            thinking = Thinking(thinking.mode)
+        return Front(model, request.effort, thinking, self._tools[1], self._system[1], self._context[1])
+
+
+def _digest(value: object) -> str:
+    # As the request has it: the order of keys counts for the cache, and so does the kind of a number.
+    from hashlib import blake2b
+
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def told_change(before: Front, now: Front) -> tuple[str, str] | None:
+    """What has changed since an earlier process, the first in the order in which the cache reads it, and why, in words;
+    None: nothing. The models are not compared: their names need not be equal for the same one."""
+    changes = list(_changes(before, now))
+    if not changes:
+        return None
+    (block, reason), *others = changes
+    updated = before.version not in ("", __version__)
+    why = f"agentcli was updated from {before.version} to {__version__}" if updated else _NOT_AS_LEFT
+    named = [name for name, _reason in others]
+    also = f"; also changed: {', '.join(named[:_MOST_NAMED])}" if named else ""
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return block, f"{reason or why}{also}{more}"
+
+
+def _changes(before: Front, now: Front) -> Iterator[tuple[str, str]]:
+    """What differs: its name, and the reason where the change is one itself."""
+    if before.effort != now.effort:
+        yield "the effort", f"it was changed from {before.effort or 'auto'} to {now.effort or 'auto'}"
+    yield from _changed_tools(dict(before.tools), dict(now.tools))
+    if before.system != now.system:
+        same = _same(before.system, now.system)
+        yield ("the system prompt" if same == 0 else f"part {same + 1} of the system prompt"), ""
+    if before.thinking != now.thinking:
+        modes = before.thinking.mode, now.thinking.mode
+        changed = "its budget was changed" if modes[0] == modes[1] else f"it was changed from {modes[0]} to {modes[1]}"
+        yield "the thinking setting", changed
+    if before.context != now.context:
+        yield "the instructions before all messages", ""
+
+
+def _changed_tools(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name in dict.fromkeys((*before, *now)):
+        block = f"the tool {plain_line(name, _LONGEST_NAME)}"
+        if name not in now:
+            yield block, "it is no longer there"
+        elif name not in before:
+            yield block, "it was added"
+        elif before[name] != now[name]:
+            yield block, ""
+    if list(before) != list(now) and before.keys() == now.keys():
+        yield "the order of the tools", ""
+
+
+def kept_head(before: Front, now: Front, request: Request) -> float:
+    """The share of what comes before the messages that a cache made with the one front has for a request with the
+    other: up to the last breakpoint in it with nothing changed before. Model and effort are not looked at."""
+    if before.tools != now.tools:
+        return 0.0
+    if before.system == now.system:
+        return 1.0
+    same = min(_same(before.system, now.system), _MARKED_PARTS)
+    if not same:
+        return 0.0
+    tools = sum(len(json.dumps(tool, ensure_ascii=False)) for tool in request.tools)
+    parts = [len(part) for part in request.system]
+    return (tools + sum(parts[:same])) / max(tools + sum(parts), 1)
+
+
+def _same(before: Sequence[str], now: Sequence[str]) -> int:
+    return sum(takewhile(bool, map(eq, before, now)))

@@ -1,0 +1,306 @@
+"""What is kept of how requests begin: digests only, from which a later process tells what has changed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli import __version__
+from agentcli.agent.cachewatch import CacheWatch, Setup
+from agentcli.agent.engine import Engine
+from agentcli.agent.fingerprint import Fingerprints, Front, front_from, kept_head, told_change
+from agentcli.assemble import Options, build_engine
+from agentcli.core import events as ev
+from agentcli.core.messages import Json, Message, Origin, TextBlock
+from agentcli.core.usage import Usage
+from agentcli.providers.base import Request, Thinking
+from agentcli.session.load import load_session
+from tests.support.cacheserver import PromptCache, caching_transport
+from tests.support.fakes import collect, only, result_of
+from tests.support.scripts import provider_on
+
+TOOLS: tuple[Json, ...] = ({"name": "Read", "description": "r" * 400}, {"name": "Grep", "description": "g" * 400})
+REQUEST = Request("model-a", (), ("You are good. " * 100, "Where you are. " * 100), TOOLS, effort="high")
+CONTEXT = "Write no secrets."
+LEFT_OTHERWISE = "it is not what it was when the session was left"
+
+
+def front_of(request: Request = REQUEST, context: str = CONTEXT) -> Front:
+    return Fingerprints().front(request, request.model, context)
+
+
+GREP_CHANGED = replace(REQUEST, tools=(TOOLS[0], {**TOOLS[1], "description": "finds"}))
+PART_CHANGED = replace(REQUEST, system=(REQUEST.system[0], "Elsewhere."))
+
+
+@pytest.mark.parametrize(
+    ("request_now", "block", "reason"),
+    [
+        (replace(REQUEST, effort=None), "the effort", "it was changed from high to auto"),
+        (GREP_CHANGED, "the tool Grep", LEFT_OTHERWISE),
+        (replace(REQUEST, tools=TOOLS[:1]), "the tool Grep", "it is no longer there"),
+        (replace(REQUEST, tools=(*TOOLS, {"name": "New"})), "the tool New", "it was added"),
+        (replace(REQUEST, tools=TOOLS[::-1]), "the order of the tools", LEFT_OTHERWISE),
+        (replace(REQUEST, system=("Be bad.", REQUEST.system[1])), "the system prompt", LEFT_OTHERWISE),
+        (PART_CHANGED, "part 2 of the system prompt", LEFT_OTHERWISE),
+        (
+            replace(REQUEST, thinking=Thinking("disabled")),
+            "the thinking setting",
+            "it was changed from adaptive to disabled",
+        ),
+    ],
+)
+def test_what_has_changed_is_named(request_now: Request, block: str, reason: str) -> None:
+    assert told_change(front_of(), front_of(request_now)) == (block, reason)
+
+
+def test_other_instructions_before_the_messages_are_named_and_equal_fronts_are_not() -> None:
+    assert told_change(front_of(), front_of(context="Write poems.")) == (
+        "the instructions before all messages",
+        LEFT_OTHERWISE,
+    )
+    equal = replace(REQUEST, tools=tuple(dict(tool) for tool in TOOLS), system=(*REQUEST.system,), max_tokens=9)
+    assert told_change(front_of(), front_of(equal)) is None
+    budget = replace(REQUEST, thinking=Thinking("adaptive", 5_000))
+    assert told_change(front_of(), front_of(budget)) is None, "adaptive thinking has no budget"
+
+
+def test_several_changes_are_one_reason_that_names_some() -> None:
+    changed = replace(REQUEST, tools=(), system=("Other.",), effort="low", thinking=Thinking("disabled"))
+    told = told_change(front_of(), front_of(changed, ""))
+    assert told == (
+        "the effort",
+        "it was changed from high to low; also changed: the tool Read, the tool Grep, the system prompt and 2 more",
+    )
+
+
+def test_an_update_is_the_reason_for_other_tools_and_not_for_another_effort() -> None:
+    before = replace(front_of(), version="0.0.1")
+    updated = f"agentcli was updated from 0.0.1 to {__version__}"
+    assert told_change(before, front_of(GREP_CHANGED)) == ("the tool Grep", updated)
+    effort = told_change(before, front_of(replace(REQUEST, effort="low")))
+    assert effort == ("the effort", "it was changed from high to low")
+
+
+def test_it_has_no_texts_and_survives_the_file() -> None:
+    front = front_of()
+    line = json.dumps(front.to_dict())
+    assert front_from(json.loads(line)) == front
+    for text in ("good", "Where", "secrets", "rrr"):
+        assert text not in line
+    assert len(line) < 400
+
+
+JUNK: st.SearchStrategy[Any] = st.none() | st.text() | st.integers() | st.lists(st.text() | st.integers())
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "model": JUNK,
+    "effort": st.just("high") | JUNK,
+    "thinking": st.just({"mode": "adaptive", "budget": None}) | JUNK,
+    "tools": st.lists(st.tuples(st.text(), st.text())) | JUNK,
+    "system": st.lists(st.text()) | JUNK,
+    "context": JUNK,
+}
+
+
+@given(st.fixed_dictionaries({}, optional=FIELDS) | st.fixed_dictionaries(FIELDS), st.text())
+def test_whatever_a_file_says_is_a_front_or_none(found: Json, version: str) -> None:
+    front = front_from(found, version)
+    if front is not None:
+        told = told_change(front, front_of())
+        assert told is None or "".join(told).isprintable()
+
+
+def test_names_in_a_file_cannot_move_the_cursor() -> None:
+    hostile = {**front_of().to_dict(), "model": "m\x1b[2J", "tools": [["Read\x1b]0;x\x07\n", "1"]]}
+    front = front_from(hostile, "1\x1b[1m")
+    assert front is not None
+    told = told_change(front, front_of())
+    assert told is not None
+    assert all(text.isprintable() for text in (*told, front.model, front.version))
+
+
+def test_the_share_of_the_head_that_is_left_ends_at_a_breakpoint() -> None:
+    assert kept_head(front_of(), front_of(), REQUEST) == 1.0
+    assert kept_head(front_of(), front_of(GREP_CHANGED), GREP_CHANGED) == 0.0
+    first = replace(REQUEST, system=("Be bad.", REQUEST.system[1]))
+    assert kept_head(front_of(), front_of(first), first) == 0.0
+    assert 0.9 < kept_head(front_of(), front_of(PART_CHANGED), PART_CHANGED) < 1.0
+    longer = replace(REQUEST, system=(*REQUEST.system, "More. " * 1_000))
+    assert 0.1 < kept_head(front_of(), front_of(longer), longer) < 0.5
+
+
+# ------------------------------------------------------------------------------------------------------ in the watch
+
+SAID = Message(
+    "assistant",
+    (TextBlock("Hi."),),
+    "m1",
+    Origin.REPLY,
+    usage=Usage(cache_read_input_tokens=8_000, cache_write_5m_tokens=2_000),
+)
+
+
+def gone_on(request: Request, before: Front | None = None, at: float = 0.0, context: str = CONTEXT) -> CacheWatch:
+    watch = CacheWatch()
+    watch.keep_fronts(lambda: context, lambda _front: None)
+    watch.resume([SAID], Setup("model-a", request.effort), at)
+    watch.recall(before or front_of(), request)
+    watch.look(replace(request, messages=({"role": "user", "content": "Go on."},)), 0.0)
+    return watch
+
+
+def setup_of(request: Request) -> Setup:
+    return Setup(request.model, request.effort, request.thinking)
+
+
+def test_what_is_expected_of_the_cache_knows_what_has_changed_before_the_messages() -> None:
+    cases = (
+        (REQUEST, 10_000),
+        (replace(REQUEST, effort="low"), 0),
+        (GREP_CHANGED, 0),
+        (replace(REQUEST, thinking=Thinking("disabled")), 4_000),
+    )
+    for request, expected in cases:
+        assert gone_on(request).expected(setup_of(request), 1.0, head=4_000) == expected
+    part = gone_on(PART_CHANGED).expected(setup_of(PART_CHANGED), 1.0, head=4_000)
+    assert 3_500 < part < 4_000
+    assert gone_on(REQUEST, context="Other.").expected(setup_of(REQUEST), 1.0, head=4_000) == 4_000
+    low = gone_on(replace(REQUEST, effort="low"))
+    assert low.expected(setup_of(REQUEST), 1.0, head=4_000) == 10_000, "with the effort of before it is of use again"
+
+
+def test_the_first_miss_of_a_resumed_session_names_what_changed_and_what_it_cost() -> None:
+    [told] = gone_on(GREP_CHANGED).answered("model-a", Usage(cache_write_5m_tokens=10_100), 1.0)
+    assert isinstance(told, ev.PrefixBroken)
+    assert (told.block, told.reason, told.rebilled_tokens) == ("the tool Grep", LEFT_OTHERWISE, 10_000)
+    little = Usage(cache_read_input_tokens=9_500, cache_write_5m_tokens=600)
+    [told] = gone_on(PART_CHANGED).answered("model-a", little, 1.0)
+    assert told.rebilled_tokens == 500, "a change that is known is told however little it cost"
+    assert gone_on(REQUEST).answered("model-a", little, 1.0) == []
+    read = Usage(cache_read_input_tokens=10_000)
+    assert gone_on(replace(REQUEST, effort="low")).answered("model-a", read, 1.0) == [], "the model takes no effort"
+
+
+def test_a_cache_that_had_gone_cold_is_no_break_whatever_has_changed() -> None:
+    watch = gone_on(GREP_CHANGED, at=-400.0)
+    [told] = watch.answered("model-a", Usage(cache_write_5m_tokens=10_100), 1.0)
+    assert isinstance(told, ev.NoticeRaised)
+    assert "had gone cold" in told.text
+    assert watch.losses.expiries == 1
+
+
+def test_where_nothing_has_changed_the_server_has_lost_it() -> None:
+    [told] = gone_on(REQUEST).answered("model-a", Usage(cache_write_5m_tokens=10_100), 1.0)
+    assert isinstance(told, ev.NoticeRaised)
+    assert told.text == (
+        "The server does not have the prompt cache of this session any more: 10,000 tokens were billed anew."
+    )
+
+
+def test_the_model_is_compared_by_what_was_asked_for() -> None:
+    missed = Usage(cache_write_5m_tokens=10_100)
+    [told] = gone_on(REQUEST).answered("gateway/other-name", missed, 1.0)
+    assert isinstance(told, ev.NoticeRaised), "a server's own name for the same model is no change"
+    [told] = gone_on(replace(REQUEST, fallback_models=("model-b",))).answered("model-b", missed, 1.0)
+    assert isinstance(told, ev.PrefixBroken)
+    assert (told.block, told.reason) == ("the model", "model-b answered, and model-a before")
+
+
+def test_a_front_is_kept_when_it_is_another_one_and_only_then() -> None:
+    kept: list[Front] = []
+    watch = CacheWatch()
+    watch.keep_fronts(lambda: CONTEXT, kept.append)
+    asked = [REQUEST, REQUEST, replace(REQUEST, effort="low"), replace(REQUEST, effort="low"), REQUEST]
+    for number, request in enumerate(asked):
+        watch.look(replace(request, messages=({"role": "user", "content": "x"},) * (number + 1)), float(number))
+        watch.answered("model-a", Usage(cache_write_5m_tokens=2_000), number + 0.5)
+    assert [front.effort for front in kept] == ["high", "low", "high"]
+
+
+# ----------------------------------------------------------------------------------------------- in the session file
+
+
+def engine_in(folder: Path, *replies: str, cache: PromptCache, **options: Any) -> Engine:
+    for name in ("home", "work"):
+        (folder / name).mkdir(exist_ok=True)
+    environ = {"HOME": str(folder / "home"), "PATH": "/usr/bin:/bin"}
+    provider = provider_on(caching_transport(*replies, cache=cache))
+    made = Options(cwd=folder / "work", environ=environ, provider=provider, **{"sandbox": "off", **options})
+    return build_engine(made)
+
+
+def fronts_in(folder: Path) -> list[Json]:
+    [path] = folder.rglob("*.jsonl")
+    records = map(json.loads, path.read_text().splitlines())
+    return [record["front"] for record in records if record["type"] == "request-front"]
+
+
+@pytest.mark.anyio
+async def test_a_session_file_has_one_for_as_long_as_nothing_changes_across_processes(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "AGENTS.md").write_text("Speak of the kingfisher.\n")
+    cache = PromptCache()
+    async with engine_in(tmp_path, "One.", "Two.", cache=cache) as engine:
+        for prompt in ("one", "two"):
+            session = result_of(await collect(engine.submit(prompt))).session_id
+    async with engine_in(tmp_path, "Three.", cache=cache, resume=session) as engine:
+        await collect(engine.submit("three"))
+    [front] = fronts_in(tmp_path)
+    assert front["context"], "there are instructions"
+    assert "kingfisher" not in json.dumps(front)
+    assert dict(front["tools"]).keys() >= {"Read", "Grep"}
+    async with engine_in(tmp_path, "Four.", cache=cache, resume=session, effort="low") as engine:
+        await collect(engine.submit("four"))
+    assert [front["effort"] for front in fronts_in(tmp_path)] == [None, "low"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("before", "after", "block"),
+    [
+        ({"effort": "high"}, {}, "the effort"),
+        ({}, {"disallowed_tools": ("Grep",)}, "the tool Grep"),
+        ({}, {"append_system_prompt": "Be brief."}, "the system prompt"),
+        ({}, {"thinking": "disabled", "model": "sonnet"}, "the thinking setting"),
+        ({"model": "haiku"}, {"model": "sonnet"}, "the model"),
+    ],
+)
+async def test_after_a_resume_the_outlook_is_what_the_server_bills_then(
+    tmp_path: Path, before: dict[str, Any], after: dict[str, Any], block: str
+) -> None:
+    cache = PromptCache()
+    before = {"model": "sonnet", **before}
+    async with engine_in(tmp_path, "One. " * 2_000, "Two.", cache=cache, **before) as engine:
+        for prompt in ("one", "two"):
+            session = result_of(await collect(engine.submit(prompt))).session_id
+    for fork in (True, False):
+        async with engine_in(tmp_path, "Three.", cache=cache, resume=session, fork_session=fork, **before) as engine:
+            assert engine.outlook().cached_tokens == cache.readings[1].prompt, "as it was left"
+    async with engine_in(tmp_path, "Three.", cache=cache, resume=session, **after) as engine:
+        outlook = engine.outlook()
+        [broken] = only(await collect(engine.submit("three")), ev.PrefixBroken)
+    assert broken.block == block
+    assert outlook.cached_tokens == pytest.approx(cache.readings[-1].read, rel=0.3), "an estimate, not counted"
+    assert (outlook.cached_tokens == 0) == (block != "the thinking setting")
+    assert broken.rebilled_tokens == pytest.approx(cache.readings[1].prompt - cache.readings[-1].read, rel=0.2)
+
+
+@pytest.mark.anyio
+async def test_a_session_of_an_older_version_goes_on_as_ever(tmp_path: Path) -> None:
+    cache = PromptCache()
+    async with engine_in(tmp_path, "One.", cache=cache, effort="high") as engine:
+        session = result_of(await collect(engine.submit("one"))).session_id
+    [path] = tmp_path.rglob("*.jsonl")
+    lines = [line for line in path.read_text().splitlines() if "request-front" not in line]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    assert load_session(path).front is None
+    async with engine_in(tmp_path, "Two.", cache=cache, resume=session) as engine:
+        notices = only(await collect(engine.submit("two")), ev.NoticeRaised)
+    assert ["was of no use, because" in notice.text for notice in notices if notice.code == "cache"] == [True]
+    assert len(fronts_in(tmp_path)) == 1, "from now on it is known"
