@@ -135,9 +135,11 @@ class CacheWatch:
         return left.cached if left is not None else 0
 
     def cold(self, now: float) -> bool:
-        """Whether what was cached has run out, so that rewriting old content costs nothing."""
+        """Whether what was cached has run out, so that rewriting old content costs nothing; or is of no use, because
+        what comes before all of it is not what it was in an earlier process."""
         left = self._left
-        return left is not None and now - left.at >= left.ttl
+        useless = isinstance(left, _Resumed) and not left.kept
+        return left is not None and (useless or now - left.at >= left.ttl)
 
     def seconds_left(self, now: float) -> float | None:
         """Until what is cached runs out; None: nothing is."""

@@ -55,6 +55,7 @@ from agentcli.core.messages import (
     ToolUseBlock,
     UnknownBlock,
 )
+from agentcli.providers.base import Request
 
 _NO_PIN = "It is part of every request and needs no pin."
 _LATER = "takes effect with the next request"
@@ -95,11 +96,12 @@ class Curated(Holdings):
         """How full the context is and what the next request will cost."""
         limits, view = self._context_limits(), self._view
         tokens = view.estimate(self._log, limits.overhead)
-        return look_ahead(tokens, limits, self.catalog.get(self.model).price, self._cached(self._profile))
+        price = self.catalog.get(self._answering(self._profile)).price
+        return look_ahead(tokens, limits, price, self._cached(self._profile))
 
     def price_of_change(self, profile: Profile) -> ChangePrice:
         """What going on with this profile instead of the one in force would bill anew."""
-        price = self.catalog.get(profile.model).price
+        price = self.catalog.get(self._answering(profile)).price
         return price_of_change(self._cached(self._profile), self._cached(profile), price)
 
     def warm_seconds(self) -> float | None:
@@ -109,12 +111,16 @@ class Curated(Holdings):
     def _cached(self, profile: Profile) -> Cached:
         """Of the next request, if it is sent with this profile."""
         watch, now = self._parts.watch, self._parts.clock.monotonic()
-        setup = Setup(profile.model, profile.effort, profile.thinking)
+        setup = Setup(self._answering(profile), profile.effort, profile.thinking)
         tokens = watch.expected(setup, now, self._requests.overhead_tokens())
         reach: Reach = "nothing" if not tokens else "head" if tokens < watch.cached_tokens else "sent"
         if self._intact[0] == self._last_reply():
             tokens = min(tokens, self._intact[1])
         return Cached(tokens, watch.cold(now), watch.long_lived, reach)
+
+    def _answering(self, profile: Profile) -> str:
+        """The model that the next request goes to: while the one asked for is overloaded, that is a fallback."""
+        return self._parts.provider.begins_with(Request(profile.model, (), fallback_models=profile.fallback_models))
 
     def context_items(self) -> list[ContextItem]:
         """What the next request would carry, item by item."""

@@ -49,7 +49,7 @@ class Outlook:
     cached_tokens: int
     """Of them, expected to be read from the prompt cache: none once it is cold, or was made with another model."""
     cold: bool
-    """There was a cache, and it has run out."""
+    """There was a cache, and it has run out, or nothing that is sent now begins as what is in it."""
     next_cost_usd: float | None
     """Of sending it, without the reply; None when the price is not known."""
 

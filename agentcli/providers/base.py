@@ -204,6 +204,11 @@ class Provider(Protocol):
         """See the module's docstring. Never raises for a request, network or model failure."""
         ...
 
+    def begins_with(self, request: Request) -> str:
+        """The model that a request would go to first: the one asked for, or a fallback while that one is left in
+        peace."""
+        ...
+
     async def warm(self) -> None:
         """Do what makes the first request slow (imports, TLS context) ahead of time. Never raises."""
         ...

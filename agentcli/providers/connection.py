@@ -37,6 +37,9 @@ class Connection:
     def stream(self, request: Request, signal: AbortSignal) -> AsyncGenerator[ModelEvent, None]:
         return self._in_use.stream(request, signal)
 
+    def begins_with(self, request: Request) -> str:
+        return self._in_use.begins_with(request)
+
     async def warm(self) -> None:
         await self._in_use.warm()
 

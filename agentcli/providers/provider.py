@@ -112,6 +112,10 @@ class MessagesProvider:
         self._resting: dict[str, float] = {}
         """Overloaded models, and until when (loop time) requests go straight to the fallback."""
 
+    def begins_with(self, request: Request) -> str:
+        # Without a model that rests there need not be an event loop to tell the time.
+        return self._course(request).model if self._resting else request.model
+
     async def warm(self) -> None:
         await self._transport.warm()
 

@@ -171,7 +171,11 @@ def test_what_is_expected_of_the_cache_knows_what_has_changed_before_the_message
     part = gone_on(PART_CHANGED).expected(setup_of(PART_CHANGED), 1.0, head=4_000)
     assert 3_500 < part < 4_000
     assert gone_on(REQUEST, context="Other.").expected(setup_of(REQUEST), 1.0, head=4_000) == 4_000
+    assert gone_on(GREP_CHANGED).cold(1.0), "it is of no use any more: old content can change for nothing"
+    assert gone_on(GREP_CHANGED).seconds_left(1.0) is None
+    assert not gone_on(PART_CHANGED).cold(1.0)
     low = gone_on(replace(REQUEST, effort="low"))
+    assert not low.cold(1.0)
     assert low.expected(setup_of(REQUEST), 1.0, head=4_000) == 10_000, "with the effort of before it is of use again"
 
 

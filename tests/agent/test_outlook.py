@@ -19,10 +19,11 @@ from agentcli.core.messages import Message, Origin, TextBlock
 from agentcli.core.usage import CacheLosses, Price, Usage
 from agentcli.providers.base import Request, Thinking
 from agentcli.providers.catalog import Catalog
-from tests.support.cacheserver import PromptCache
+from agentcli.providers.retry import RetryPolicy
+from tests.support.cacheserver import PromptCache, caching_transport
 from tests.support.curating import BIG, cached_bench, looking
 from tests.support.fakes import MODEL, Bench, bench, collect, only
-from tests.support.scripts import call, reply
+from tests.support.scripts import call, fails, reply
 from tests.support.virtual import run_virtual
 
 SONNET = Catalog().get(MODEL).price
@@ -125,6 +126,35 @@ def test_after_a_fallback_the_cache_is_that_of_the_model_which_answered() -> Non
         watch.answered(answering, Usage(cache_write_5m_tokens=9_000), 1.0)
         found = tuple(watch.expected(Setup(model), 2.0, head=500) for model in ("big", "small"))
         assert found == expected, answering
+
+
+def test_while_the_model_asked_for_is_overloaded_the_outlook_is_that_of_the_fallback() -> None:
+    async def main() -> None:
+        cache = PromptCache(clock=lambda: asyncio.get_running_loop().time())
+        overloaded = [fails(529, "Overloaded", "overloaded_error")] * RetryPolicy().overloads_before_fallback
+        transport = caching_transport(*overloaded, BIG, "Two.", "Three.", cache=cache)
+        profile = Profile(MODEL, MODEL, fallback_models=("claude-haiku-5-5",), system=("Be good. " * 2_000,))
+        b = bench(transport=transport, profile=profile)
+        async with b.engine:
+            await b.run("one")
+            outlook = b.engine.outlook()
+            assert outlook.cached_tokens == cache.readings[-1].prompt
+            price = Catalog().get("claude-haiku-5-5").price
+            assert price is not None
+            rest = RetryPolicy().overload_rest
+            await asyncio.sleep(rest / 2)
+            await b.run("two")
+            assert cache.readings[-1].read == outlook.cached_tokens
+            billed = price.cost(Usage().updated(cache.readings[-1].usage))
+            assert outlook.next_cost_usd == pytest.approx(billed, rel=0.15)
+            assert b.engine.outlook().cached_tokens > 0
+            await asyncio.sleep(rest / 2 + 1)
+            later = b.engine.outlook()
+            assert (later.cached_tokens, later.cold) == (0, False), (
+                "the model asked for is tried again, and has nothing"
+            )
+
+    run_virtual(main)
 
 
 # ---------------------------------------------------------------------------------------------------------- a resume
