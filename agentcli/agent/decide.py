@@ -97,6 +97,8 @@ def _too_long(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decisio
         return Continue(Transition.REACTIVE_COMPACT_RETRY)
     if outcome.compacted is None and limits.reactive_compact and not state.reactive_compact_attempted:
         return Find("reactive_compact")
+    if outcome.failure is not None and state.only_a_prompt:
+        return Stop(Terminal.PROMPT_TOO_LONG, words.PROMPT_TOO_LONG)
     said = outcome.failure.message if outcome.failure else "The conversation no longer fits into the model's context."
     return Stop(Terminal.PROMPT_TOO_LONG, said)
 

@@ -54,7 +54,8 @@ class Preparation:
                 if tracking.failures_in_a_row == self._parts.context.max_auto_failures:
                     yield ev.NoticeRaised(text=self._given_up(compaction.problem), level="warning", code="compact")
         if self._is_full() and not signal.aborted:
-            self.blocked = words.blocking_limit(self.estimate, self._parts.context.usable)
+            usable, alone = self._parts.context.usable, self.state.only_a_prompt
+            self.blocked = words.blocking_limit(self.estimate, usable, only_a_prompt=alone)
 
     def _situation(self) -> Callable[[int], Situation]:
         parts, before = self._parts, self.estimate

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Message
+from agentcli.core.messages import Message, Origin
 from agentcli.tools.base import ToolContext
 
 
@@ -81,6 +81,12 @@ class LoopState:
     """Whether the model was already told that it goes round in circles."""
     repeats_from: int = 0
     """Messages before this place repeat themselves with somebody's leave."""
+
+    @property
+    def only_a_prompt(self) -> bool:
+        """Nothing was said before the prompt, so that there is nothing else to shorten."""
+        origins = [message.origin for message in self.messages]
+        return origins.count(Origin.PROMPT) == 1 and Origin.REPLY not in origins and Origin.SUMMARY not in origins
 
     def adding(self, *messages: Message) -> LoopState:
         return replace(self, messages=self.messages + messages)

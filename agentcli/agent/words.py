@@ -64,7 +64,16 @@ def gave_up_compacting(times: int, problem: str) -> str:
     )
 
 
-def blocking_limit(estimate: int, usable: int) -> str:
+_SHORTER_PROMPT = "Shorten it, or put the text into a file and give its path: the model reads what it needs of it."
+PROMPT_TOO_LONG = f"The prompt alone is too long for the model. {_SHORTER_PROMPT}"
+
+
+def blocking_limit(estimate: int, usable: int, *, only_a_prompt: bool) -> str:
+    if only_a_prompt:
+        return (
+            f"With this prompt the request is about {estimate:,} tokens long and the model takes {usable:,}. Nothing "
+            f"was sent. {_SHORTER_PROMPT}"
+        )
     return (
         f"The conversation is about {estimate:,} tokens long and the model takes {usable:,}. Nothing was sent. "
         "Shorten it with /compact, start a new session, or switch compaction on in the settings (autoCompact)."

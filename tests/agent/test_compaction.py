@@ -126,6 +126,8 @@ def test_a_prompt_that_was_too_long_by_itself_does_not_stand_in_the_way_of_the_n
         async with b.engine:
             refused = await collect(b.engine.submit("word " * 120_000))
             assert result_of(refused).terminal == "prompt_too_long"
+            assert "/compact" not in (said := result_of(refused).errors[0]), "there is nothing to compact"
+            assert "Shorten it, or put the text into a file and give its path" in said
             events = await collect(b.engine.submit("hi"))
         assert result_of(events).text == "Hello."
         assert told(b).count("word ") < 30_000

@@ -311,7 +311,9 @@ async def a_full_context_without_a_way_out_blocks_before_the_call(world: World) 
     )
     events = await b.run("word " * 5_000)
     assert world.bodies() == []
-    assert "Nothing was sent" in result_of(events).errors[0]
+    assert "Nothing was sent" in (said := result_of(events).errors[0])
+    assert "/compact" not in said, "there is nothing but the prompt"
+    assert "/compact" in result_of(await b.run("again")).errors[0]
     return reached(events)
 
 
