@@ -185,6 +185,7 @@ def test_the_first_miss_of_a_resumed_session_names_what_changed_and_what_it_cost
     assert (told.block, told.reason, told.rebilled_tokens) == ("the tool Grep", LEFT_OTHERWISE, 10_000)
     little = Usage(cache_read_input_tokens=9_500, cache_write_5m_tokens=600)
     [told] = gone_on(PART_CHANGED).answered("model-a", little, 1.0)
+    assert isinstance(told, ev.PrefixBroken)
     assert told.rebilled_tokens == 500, "a change that is known is told however little it cost"
     assert gone_on(REQUEST).answered("model-a", little, 1.0) == []
     read = Usage(cache_read_input_tokens=10_000)
