@@ -39,7 +39,13 @@ def test_nul_and_lone_surrogates_become_replacement_characters() -> None:
     }
 
 
-@given(st.dictionaries(st.text(), st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner))))
+@given(
+    st.dictionaries(
+        st.text(max_size=20),
+        st.recursive(st.text(max_size=20) | st.integers(), lambda inner: st.lists(inner, max_size=4), max_leaves=10),
+        max_size=6,
+    )
+)
 def test_what_is_encoded_is_what_comes_out(value: dict[str, object]) -> None:
     expected = json.loads(json.dumps(value).replace("\\u0000", "\\ufffd"))
     if "\\u0000" not in json.dumps(value):
