@@ -13,6 +13,7 @@ import binascii
 import re
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice, pairwise
 from operator import is_
 from statistics import median
@@ -82,8 +83,10 @@ def weigh(counts: Mapping[str, int]) -> float:
     return tokens + sum(counts[kind] * weight for kind, _of_it, weight in _KINDS if kind in counts)
 
 
+@lru_cache(maxsize=16)
 def text_tokens(text: str) -> float:
-    """Of a text, before anything is known about the model."""
+    """Of a text, before anything is known about the model. Remembered for a moment: when a result comes, the estimate,
+    the costs and the steps each ask for the size of the same text."""
     return weigh(count_kinds(text))
 
 
