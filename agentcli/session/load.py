@@ -75,8 +75,6 @@ class LoadedSession:
     forked_from: str = ""
     last_reply_at: str = ""
     """When the last reply that says what it used was complete, as a timestamp; "" if nothing tells."""
-    last_submission: Json | None = None
-    """The fields of the last `submission-end`."""
     spent: list[Json] = field(default_factory=list)
     """What each process that worked on it has used, per model, as its last `submission-end` says."""
     leaf: str | None = None
@@ -251,7 +249,6 @@ class _Reader:
         self.session.title = str(record["customTitle"])
 
     def _take_submission_end(self, record: Json) -> None:
-        self.session.last_submission = record
         if isinstance(used := record.get("modelUsage"), dict):
             # Each counts from the beginning of its process.
             self.session.spent[self._spent_before :] = [used]

@@ -166,14 +166,6 @@ class ActivityLine(Widget):
         self._retext(self._clock())
         self.refresh()
 
-    def set_moving(self, moving: bool) -> None:
-        """Turn the spinner's movement on or off, for reduced motion."""
-        if moving != self._moving:
-            self._moving = moving
-            self._stop()
-            self.show(self._activity, todo=self._todo)
-            self.refresh()
-
     def on_mount(self) -> None:
         self.show(self._activity, todo=self._todo)
 

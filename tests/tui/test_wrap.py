@@ -12,7 +12,7 @@ from rich.style import Style
 
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.glyphs import EVEN, clean, glyphs, width_of
-from agentcli.tui.blocks.wrap import Run, clip, index_at, pad, wrap
+from agentcli.tui.blocks.wrap import Run, clip, wrap
 
 PLAIN, BOLD = Style.null(), Style(bold=True)
 _TROUBLE = (
@@ -153,18 +153,6 @@ def test_tags_are_spelled_out_unless_they_make_a_flag() -> None:
     england = "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
     assert painted(wrap([(england, PLAIN)], 10)) == [england]
     assert painted(wrap([("a\U000e0041", PLAIN)], 20)) == ["a<U+E0041>"]
-
-
-def test_a_cell_belongs_to_the_character_painted_there() -> None:
-    assert [index_at("abc", column) for column in (-1, 0, 2, 3, 9)] == [0, 0, 2, 3, 3]
-    assert [index_at("a世b", column) for column in (0, 1, 2, 3, 4)] == [0, 1, 1, 2, 3]
-    assert [index_at("a\tb", column) for column in (0, 1, 3, 4, 5)] == [0, 1, 1, 2, 3]
-
-
-def test_padding_is_painted_but_not_copied() -> None:
-    (line,) = wrap([("ab", PLAIN)], 9)
-    padded = pad(line, 5, BOLD)
-    assert (padded.strip.text, padded.text) == ("ab   ", "ab")
 
 
 def test_a_clipped_line_ends_in_an_ellipsis_and_keeps_its_whole_text() -> None:

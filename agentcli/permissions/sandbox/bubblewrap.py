@@ -74,9 +74,6 @@ class BubblewrapLauncher:
     def network(self) -> bool:
         return self._rules.network
 
-    def with_working_dirs(self, working_dirs: Iterable[Path]) -> BubblewrapLauncher:
-        return BubblewrapLauncher(replace(self._rules, working_dirs=tuple(working_dirs)), self._ability, self._places)
-
     def retargeted(self, working_dirs: tuple[Path, ...], secrets: tuple[Path, ...]) -> BubblewrapLauncher:
         """The same sandbox around other folders, for trying it out."""
         return BubblewrapLauncher(self._rules.retargeted(working_dirs, secrets), self._ability, self._places)

@@ -12,7 +12,6 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.launch import Launch
@@ -45,9 +44,6 @@ class SeatbeltLauncher:
     @property
     def network(self) -> bool:
         return self._rules.network
-
-    def with_working_dirs(self, working_dirs: Iterable[Path]) -> SeatbeltLauncher:
-        return SeatbeltLauncher(replace(self._rules, working_dirs=tuple(working_dirs)), self._temp_root)
 
     def retargeted(self, working_dirs: tuple[Path, ...], secrets: tuple[Path, ...]) -> SeatbeltLauncher:
         """The same sandbox around other folders, for trying it out."""

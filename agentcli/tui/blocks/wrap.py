@@ -77,26 +77,6 @@ def clip(runs: Sequence[Run], width: int, first: Sequence[Run] = ()) -> Line:
     return Line(Strip(segments, margin.cells + used + 1), whole, margin.cells)
 
 
-def index_at(text: str, column: int) -> int:
-    """Of a row's `text`, the index of the character that is painted at this cell (counted from where the text begins).
-
-    A cell inside a wide glyph, a tab or a mark belongs to that; beyond the end is the text's length."""
-    if EVEN(text) is None:
-        return max(0, min(column, len(text)))
-    index = cells = 0
-    for source, _shown, width in glyphs(text):
-        cells += width if source != "\t" else TAB - cells % TAB
-        if cells > column:
-            return index
-        index += len(source)
-    return len(text)
-
-
-def pad(line: Line, width: int, style: Style) -> Line:
-    """The line filled up with blanks of this style, which copying leaves out."""
-    return Line(line.strip.extend_cell_length(width, style), line.text, line.indent, line.joint)
-
-
 class _Margin:
     """What stands before a row: at most all but one cell of the width."""
 

@@ -157,9 +157,6 @@ class Transcript(ScrollView):
         self._put_all()
         return self._conversation.answers()
 
-    def last_answer(self) -> str:
-        return next(reversed(self.answers()), "")
-
     def source_text(self) -> str:
         self._put_all()
         return self._conversation.source_text()
