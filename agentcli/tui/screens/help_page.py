@@ -17,6 +17,8 @@ class HelpPage(ListSheet[str, str]):
 
     share = 0.9
     label_cells = 26
+    wide = 130
+    """With less, half of it would cut what keys do."""
     verb = "use the command"
 
     def __init__(

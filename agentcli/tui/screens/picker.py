@@ -25,8 +25,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 Preview = Callable[[Row[T]], Sequence[str]]
 
-WIDE = 100
-"""From here on there is room for a preview."""
 _PREVIEW_ROWS = 12
 _PREVIEW_PAUSE = 0.05
 """Of a preview that is read in a thread: who holds a key down does not want those in between."""
@@ -57,6 +55,8 @@ class ListSheet(Sheet[R], Generic[T, R]):
 
     letters: ClassVar[bool] = False
     """Whether letters are keys of the page; searching then begins with `/` and ends with Esc."""
+    wide: ClassVar[int] = 100
+    """From so many columns on there is room for a preview."""
     preview_in_thread: ClassVar[bool] = False
     preview_end: ClassVar[bool] = False
     """Whether of a preview that does not fit the end is shown."""
@@ -181,7 +181,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
     def lay_out(self, width: int, room: int) -> None:
         head, body, about = self.query_one("#head", Lines), self.query_one("#body"), self.query_one("#about", Lines)
         search = 1 if self.searching else 0
-        wide = self._preview is not None and width >= WIDE and bool(self._entries)
+        wide = self._preview is not None and width >= self.wide and bool(self._entries)
         self.query_one("#preview").display = wide
         rows = self.head(max(1, width - 2 * MARGIN), room - search - 1)
         head.show(rows)
