@@ -5,8 +5,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
-WIDTH = 78
-"""Columns of what a command says where nobody knows how many there are: the usual 80, less what stands before it."""
+WIDTH = 76
+"""Columns of what a command says where nobody knows how many there are: the usual 80, less what stands before it and the
+scroll bar behind it."""
 GAP = 2
 
 

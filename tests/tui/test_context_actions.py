@@ -81,11 +81,18 @@ def test_p_pins_and_unpins_and_a_sign_shows_it() -> None:
     seen = look(page(context), "p", PAUSE)
     assert context.pinned == {"r:0"}
     assert " ❯ R◆ Read parser.py" in seen
-    assert "not cached, pinned" in seen
     assert "p unpin" in seen
     seen = look(page(context), "p", PAUSE)
     assert context.pinned == set()
-    assert "pinned" not in seen
+    assert "◆" not in seen
+
+
+def test_with_a_pinned_item_every_row_still_says_whether_it_is_cached() -> None:
+    context = Context()
+    context.pinned.add("r:0")
+    seen = look(page(context), size=(80, 24))
+    assert seen.count("not cached") == 1
+    assert "…" not in seen
 
 
 def test_pinning_twice_fast_is_as_slowly() -> None:
@@ -104,8 +111,15 @@ def test_d_says_the_price_in_one_line_and_enter_confirms() -> None:
     assert context.done == ["drop r:0"]
     assert f"Dropped: {SAVES}." in seen
     assert "Left out of the context" in seen
-    assert "dropped, 6k tokens: u brings it back" in seen
+    assert "dropped, 6k tokens" in seen
+    assert "u bring back" in seen
     assert "3k of 20k tokens" in seen
+
+
+def test_on_a_small_screen_the_question_has_the_room_and_its_price_is_read_before_enter() -> None:
+    seen = look(page(Context()), "d", size=(40, 10))
+    assert f"Drop it with its call? That {SAVES}." in " ".join(seen.split())
+    assert seen.splitlines()[-1].endswith("Enter drop it")
 
 
 def test_esc_or_moving_on_keeps_the_item_and_the_page() -> None:

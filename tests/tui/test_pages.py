@@ -171,7 +171,7 @@ def test_the_cost_page_is_a_table_with_a_sum() -> None:
         " together                 2  13,579   2,579    3,461,789     123,456    $1.24\n"
         "\n"
         " Session  $1.24\n"
-        " Cached   96 % of all input was read from the cache\n"
+        " Cached   96% of all input was read from the cache\n"
         " Next     about $0.012 for sending the next request\n"
         " ↑↓ PgUp PgDn scroll · / search · Esc close"
     ).replace("3,456,789     123,456", "  123,456   3,456,789").replace(
@@ -234,11 +234,11 @@ def test_without_colours_every_cell_of_the_map_has_its_letter() -> None:
 
 def test_with_colours_the_first_cell_of_each_kind_has_its_letter() -> None:
     seen = look(ContextPage(ITEMS, 20_000, 16_000), size=(80, 24))
-    assert " Next request: 10k of 20k tokens, 50 % · compacts itself at 16k, 80 %\n" in seen
+    assert " Next request: 10k of 20k tokens, 50% · compacts itself at 16k, 80%\n" in seen
     assert seen.splitlines()[2].split() == ["S", "TPR"] or seen.splitlines()[2].replace(" ", "") == "STPR"
-    assert " S system prompt      3k  15 %    R tool results       6k  30 %\n" in seen
-    assert "· free               6k  30 %" in seen
-    assert "░ kept free          4k  20 %" in seen
+    assert " S system prompt      3k  15%     R tool results       6k  30%\n" in seen
+    assert "· free               6k  30%" in seen
+    assert "░ kept free          4k  20%" in seen
 
 
 def test_items_are_sorted_by_size_or_stand_in_their_order() -> None:
@@ -251,8 +251,8 @@ def test_items_are_sorted_by_size_or_stand_in_their_order() -> None:
 
     by_size = look(ContextPage(ITEMS, 20_000, 0))
     assert order(by_size) == ["Read parser.py", "System prompt", "Tool Read", "find the bug"]
-    assert " ❯ R Read parser.py      6k    30 %     this prompt\n" in by_size
-    assert "   P find the bug        20   0.1 %    1 prompt ago  not cached\n" in by_size
+    assert " ❯ R Read parser.py      6k    30%     this prompt\n" in by_size
+    assert "   P find the bug        20   0.1%    1 prompt ago  not cached\n" in by_size
     assert order(look(ContextPage(ITEMS, 20_000, 0), "s")) == [item.label for item in ITEMS]
 
 

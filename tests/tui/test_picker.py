@@ -161,7 +161,7 @@ def test_numbers_read_well() -> None:
     assert [dollars(x) for x in (0, 1234.5, 0.62, 0.012, 0.0023, 0.000001)] == [
         "$0.00", "$1,234.50", "$0.620", "$0.012", "$0.0023", "under $0.0001",
     ]  # fmt: skip
-    assert [percent(part, 200) for part in (0, 1, 3, 200)] == ["0 %", "<1 %", "2 %", "100 %"]
+    assert [percent(part, 200) for part in (0, 1, 3, 200)] == ["0%", "<1%", "2%", "100%"]
     assert percent(1, 0) == "–"
     assert [ago(s) for s in (-5, 30, 90, 7200, 90_000, 90 * 86_400, 800 * 86_400)] == [
         "just now", "just now", "1 min ago", "2 h ago", "1 d ago", "3 mo ago", "2 y ago",

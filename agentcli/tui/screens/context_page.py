@@ -112,7 +112,7 @@ class ContextPage(ListSheet[str, None]):
         items = sorted(self._items, key=lambda item: -item.tokens) if self._by_size else self._items
         rows = [Row(item.id, item.label, self._detail(item), _mark(item)) for item in items]
         for item in self._dropped:
-            left_out = f"dropped, {tokens(item.tokens)} tokens: u brings it back"
+            left_out = f"dropped, {tokens(item.tokens)} tokens"
             rows.append(Row(item.id, item.label, "", _mark(item), "Left out of the context", left_out))
         return rows
 
@@ -126,8 +126,8 @@ class ContextPage(ListSheet[str, None]):
         else:
             age = "this prompt" if item.age <= 0 else f"{item.age:,} prompt{'s' if item.age > 1 else ''} ago"
         cached = {True: "cached", False: "not cached", None: ""}[item.cached]
-        state = ", ".join(word for word in (cached, "pinned" if item.pinned else "") if word)
-        return f"{tokens(item.tokens):>6}  {_share(item.tokens, self._window):>6}  {age:>14}  {state}".rstrip()
+        # What is pinned has its sign: one word more would cost every row its last column on a usual screen.
+        return f"{tokens(item.tokens):>6}  {_share(item.tokens, self._window):>5}  {age:>14}  {cached}".rstrip()
 
     def press(self, key: str, character: str | None) -> bool:
         if self._asked is not None and key == "escape":
@@ -205,6 +205,10 @@ class ContextPage(ListSheet[str, None]):
         if self._asked is not None and (row is None or row.value != self._asked[0]):
             self._asked = None
 
+    @property
+    def asks(self) -> bool:
+        return self._asked is not None
+
     def about(self, row: Row[str] | None, width: int) -> list[Runs]:
         if self._asked is None:
             return []
@@ -236,6 +240,8 @@ class ContextPage(ListSheet[str, None]):
         across = min(width, 100)
         high = 1 if room < 12 else 2
         rows += self._map(sums, across, high)
+        if self.asks and room < 12:
+            return rows  # The room is for the question and its price.
         legend = self._legend(sums, across, max(0, most - len(rows)))
         return [*rows, *legend, *([[]] if len(rows) + len(legend) < most - 1 else [])]
 
@@ -319,14 +325,14 @@ class ContextPage(ListSheet[str, None]):
             (sign, style),
             (" " + padded(label, 14), palette.text),
             (f"{tokens(count):>7}", palette.text),
-            (f"{percent(count, self._window):>6}", palette.muted),
+            (f"{percent(count, self._window):>5}", palette.muted),
         ]
 
 
 def _share(part: int, whole: int) -> str:
     """Of an item, most of which are small: with a decimal where that tells them apart."""
     share = 100 * part / whole
-    return "<0.1 %" if 0 < share < 0.05 else f"{share:.1f} %" if share < 9.95 else f"{share:.0f} %"
+    return "<0.1%" if 0 < share < 0.05 else f"{share:.1f}%" if share < 9.95 else f"{share:.0f}%"
 
 
 def _mark(item: ContextItem) -> str:

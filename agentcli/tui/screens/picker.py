@@ -102,6 +102,11 @@ class ListSheet(Sheet[R], Generic[T, R]):
         """Rows above the list; `room` is what is left for them and the list."""
         return []
 
+    @property
+    def asks(self) -> bool:
+        """Whether `about` is a question: then nothing else takes its room."""
+        return False
+
     def about(self, row: Row[T] | None, width: int) -> list[Runs]:
         """Rows under the list that say more about the row under the cursor."""
         return []
@@ -214,7 +219,8 @@ class ListSheet(Sheet[R], Generic[T, R]):
             return wrapped([("! ", palette.warning), (self._said, palette.warning)], room, 2)
         hidden = self.listing.hidden_text(width) if not self.query_one("#preview").display else ""
         lines = wrapped([(hidden, palette.text)], room, 2) if hidden else []
-        return lines + self.about(row, room)
+        more = self.about(row, room)
+        return more if self.asks else lines + more
 
     def paint(self) -> None:
         super().paint()

@@ -166,7 +166,7 @@ def percent(part: float, whole: float) -> str:
     if whole <= 0:
         return "–"
     share = 100 * part / whole
-    return "<1 %" if 0 < share < 1 else f"{share:.0f} %"
+    return "<1%" if 0 < share < 1 else f"{share:.0f}%"
 
 
 def ago(seconds: float) -> str:
