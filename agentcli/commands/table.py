@@ -6,8 +6,8 @@ import unicodedata
 from collections.abc import Sequence
 
 WIDTH = 76
-"""Columns of what a command says where nobody knows how many there are: the usual 80, less what stands before it and the
-scroll bar behind it."""
+"""Columns of what a command says where nobody knows how many there are: the usual 80, less what stands before it and
+the scroll bar behind it."""
 GAP = 2
 
 
