@@ -63,6 +63,16 @@ def answers(*scripts: str, event: PermissionRequested = COMMAND) -> list[Answer 
 # -------------------------------------------------------------------------------------------------------- looks
 
 
+def test_whether_a_repetition_may_go_on_is_asked_in_its_own_words() -> None:
+    text = "Bash make: the same result 3 times in a row."
+    event = asked("Loop guard", {}, reason="Yes lets it go on, no ends it.", display={"kind": "loop", "text": text})
+    seen = look(dialog(event))
+    assert text in seen
+    assert " ❯ 1 Yes, let it go on\n   2 No, end this task here\n   3 No, and say what to do instead\n" in seen
+    assert "Always" not in seen
+    assert answers("y", "n", event=event) == [Answer("allow"), Answer("deny")]
+
+
 def test_a_command_is_shown_with_its_folder_its_parts_and_the_rules_that_always_would_save() -> None:
     assert look(dialog(waiting=2)) == (
         "─── Run this command? ───────────────────────────── 2 more questions after this\n"

@@ -123,6 +123,8 @@ class PermissionDialog(Panel[Answer | None]):
         return len(rules) == 1 and len(rules[0]) <= _SHORT_RULE and not self.compact and self.size_of_body <= LONG
 
     def choices(self) -> Sequence[Choice]:
+        if self.event.display.get("kind") == "loop":
+            return _GOING_ON
         rules = self.event.suggestions
         _, place, where = _PLACES[self._place]
         if not rules:
@@ -191,6 +193,14 @@ class PermissionDialog(Panel[Answer | None]):
         # Two questions one above the other would be read as two.
         sheet.display = False
         self.app.push_screen(HunkReview(self.event, self.palette, cwd=self._cwd), reviewed)
+
+
+_GOING_ON = (
+    Choice("once", "Yes, let it go on", "y", "Yes"),
+    Choice("deny", "No, end this task here", "n", "No"),
+    Choice("why", "No, and say what to do instead", "w", "No, and say why"),
+)
+"""Whether a model that repeats itself may go on: no rule is about that, and nothing is allowed by it."""
 
 
 def _clause(detail: str) -> str:
