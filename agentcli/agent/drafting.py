@@ -100,7 +100,7 @@ async def drafted(
         sum(map(message_tokens, pending)),
         bool(pins),
         (*_kept_lines(pieces), *back.lines),
-        _dropped_lines(summarised),
+        _dropped_lines(summarised, pieces, parts.view.estimator.density),
     )
 
 
@@ -161,7 +161,7 @@ def _pictures(summarised: Sequence[Message], budget: int) -> tuple[ImageBlock, .
 
 def _kept_lines(pieces: words.Pieces) -> list[str]:
     lines = []
-    if count := pieces.prompts.count("<user_message>\n"):
+    if count := pieces.prompts.count(_SAID):
         lines.append(f"{_counted(count, 'message')} of yours, word for word")
     if pieces.pictures:
         lines.append(_counted(len(pieces.pictures), "picture"))
@@ -175,17 +175,21 @@ def _kept_lines(pieces: words.Pieces) -> list[str]:
     return lines
 
 
-def _dropped_lines(summarised: Sequence[Message]) -> tuple[str, ...]:
+def _dropped_lines(summarised: Sequence[Message], pieces: words.Pieces, density: float) -> tuple[str, ...]:
+    """Without the prompts when all of them are kept word for word: nothing stays and goes. `density`: true tokens per
+    estimated one, so that no part comes to more than the whole."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
+    all_kept = pieces.prompts.count(_SAID) >= len(_prompts(summarised))
     for message in summarised:
-        kind = _KINDS.get(message.origin)
+        kind = None if all_kept and message in _prompts([message]) else _KINDS.get(message.origin)
         if kind is not None:
             counts[kind] += len(message.tool_results) or 1
             sizes[kind] += message_tokens(message)
-    return tuple(f"{_counted(counts[kind], kind)} (about {sizes[kind]:,} tokens)" for kind in counts)
+    return tuple(f"{_counted(counts[kind], kind)} (about {round(sizes[kind] * density):,} tokens)" for kind in counts)
 
 
+_SAID = "<user_message>\n"
 _KINDS = {
     Origin.REPLY: "reply of the model",
     Origin.TOOL_RESULTS: "result",

@@ -63,7 +63,7 @@ def test_what_stays_what_goes_the_summary_and_the_prices_are_shown() -> None:
     assert "Find the bug." in text
     choices = ("❯ 1 Yes, go on with the summary", "  2 Edit the summary", "  3 No, leave the conversation as it was")
     assert "".join(f" {choice}\n" for choice in choices) in text
-    assert "Enter accepts · Esc leaves all as it was" in text
+    assert "Enter accepts · Esc cancels" in text
 
 
 def test_enter_accepts_and_esc_leaves_the_conversation_as_it_was() -> None:

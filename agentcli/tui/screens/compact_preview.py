@@ -56,7 +56,7 @@ class CompactPreview(EditablePanel):
     def hints(self) -> str:
         if self.editing:
             return "Esc back to the choices · Ctrl+G your own editor"
-        return "Enter accepts · Esc leaves all as it was · PgUp PgDn scroll · e edits · Ctrl+G your own editor"
+        return "Enter accepts · Esc cancels · PgUp PgDn scroll · e edits · Ctrl+G your own editor"
 
     @property
     def size_of_body(self) -> int:
