@@ -61,7 +61,11 @@ class Holdings:
         self._notes: list[str] = []
         self._todos: list[Json] = todos_from(conversation.log)
         self._budget = Budget(conversation.bounds.max_budget_usd)
-        self._spending = Spending(price_of(conversation.catalog), lambda: conversation.view.messages(conversation.log))
+        self._spending = Spending(
+            price_of(conversation.catalog),
+            lambda: conversation.view.messages(conversation.log),
+            lambda: estimator.density,
+        )
         self._resume_watch(conversation)
 
     def _resume_watch(self, own: Conversation) -> None:

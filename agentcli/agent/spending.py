@@ -68,10 +68,16 @@ class _Held:
 
 
 class Spending:
-    def __init__(self, price: PriceOf, shown: Callable[[], Sequence[Message]] = tuple) -> None:
+    def __init__(
+        self,
+        price: PriceOf,
+        shown: Callable[[], Sequence[Message]] = tuple,
+        density: Callable[[], float] = lambda: 1.0,
+    ) -> None:
         """`shown`: the messages that a resumed session begins with; read when the first event comes, because measuring
-        a long one would hold up the start."""
+        a long one would hold up the start. `density`: true tokens per estimated one, as learnt so far."""
         self._price = price
+        self._density = density
         self._submissions: list[Submission] = []
         self._open = False
         self._tools: dict[str, ToolSpending] = {}
@@ -97,7 +103,15 @@ class Spending:
         in_context: dict[str, int] = {}
         for held in self._held.values():
             in_context[held.tool] = in_context.get(held.tool, 0) + held.tokens
-        rows = {name: replace(row, in_context=in_context.get(name, 0)) for name, row in self._tools.items()}
+        density = self._density()
+        rows = {
+            name: replace(
+                row,
+                result_tokens=round(row.result_tokens * density),
+                in_context=round(in_context.get(name, 0) * density),
+            )
+            for name, row in self._tools.items()
+        }
         return dict(sorted(rows.items(), key=lambda row: (-row[1].cost_usd, -row[1].sent_tokens, row[0])))
 
     # ---------------------------------------------------------------------------------------------- what comes along
@@ -201,25 +215,28 @@ class Spending:
     # ---------------------------------------------------------------------------------------------- what it has cost
 
     def _attribute(self, model: str, usage: Usage, *, priced: bool) -> None:
-        new_rate, old_rate = self._rates(model, usage) if priced else (0.0, 0.0)
-        sent: dict[str, int] = {}
+        carried = sum(held.tokens for held in self._held.values())
+        # Results are never more than the whole request, whatever their estimates come to.
+        density = min(self._density(), usage.prompt_tokens / carried) if carried else 1.0
+        new_rate, old_rate = self._rates(model, usage, density) if priced else (0.0, 0.0)
+        sent: dict[str, float] = {}
         costs: dict[str, float] = {}
         for held in self._held.values():
             rate = new_rate if held.request >= self._request else old_rate
-            sent[held.tool] = sent.get(held.tool, 0) + held.tokens
-            costs[held.tool] = costs.get(held.tool, 0.0) + held.tokens * rate
+            sent[held.tool] = sent.get(held.tool, 0.0) + held.tokens * density
+            costs[held.tool] = costs.get(held.tool, 0.0) + held.tokens * density * rate
         for tool, tokens in sent.items():
             row = self._tools.get(tool, ToolSpending())
             self._tools[tool] = replace(
                 row,
-                sent_tokens=row.sent_tokens + tokens,
+                sent_tokens=row.sent_tokens + round(tokens),
                 cost_usd=row.cost_usd + costs[tool],
                 unpriced=row.unpriced or not priced,
             )
         self._request += 1
         self._fresh = 0
 
-    def _rates(self, model: str, usage: Usage) -> tuple[float, float]:
+    def _rates(self, model: str, usage: Usage, density: float) -> tuple[float, float]:
         """Dollars for a token that this request carries for the first time, and for one that it does not.
 
         What was not read from the cache is what is new; if it is more than that, the rest is old and was billed anew.
@@ -232,7 +249,7 @@ class Spending:
         cheap = self._price(model, Usage(cache_read_input_tokens=read)) or 0.0
         scale = whole / (cheap + (anew or 0.0)) if cheap + (anew or 0.0) > 0 else 0.0
         new_rate = (anew or 0.0) * scale / billed if billed else 0.0
-        old = usage.prompt_tokens - min(self._fresh, billed)
+        old = usage.prompt_tokens - min(round(self._fresh * density), billed)
         old_cost = cheap * scale + new_rate * max(0, old - read)
         return new_rate, old_cost / old if old else new_rate
 

@@ -55,6 +55,25 @@ def after(*events: ev.Event) -> Spending:
     return spending
 
 
+def test_the_sizes_of_results_follow_what_the_responses_have_taught() -> None:
+    spending = Spending(price, density=lambda: 0.5)
+    result = "a line of text\n" * 400
+    whole = after(*called("1", "Read", result)).tools["Read"].result_tokens
+    for event in (*called("1", "Read", result), used(Usage(input_tokens=50_000))):
+        spending.take(event)
+    row = spending.tools["Read"]
+    assert row.result_tokens == row.in_context == row.sent_tokens == round(whole / 2)
+
+
+def test_a_tool_never_costs_more_than_the_requests_that_carried_its_results() -> None:
+    requests = [used(Usage(input_tokens=600)), used(Usage(cache_read_input_tokens=600))]
+    spending = after(*called("1", "Read", "a line of text\n" * 400), *requests)
+    row = spending.tools["Read"]
+    assert row.result_tokens > 600
+    assert row.sent_tokens == 1_200
+    assert row.cost_usd <= sum(event.cost_usd or 0.0 for event in requests) + 1e-9
+
+
 def test_each_prompt_has_what_was_spent_for_it() -> None:
     spending = after(
         prompt("first"),
