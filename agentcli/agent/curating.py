@@ -58,6 +58,7 @@ from agentcli.core.messages import (
 from agentcli.providers.base import Request
 
 _NO_PIN = "It is part of every request and needs no pin."
+_HEAD = ("system", "tools")
 _LATER = "takes effect with the next request"
 _NOT_ALONE = "It belongs to the reply around it and cannot be kept alone."
 _NOUNS = {
@@ -301,7 +302,8 @@ class Curated(Holdings):
             return items
         ends = accumulate(item.tokens for item in items)
         return [
-            item if end <= self._intact[1] or not item.cached else replace(item, cached=False)
+            # The head stands before all that can change; the sizes of its parts are only estimates.
+            item if item.category in _HEAD or end <= self._intact[1] or not item.cached else replace(item, cached=False)
             for item, end in zip(items, ends, strict=True)
         ]
 

@@ -227,6 +227,20 @@ def test_a_second_drop_behind_the_first_costs_nothing_more_and_one_before_it_onl
     run_virtual(main)
 
 
+def test_the_system_prompt_and_the_tools_stay_cached_whatever_is_dropped_behind_them() -> None:
+    async def main() -> None:
+        b, _cache = cached_bench(reply(call("Look", what="a")), "Seen.", "Over.", tools=[looking()])
+        async with b.engine:
+            await b.run("look")
+            await b.run("and now?")
+            # Sizes are estimates: what is left unchanged may come to less than the head does.
+            b.engine._break_at(1)
+            cached = {one.category for one in b.engine.context_items() if one.cached}
+        assert cached == {"system", "tools"}
+
+    run_virtual(main)
+
+
 def test_a_call_whose_id_came_before_is_paired_with_its_own_result() -> None:
     talk = Talk()
     for what in ("a", "b"):
