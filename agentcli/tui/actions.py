@@ -249,7 +249,7 @@ class Actions:
 
         engine = await self._ready()
         outlook = engine.outlook()
-        about = CostNotes(outlook.next_cost_usd, outlook.cold, lost(engine), before(engine))
+        about = CostNotes(outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.budget)
         page = CostPage(engine.totals, self._chat.palette, about, lambda width: details(engine.spending, width))
         await self._asked(page)
 

@@ -206,6 +206,14 @@ def test_the_cost_page_goes_on_with_further_tables() -> None:
     assert "\n\n results of  97\n Read            5\n" in seen
 
 
+def test_a_budget_and_a_resumed_session_are_told_beside_what_was_spent() -> None:
+    notes = CostNotes(before="It had cost $1 before.", budget=5.0)
+    totals = Totals().adding("m", Usage(input_tokens=10), 0.5)
+    seen = look(CostPage(totals, Palette(), notes))
+    assert " Session  $0.500 since it was resumed\n Budget   $5, 10% of it spent\n" in seen
+    assert "since it was resumed" not in look(CostPage(totals, Palette(), CostNotes()))
+
+
 def test_nothing_used_is_said() -> None:
     assert "Nothing has been used yet." in look(CostPage(Totals()))
 

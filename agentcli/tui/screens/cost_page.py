@@ -34,6 +34,8 @@ class CostNotes:
     """What was billed anew although it was cached, as a sentence."""
     before: str = ""
     """What was used before the session was resumed, as a sentence."""
+    budget: float | None = None
+    """What may be spent in this process; None: there is no bound."""
 
 
 class CostPage(Page[None]):
@@ -108,7 +110,12 @@ class CostPage(Page[None]):
         if not totals.fully_priced:
             count = sum(used.unpriced_requests for used in totals.by_model.values())
             total.append((f"  and {_requests(count)} whose price is not known", palette.warning))
+        if notes.before:
+            total.append((" since it was resumed", palette.text))
         rows = self._labelled("Session", total, width)
+        if notes.budget:
+            said = f"${notes.budget:g}, {percent(totals.cost_usd, notes.budget)} of it spent"
+            rows += self._labelled("Budget", [(said, palette.text)], width)
         usage: Usage = totals.usage
         if usage.prompt_tokens:
             share = percent(usage.cache_read_input_tokens, usage.prompt_tokens)
