@@ -33,9 +33,10 @@ BOTH = {"questions": [DATABASE, LOGGING]}
 ONE = {"questions": [DATABASE]}
 
 
-def dialog(input: dict[str, Any]) -> QuestionsDialog:
+def dialog(input: dict[str, Any], **display: str) -> QuestionsDialog:
     clock = Clock()
-    made = QuestionsDialog(asked("AskUserQuestion", input, display={"kind": "questions"}), Palette(), clock=clock)
+    event = asked("AskUserQuestion", input, display={"kind": "questions", **display})
+    made = QuestionsDialog(event, Palette(), clock=clock)
     begin = made.guard.begin
 
     def begin_early() -> None:
@@ -54,6 +55,11 @@ def answers(input: dict[str, Any], *scripts: str) -> list[Any]:
         assert reply.updated_input is not None
         assert reply.updated_input["questions"] == input["questions"]
     return [reply.updated_input["answers"] for reply in found]
+
+
+def test_while_an_answer_of_ones_own_is_typed_what_it_should_be_like_can_still_be_read() -> None:
+    assert "Another amount like $5" in look(dialog(ONE, other="Another amount like $5"), keys="o")
+    assert "Your answer" in look(dialog(ONE), keys="o")
 
 
 def test_a_page_shows_the_question_and_its_options_with_what_they_mean() -> None:

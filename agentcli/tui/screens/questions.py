@@ -144,7 +144,10 @@ class QuestionsDialog(Panel[Answer | None]):
         elif name == "change":
             self._go(0)
         elif name == _OTHER:
-            self.ask("Your answer", self._said[self.page], "empty: none")
+            # Who offers an answer of one's own has said what it should be like.
+            self.ask(
+                one_line(str(self.event.display.get("other") or "Your answer")), self._said[self.page], "empty: none"
+            )
         elif self.questions[self.page].several:
             self._picked[self.page] ^= {int(name)}
             self.update()
