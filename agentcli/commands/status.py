@@ -20,7 +20,7 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
         ("session", engine.session_id),
         ("messages", f"{len(engine.messages):,}"),
         ("model", profile.model),
-        ("effort", profile.effort or "auto"),
+        ("effort", profile.effort or _own_effort(engine)),
         ("thinking", profile.thinking.mode),
         ("mode", engine.permission_mode.value),
         ("sandbox", engine.sandbox),
@@ -30,6 +30,12 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
         *_cache(engine),
     ]
     yield say("\n".join(f"{name:<9} {plain_line(value, 300)}" for name, value in rows))
+
+
+def _own_effort(engine: Engine) -> str:
+    """What the model does when it is told nothing, which is what the status line shows."""
+    default = engine.catalog.get(engine.profile.model).default_effort
+    return f"auto: {default}" if default else "auto"
 
 
 def _cache(engine: Engine) -> list[tuple[str, str]]:

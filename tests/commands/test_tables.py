@@ -74,6 +74,9 @@ def test_cost_and_status_count_what_the_cache_was_of_no_use_for() -> None:
         b, _cache = cached_bench(reply(call("Look", what="a")), "Read.", "Low.", "Later.", tools=[looking()])
         async with b.engine:
             assert "cache     nothing is cached yet" in await said(b, "status")
+            default = b.engine.catalog.get(b.engine.profile.model).default_effort
+            assert default is not None
+            assert f"effort    auto: {default}\n" in await said(b, "status")
             await b.run("go")
             assert "The prompt cache" not in await said(b, "cost")
             assert "warm for 5 min more" in await said(b, "status")
