@@ -103,7 +103,8 @@ class Session:
         outlook = self._engine.outlook() if self._engine is not None else None
         if outlook is None or not outlook.window:
             return ""
-        return f"{100 * outlook.tokens // outlook.window}% of the context"
+        share = outlook.tokens / outlook.window
+        return f"{share:.0%} of the context" if share == 0 or share >= 0.01 else "<1% of the context"
 
     def open(self, engine: Engine) -> list[Piece]:
         """From now on it is about this engine; what that has to say at once."""

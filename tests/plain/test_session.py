@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any, Self
+
+import pytest
 
 from agentcli.agent.questions import Audience
 from agentcli.core.permission import PermissionMode
@@ -61,6 +64,13 @@ SOMEBODY = {"audience": Audience.SOMEBODY, "mode": PermissionMode.DEFAULT}
 
 def asking_tool(**rest: Any) -> FakeTool:
     return FakeTool("Touch", safe=False, need="write", **rest)
+
+
+@pytest.mark.parametrize(("used", "said"), [(15_800, "2%"), (14_000, "1%"), (400, "<1%")])
+def test_how_full_the_context_is_is_rounded_as_in_the_app(used: int, said: str) -> None:
+    session: Any = Session(ScriptedReader(), BareWriter(lambda _text: None), now=lambda: 0.0)
+    session._engine = SimpleNamespace(outlook=lambda: SimpleNamespace(tokens=used, window=1_000_000))
+    assert session._context() == f"{said} of the context"
 
 
 @played
