@@ -48,7 +48,7 @@ MANUAL: Mapping[str, Page] = {
         (("/diff", "of the last prompt"), ("/diff all", "since the session began, your own changes included")),
     ),
     "compact": Page(
-        "Happens by itself before the window is full. In the app the summary is shown first and can be changed. "
+        "Happens by itself before the window is full. You see the summary first and can change it. "
         "Your own words, the last exchange, files in use and what is pinned stay.",
         (
             ("/compact", "summarise now"),

@@ -9,6 +9,7 @@ names all of them: one that was not written whole (a crash) does not count. Runn
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -290,6 +291,10 @@ def _pins(messages: Iterable[Message], pinned: AbstractSet[str]) -> Iterable[tup
                 yield message, place, name if name in pinned else own
 
 
+def _told(input: Json) -> str:
+    return json.dumps(input, ensure_ascii=False)
+
+
 def _kept_block(block: Block, calls: dict[str, ToolUseBlock]) -> list[Block]:
     match block:
         case TextBlock():
@@ -297,10 +302,12 @@ def _kept_block(block: Block, calls: dict[str, ToolUseBlock]) -> list[Block]:
         case ImageBlock():
             return [block]
         case ToolUseBlock():
-            return [TextBlock(f"Kept from before, at the user's wish: a call of {block.name} with {block.input}")]
+            return [
+                TextBlock(f"Kept from before, at the user's wish: a call of {block.name} with {_told(block.input)}")
+            ]
         case ToolResultBlock():
             call = calls.get(block.tool_use_id)
-            what = f"{call.name} with {call.input}" if call is not None else "a call"
+            what = f"{call.name} with {_told(call.input)}" if call is not None else "a call"
             pictures = [part for part in block.content if isinstance(part, ImageBlock)]
             return [TextBlock(f"Kept from before, at the user's wish: the result of {what}:\n{block.text}"), *pictures]
     return []

@@ -176,7 +176,8 @@ class ContextPage(ListSheet[str, None]):
             item, _price = self._asked
             self._asked = None
             done = self._control.drop(item)
-            self._reload(done if isinstance(done, str) else f"Dropped: {done.text}.")
+            good = not isinstance(done, str)
+            self._reload(done if isinstance(done, str) else f"Dropped: {done.text}.", good=good)
         elif self._control is not None and (shown := self._item) is not None:
             text = self._control.item_text(shown.id)
             note = f"\n… {len(text) - _LONGEST_TEXT:,} more characters" if len(text) > _LONGEST_TEXT else ""
@@ -195,7 +196,8 @@ class ContextPage(ListSheet[str, None]):
 
     def _restore(self, control: Control, item: str) -> None:
         done = control.restore(item)
-        self._reload(done if isinstance(done, str) else f"It is back: {done.text}.")
+        good = not isinstance(done, str)
+        self._reload(done if isinstance(done, str) else f"It is back: {done.text}.", good=good)
 
     def _stop_asking(self) -> None:
         self._asked = None
@@ -216,7 +218,7 @@ class ContextPage(ListSheet[str, None]):
         also = f" {price.also}" if price.also else ""
         return wrapped([(f"Drop it{also}? That {price.text}.", self.palette.warning)], width, 3)
 
-    def _reload(self, said: str) -> None:
+    def _reload(self, said: str, *, good: bool = False) -> None:
         """Everything as it is now, then the words about what was done; counting a long conversation takes a thread."""
 
         async def reload() -> None:
@@ -227,7 +229,7 @@ class ContextPage(ListSheet[str, None]):
                 self._items, self._dropped = items, dropped
                 self.set_rows(self._rows())
                 if said:
-                    self.say(said)
+                    self.say(said, good=good)
 
         self.work(reload, "reload")
 

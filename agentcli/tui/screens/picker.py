@@ -91,6 +91,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._typed_row: Row[T] | None = None
         """For what was typed and is not in the list."""
         self._said = ""
+        self._is_good = False
         """Why the last Enter did nothing."""
         self._about_shown = 0
         self._about_height = (0, 0)
@@ -122,9 +123,9 @@ class ListSheet(Sheet[R], Generic[T, R]):
         """A row for what was typed but is not in the list; None where only listed things can be chosen."""
         return None
 
-    def say(self, text: str) -> None:
-        """A sentence under the list, until the cursor moves: why a key did nothing."""
-        self._said = text
+    def say(self, text: str, *, good: bool = False) -> None:
+        """A sentence under the list, until the cursor moves: why a key did nothing, or that it did (`good`)."""
+        self._said, self._is_good = text, good
         self.settle()
 
     def keys(self) -> list[tuple[str, str]]:
@@ -216,7 +217,8 @@ class ListSheet(Sheet[R], Generic[T, R]):
         palette, row = self.palette, self.listing.row
         room = max(1, width - 2 * MARGIN)
         if self._said:
-            return wrapped([("! ", palette.warning), (self._said, palette.warning)], room, 2)
+            sign, style = ("✓ ", palette.success) if self._is_good else ("! ", palette.warning)
+            return wrapped([(sign, style), (self._said, style)], room, 2)
         hidden = self.listing.hidden_text(width) if not self.query_one("#preview").display else ""
         lines = wrapped([(hidden, palette.text)], room, 2) if hidden else []
         more = self.about(row, room)
