@@ -40,12 +40,16 @@ FIXTURE_TASK = "fixture:"
 """Tasks with such a name belong to a fixture, which ends them after the test."""
 
 
+_WITH_PROCESSES = {"test_driver", "test_instant", "test_contributing"}
+"""Elsewhere than in tests/e2e."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """On CI a test of whole processes gets a second try, which the summary names: on a machine that has other work to
     do one of them may be late. Here, where it can be looked into, none does."""
     if os.environ.get("CI"):
         for item in items:
-            if "e2e" in item.path.parts:
+            if "e2e" in item.path.parts or item.path.stem in _WITH_PROCESSES:
                 item.add_marker(pytest.mark.flaky(reruns=1))
 
 
