@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.cli.crash import ReportingHandler
+from agentcli.cli.early import giving_back
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line
@@ -64,7 +65,7 @@ def run_demo(
     leaving = _Leaving()
     if early is not None:
         early.before_leaving = leaving
-    with _giving_back(early), Project(keep=keep) as project, _environment_given_back() as mine:
+    with giving_back(early), Project(keep=keep) as project, _environment_given_back() as mine:
         tour = Tour(lambda: project.fixed)
         with DemoServer(lambda: project.fixed, lambda: tour.next().line, speed) as server:
             demo = _Demo(project, tour, server, PermissionMode(mode) if mode else None)
@@ -159,17 +160,6 @@ class _Leaving:
             self._made.wait(PREPARING_SECONDS)
         if self._clear_away is not None:
             self._clear_away()
-
-
-@contextlib.contextmanager
-def _giving_back(early: Instant | None) -> Iterator[None]:
-    """Whatever happens, the terminal is as it was before anything is said on it."""
-    try:
-        yield
-    finally:
-        if early is not None:
-            early.finish()
-            early.restore.restore_terminal()
 
 
 @contextlib.contextmanager

@@ -8,11 +8,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.cli.early import give_back, giving_back
 from agentcli.cli.flags import COMPLETE_VARIABLE
 from agentcli.cli.parse import Parsed, parse
 from agentcli.core.errors import AgentError, UsageError
@@ -30,7 +30,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str], early: Instant | None 
     `early`: the prompt that is on the screen already, if one is."""
     stdin_open = _open_missing_streams()
     try:
-        with _giving_back(early):
+        with giving_back(early):
             return _dispatch(argv, environ, stdin_open, early)
     except UsageError as error:
         return _complain(str(error), 2)
@@ -52,17 +52,6 @@ def _report(error: Exception, environ: Mapping[str, str]) -> int:
     from agentcli.cli.crash import write_report
 
     return _complain(write_report(error, environ), 1)
-
-
-@contextmanager
-def _giving_back(early: Instant | None) -> Iterator[None]:
-    """Whatever happens, the terminal is as it was before anything is said on it."""
-    try:
-        yield
-    finally:
-        if early is not None:
-            early.finish()
-            early.restore.restore_terminal()
 
 
 def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool, early: Instant | None) -> int:
@@ -129,8 +118,7 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
 
 def _become_demo(early: Instant | None) -> int:
     """The tour is a program of its own: nothing of this session stays with it."""
-    with _giving_back(early):
-        pass
+    give_back(early)
     # -P: else a folder of the person's, which may hold anything, would be where modules are looked for first.
     os.execv(sys.executable, [sys.executable, "-P", "-m", "agentcli", "demo"])  # noqa: S606 -- our own program
 
@@ -148,9 +136,7 @@ def _wants_lines(parsed: Parsed, environ: Mapping[str, str]) -> bool:
 
 
 def _plain(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> int:
-    if early is not None:
-        early.finish()
-        early.restore.restore_terminal()
+    give_back(early)
     from agentcli.plain.start import PlainStart, run
 
     cwd = _current_folder()

@@ -7,9 +7,7 @@ from collections.abc import AsyncGenerator
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import say
 from agentcli.core.events import Event
-from agentcli.core.plaintext import plain_line
-
-_SIGNS = {"completed": "[x]", "in_progress": "[>]"}
+from agentcli.tools.todowrite import todo_line
 
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
@@ -19,7 +17,4 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
         return
     done = sum(1 for todo in todos if todo.get("status") == "completed")
     lines = [f"{done} of {len(todos)} done:"]
-    for todo in todos:
-        sign = _SIGNS.get(str(todo.get("status")), "[ ]")
-        lines.append(f"  {sign} {plain_line(str(todo.get('content', '')), 300)}")
-    yield say("\n".join(lines))
+    yield say("\n".join([*lines, *(f"  {todo_line(todo)}" for todo in todos)]))

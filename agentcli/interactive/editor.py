@@ -1,12 +1,13 @@
-"""A text in the person's own editor: which program that is, and the file it gets. Who starts it and what becomes of the
-screen meanwhile is the front end's.
+"""A text in the person's own editor: which program that is, and the file it gets. What becomes of the screen
+meanwhile is the front end's.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
@@ -24,6 +25,17 @@ class Written:
 @frozen
 class NotWritten:
     reason: str
+
+
+async def run_editor(command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> int:
+    """Its exit code. The terminal has to be its own by now. Ends it when cancelled. Raises OSError."""
+    process = await asyncio.create_subprocess_exec(*command, env=dict(environ), cwd=cwd)
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        process.terminate()
+        await process.wait()
+        raise
 
 
 def editor_command(environ: Mapping[str, str], cwd: Path) -> list[str] | NotWritten:

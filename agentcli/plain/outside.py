@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from agentcli.core.errors import AgentError
-from agentcli.interactive.editor import NotWritten, editor_command, file_in, read_back
+from agentcli.interactive.editor import NotWritten, editor_command, file_in, read_back, run_editor
 
 
 async def edited_outside(text: str, environ: Mapping[str, str], cwd: Path) -> str:
@@ -21,14 +20,7 @@ async def edited_outside(text: str, environ: Mapping[str, str], cwd: Path) -> st
     try:
         file = file_in(folder, text)
         name = Path(command[0]).name
-        process = await asyncio.create_subprocess_exec(*command, str(file), env=dict(environ), cwd=cwd)
-        try:
-            code = await process.wait()
-        except asyncio.CancelledError:
-            process.terminate()
-            await process.wait()
-            raise
-        if code:
+        if code := await run_editor([*command, str(file)], environ, cwd):
             raise AgentError(f"{name} ended with code {code}; the text is as it was.")
         found = read_back(file, name)
         if isinstance(found, NotWritten):

@@ -12,6 +12,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.plain.pieces import Line, Look, line
+from agentcli.tools.todowrite import todo_line
 
 INDENT = "  "
 _ROWS = 6
@@ -83,8 +84,7 @@ def _row(row: str) -> str:
 
 def todo_rows(display: Json) -> Iterator[str]:
     for todo in _entries(display, "todos"):
-        box = {"completed": "[x]", "in_progress": "[>]"}.get(str(todo.get("status")), "[ ]")
-        yield f"{box} {plain_line(_string(todo, 'content'), _LONGEST_ROW)}"
+        yield todo_line(todo, _LONGEST_ROW)
 
 
 def _answer_rows(display: Json) -> Iterator[str]:

@@ -70,6 +70,13 @@ def counted(todos: Sequence[Json]) -> str:
     return f"{done} of {len(todos)} done"
 
 
+def todo_line(todo: Json, most: int = 300) -> str:
+    """An entry for people, in letters that every terminal has."""
+    sign = {"completed": "[x]", "in_progress": "[>]"}.get(str(todo.get("status")), "[ ]")
+    content = todo.get("content")
+    return f"{sign} {plain_line(content if isinstance(content, str) else '', most)}"
+
+
 def todos_from(messages: Sequence[Message]) -> list[Json]:
     """The task list as the last good call in a conversation left it; empty if there was none."""
     failed: set[str] = set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
-from agentcli.interactive.editor import NotWritten, Written, editor_command, file_in, read_back
+from agentcli.interactive.editor import NotWritten, Written, editor_command, file_in, read_back, run_editor
 
 
 async def edit_outside(app: App[Any], text: str, environ: Mapping[str, str], cwd: Path) -> Written | NotWritten:
@@ -35,13 +34,7 @@ async def _run(app: App[Any], command: list[str], environ: Mapping[str, str], cw
     try:
         # The loop goes on, so that the agent does; only the painting waits, because the terminal is not ours now.
         with app.suspend(), app.batch_update():
-            process = await asyncio.create_subprocess_exec(*command, env=dict(environ), cwd=cwd)
-            try:
-                code = await process.wait()
-            except asyncio.CancelledError:
-                process.terminate()
-                await process.wait()
-                raise
+            code = await run_editor(command, environ, cwd)
     except SuspendNotSupported:
         return NotWritten("This terminal cannot be handed to another program.")
     except OSError as error:
