@@ -1,0 +1,28 @@
+"""What one approved command may do beyond the ordinary limits of its sandbox. A value: decided by permissions, applied
+by a launcher, never changed on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from agentcli.core.frozen import frozen
+
+NetworkAccess = Literal["default", "none", "hosts", "all"]
+"""`default`: what the settings say. `hosts`: only `Grant.hosts`, through a proxy."""
+
+
+@frozen(kw_only=True)
+class Grant:
+    network: NetworkAccess = "default"
+    hosts: tuple[str, ...] = ()
+    """Host patterns for `network="hosts"`: `registry.npmjs.org`, `*.example.org`."""
+    write: tuple[Path, ...] = ()
+    """Files and folders outside the working directories that it may write."""
+    variables: tuple[str, ...] = ()
+    """Names of environment variables with credentials that it gets."""
+    git_settings: bool = False
+    """It may change the repository's own git configuration."""
+
+
+ORDINARY = Grant()

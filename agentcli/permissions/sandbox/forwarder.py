@@ -1,0 +1,86 @@
+"""The inside half of the sandbox's proxy: a port on the sandbox's own loopback that leads to the proxy's socket.
+
+Runs inside the sandbox as the first process: it starts listening, leaves a child behind that copies bytes, and becomes
+the command itself, so that exit code and signals are the command's own. The script imports only built-in modules,
+which keeps it at 10 ms.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+PORT = 39128
+"""In a network namespace of its own every port is free until the command takes it."""
+
+_SCRIPT = """
+import os, sys, _socket, _thread
+path, port, command = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+listener.bind(("127.0.0.1", port))
+listener.listen(64)
+if os.fork():
+    listener.close()
+    os.execv(command[0], command)
+null = os.open("/dev/null", os.O_RDWR)
+for number in (0, 1, 2):
+    os.dup2(null, number)
+keep = listener.fileno()
+os.closerange(3, keep)
+os.closerange(keep + 1, 4096)
+def copy(source, target):
+    try:
+        while data := source.recv(65536):
+            sent = 0
+            while sent < len(data):
+                sent += target.send(data[sent:])
+    except OSError:
+        pass
+    try:
+        target.shutdown(_socket.SHUT_WR)
+    except OSError:
+        pass
+def serve(descriptor):
+    client = _socket.socket(fileno=descriptor)
+    proxy = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        proxy.connect(path)
+    except OSError:
+        client.close()
+        return
+    lock = _thread.allocate_lock()
+    lock.acquire()
+    def back():
+        copy(proxy, client)
+        lock.release()
+    _thread.start_new_thread(back, ())
+    copy(client, proxy)
+    lock.acquire()
+    client.close()
+    proxy.close()
+while True:
+    try:
+        descriptor, _ = listener._accept()
+    except OSError:
+        continue
+    _thread.start_new_thread(serve, (descriptor,))
+"""
+
+
+def forwarded(arguments: Sequence[str], proxy: Path) -> tuple[str, ...]:
+    """The command line that starts `arguments` behind a forwarder to the proxy's socket."""
+    # The base interpreter: that of a virtual environment may lie where commands can write.
+    program = getattr(sys, "_base_executable", None) or sys.executable
+    return (program, "-I", "-S", "-B", "-c", _SCRIPT, str(proxy), str(PORT), *arguments)
+
+
+def proxy_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """What makes programs use the port; their own settings for proxies are replaced."""
+    address = f"http://127.0.0.1:{PORT}"
+    names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+    local = "localhost,127.0.0.1,::1"
+    # Node's own fetch looks at the variables only when it is told to.
+    found = dict.fromkeys(names, address) | {"NO_PROXY": local, "no_proxy": local, "NODE_USE_ENV_PROXY": "1"}
+    return {**environ, **found}
