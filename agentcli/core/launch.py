@@ -45,8 +45,17 @@ class Launcher(Protocol):
         only when the output leaves no doubt."""
         ...
 
-    def about(self, path: str) -> str:
-        """A sentence when commands see this path otherwise than the other tools do; empty when they do not."""
+    @property
+    def temp_folder(self) -> Path | None:
+        """The session's private temp folder, which commands know as `/tmp`; None: they use the machine's own."""
+        ...
+
+    def outside(self, path: str) -> str:
+        """Where a path that commands name lies for the other tools: `/tmp/x` may be elsewhere."""
+        ...
+
+    def inside(self, path: str) -> str:
+        """The name by which commands know a path of the other tools; undoes `outside`."""
         ...
 
 
@@ -62,5 +71,12 @@ class BareLauncher:
     def explain(self, code: int, output: str) -> str | None:
         return None
 
-    def about(self, path: str) -> str:
-        return ""
+    @property
+    def temp_folder(self) -> Path | None:
+        return None
+
+    def outside(self, path: str) -> str:
+        return path
+
+    def inside(self, path: str) -> str:
+        return path

@@ -48,12 +48,15 @@ def object_schema(required: list[str], properties: dict[str, Any]) -> Json:
 
 
 def absolute_path(given: object, context: ToolContext) -> str:
-    """The path without `..` and `~`, relative to the working directory. The same text is decided on and opened."""
+    """The path without `..` and `~`, relative to the working directory. The same text is decided on and opened.
+
+    A path in the temp folder of sandboxed commands becomes the place where that folder really is.
+    """
     text = given if isinstance(given, str) else ""
     home = context.environ.get("HOME")
     if home and (text == "~" or text.startswith("~/")):
         text = home + text[1:]
-    return os.path.normpath(context.cwd / text)
+    return context.launcher.outside(os.path.normpath(context.cwd / text))
 
 
 def path_problem(given: object) -> str | None:
@@ -72,7 +75,7 @@ def is_encodable(text: str) -> bool:
 
 def name_below(path: str, context: ToolContext) -> str:
     """As short as it is clear: relative when it is below the working directory."""
-    return path.removeprefix(str(context.cwd).rstrip("/") + "/")
+    return context.launcher.inside(path).removeprefix(str(context.cwd).rstrip("/") + "/")
 
 
 def shown_path(path: str, context: ToolContext) -> str:

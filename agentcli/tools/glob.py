@@ -84,6 +84,7 @@ def _split(input: Json, context: ToolContext) -> tuple[str, str]:
         home = context.environ.get("HOME", "")
         prefix = home + prefix[1:] if home and fixed[0] == "~" else prefix
         base = os.path.normpath(f"{base}/{prefix}" if not prefix.startswith("/") else prefix)
+        base = context.launcher.outside(base)
     rest = "/".join(components)
     # A bare name is looked for at any depth.
     return base, rest if fixed or "/" in rest or rest == "**" else f"**/{rest}"

@@ -214,7 +214,7 @@ def _visible(found: Found, mode: str, context: ToolContext) -> list[_Line]:
                 hidden[name] = context.hides(os.fsdecode(name))
             if hidden[name]:
                 continue
-        path = _in_a_line(name.decode("utf-8", errors="replace").removeprefix(base))
+        path = _in_a_line(context.launcher.inside(name.decode("utf-8", errors="replace")).removeprefix(base))
         text = visible_text(rest.decode("utf-8", errors="replace").rstrip("\r"))
         numbered = _NUMBERED.fullmatch(text) if null and mode == "content" else None
         if numbered is None:

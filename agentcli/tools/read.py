@@ -145,8 +145,6 @@ def _without_pages(output: Output) -> Output:
 
 
 def _refused(refusal: Refusal, path: str, context: ToolContext) -> Output:
-    if (refusal.missing or refusal.is_folder) and (otherwise := context.launcher.about(path)):
-        return failure(f"{shown_path(path, context)}: {otherwise}", summary="not found")
     if refusal.is_folder:
         return failure(f"{refusal.text}{_listed(path, context)}", summary="directory")
     if not refusal.missing:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.launch import Launch
-from agentcli.core.plaintext import plain_line
+from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.inside import Inside
 from agentcli.permissions.sandbox.placeholders import Hold, Placeholders
 from agentcli.permissions.sandbox.plan import Masks, SandboxRules, cache_environment, find_masks
@@ -147,17 +147,21 @@ class BubblewrapLauncher:
             ),
         )
 
-    def about(self, path: str) -> str:
-        if self._placeholders.holds(Path(path)):
-            return (
-                "It is not there: an empty folder holds its place as long as a command runs in the sandbox. Wait until "
-                "those in the background have ended, or end them with KillShell."
-            )
-        if self._session is not None and Path(path).is_relative_to("/tmp"):  # noqa: S108 - asked about, not used
-            own = self._session / "tmp" / Path(path).relative_to("/tmp")  # noqa: S108
-            if not os.path.lexists(path) and os.path.lexists(own):
-                return f"Commands have a /tmp of their own, in which it is {plain_line(str(own), 1_000)}."
-        return ""
+    @property
+    def temp_folder(self) -> Path | None:
+        return self._session_folder() / "tmp"
+
+    def outside(self, path: str) -> str:
+        if not path.startswith(temp_folder.SYSTEM_TEMP):
+            return path
+        visible = (*self._rules.working_dirs, *self._rules.allow_write, *self._rules.readable, *self._siblings())
+        try:
+            return temp_folder.outside(path, self._session_folder() / "tmp", visible)
+        except OSError:
+            return path
+
+    def inside(self, path: str) -> str:
+        return path if self._session is None else temp_folder.inside(path, self._session / "tmp")
 
     def clean(self) -> None:
         """Remove what a session that was killed has left in the folders."""
@@ -205,7 +209,10 @@ class BubblewrapLauncher:
         for folder in (*_needed_in_run(), *(path for path in shown if path.is_relative_to("/run"))):
             made += _bind(folder, writable=False)
         made += ["--remount-ro", "/run"]
-        made += ["--bind", str(own), "/tmp", *_bind(own, writable=True)]  # noqa: S108 - a folder of ours in its place
+        made += ["--bind", str(own), "/tmp"]  # noqa: S108 - a folder of ours in its place
+        for folder in self._siblings():
+            made += _bind(folder, writable=False)
+        made += _bind(own, writable=True)
         for folder in shown:
             if not folder.is_relative_to("/run"):
                 made += _bind(folder, writable=False)
@@ -228,7 +235,7 @@ class BubblewrapLauncher:
     def _covers(self, session: Path, shown: Sequence[Path], masks: Masks, *, git: bool) -> list[str]:
         """Secrets covered; last, so that nothing lies over them."""
         rules = self._rules
-        visible = (*shown, *rules.working_dirs, *rules.allow_write)
+        visible = (*shown, *rules.working_dirs, *rules.allow_write, *self._siblings())
         made: list[str] = []
         # What is beside something opened again looks as if it were gone, which git would record.
         closed = [path for path in masks.refused if git and self._is_worked_in(path)]
@@ -263,6 +270,9 @@ class BubblewrapLauncher:
             if hidden and path.is_dir() and not any(root.is_relative_to(path) for root in _HIDDEN):
                 shown.append(path)
         return sorted(shown)
+
+    def _siblings(self) -> list[Path]:
+        return temp_folder.siblings(self._rules.working_dirs)
 
     def _further_writable(self) -> list[Path]:
         """Never one inside a working directory: a command could have put a link in its place."""

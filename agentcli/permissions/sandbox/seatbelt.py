@@ -79,8 +79,15 @@ class SeatbeltLauncher:
             ),
         )
 
-    def about(self, path: str) -> str:
-        return ""
+    @property
+    def temp_folder(self) -> Path | None:
+        return self._temporary_folder()
+
+    def outside(self, path: str) -> str:
+        return path
+
+    def inside(self, path: str) -> str:
+        return path
 
     def _temporary_folder(self) -> Path:
         with self._making:

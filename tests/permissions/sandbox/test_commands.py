@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.abort import AbortController, AbortReason
-from agentcli.tools.base import Output, ToolContext
+from agentcli.tools.base import Output
 from agentcli.tools.bash import Bash
-from agentcli.tools.read import Read
 from tests.permissions.sandbox.box import SECRET, Box
 
 pytestmark = pytest.mark.anyio
@@ -46,32 +45,6 @@ async def test_the_temporary_folder_lasts_from_command_to_command_and_has_two_na
     await box.run("echo kept > /tmp/note; echo two > $TMPDIR/other", context=context)
     output = await box.run('cat $TMPDIR/note /tmp/other; mktemp | grep -c "$TMPDIR"', context=context)
     assert output.content == "kept\ntwo\n1"
-
-
-async def _read(path: str, context: ToolContext) -> str:
-    async with aclosing(Read().run({"file_path": path}, context, AbortController().signal)) as steps:
-        outputs = [step async for step in steps if isinstance(step, Output)]
-    return str(outputs[-1].content)
-
-
-async def test_reading_what_a_command_put_into_its_own_temporary_folder_says_where_that_is(box: Box) -> None:
-    context = box.context()
-    name = f"/tmp/{box.root.name}-only-inside.txt"
-    assert "does not exist" in await _read(name, context)
-    where = await box.run(f"echo inside > {name}; echo $TMPDIR", context=context)
-    real = f"{where.content}/{Path(name).name}"
-    assert real in await _read(name, context)
-    assert "inside" in await _read(real, context)
-
-
-async def test_reading_a_path_whose_place_is_held_says_that_it_is_not_there(box: Box) -> None:
-    context = box.context()
-    launch = context.launcher.launch(["/bin/true"], box.project, {})
-    try:
-        assert "It is not there" in await _read(".envrc", context)
-    finally:
-        launch.close()
-    assert "does not exist" in await _read(".envrc", context)
 
 
 async def test_commands_side_by_side_keep_their_protection_to_the_end(box: Box) -> None:

@@ -1,0 +1,69 @@
+"""The session's temp folder: one place, whatever name it is reached by.
+
+Sandboxed commands have it at `/tmp` and as `$TMPDIR`; outside it lies in a private folder. `outside` and `inside`
+translate between the two, so that a file tool finds what a command wrote to `/tmp/x` under that very name, and the
+other way round. What is really in the machine's `/tmp` keeps its name and its protection.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+SYSTEM_TEMP = "/tmp"  # noqa: S108 - its name, which commands use
+_MOST_SIBLINGS = 200
+_PRIVATE = re.compile(
+    r"(?:agentcli-|ssh-|tmux-|systemd-private|snap-private|gpg-|\.X|\.ICE|\.font|\.Test|dbus-|pulse-)"
+)
+"""Folders of agents, sockets and other sessions: a command has no business there."""
+
+
+def outside(path: str, own: Path, visible: Iterable[Path]) -> str:
+    """Where `path`, as a command names it, lies for everybody else. `visible`: folders in the system's temp folder that
+    commands see as they are."""
+    relative = _below(path, SYSTEM_TEMP)
+    if relative is None or _below(path, str(own)) is not None:
+        return path
+    if any(_below(path, str(folder)) is not None for folder in visible):
+        return path
+    moved = str(own / relative) if relative else str(own)
+    return path if os.path.lexists(path) and not os.path.lexists(moved) else moved
+
+
+def inside(path: str, own: Path) -> str:
+    """The name that commands and people know a file of the temp folder by."""
+    relative = _below(path, str(own))
+    return path if relative is None else f"{SYSTEM_TEMP}/{relative}".rstrip("/")
+
+
+def siblings(working_dirs: Iterable[Path]) -> list[Path]:
+    """What lies beside working directories that are themselves in the system's temp folder: commands there expect to
+    see it, for reading. Only what belongs to this user, and no sockets."""
+    if not any(_below(str(folder), SYSTEM_TEMP) for folder in working_dirs):
+        return []
+    found: list[Path] = []
+    try:
+        entries = list(os.scandir(SYSTEM_TEMP))
+    except OSError:
+        return []
+    for entry in sorted(entries, key=lambda entry: entry.name):
+        if _PRIVATE.match(entry.name) or len(found) >= _MOST_SIBLINGS:
+            continue
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+        if status.st_uid == os.geteuid() and (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
+            found.append(Path(entry.path))
+    return found
+
+
+def _below(path: str, folder: str) -> str | None:
+    """The rest of the path; empty for the folder itself, None elsewhere."""
+    if path == folder:
+        return ""
+    prefix = folder.rstrip("/") + "/"
+    return path[len(prefix) :] if path.startswith(prefix) else None

@@ -1,0 +1,95 @@
+"""Commands and file tools share one temp folder, under one name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from agentcli.permissions.sandbox.temp_folder import inside, outside
+from agentcli.tools.base import ToolContext
+from agentcli.tools.edit import Edit
+from agentcli.tools.glob import Glob
+from agentcli.tools.grep import Grep
+from agentcli.tools.read import Read
+from agentcli.tools.write import Write
+from tests.permissions.sandbox.box import Box, ability_or_skip
+from tests.tools.running import run, text_of
+
+pytestmark = pytest.mark.anyio
+HOME = Path.home()
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Box]:
+    """A project that is not below the system's temp folder, as most are not."""
+    ability = ability_or_skip()
+    with TemporaryDirectory(dir=HOME, prefix=".agentcli-test-") as name:
+        yield Box.make(Path(name).resolve(), ability)
+
+
+@pytest.fixture
+def context(elsewhere: Box) -> Iterator[ToolContext]:
+    launcher = elsewhere.launcher()
+    yield elsewhere.context(launcher)
+    launcher.close()
+
+
+async def test_what_a_command_writes_to_tmp_the_file_tools_find_under_that_name(elsewhere, context) -> None:
+    await elsewhere.run("mkdir -p /tmp/deep; echo from the command > /tmp/deep/a.txt", context=context)
+    assert "from the command" in text_of(await run(Read(), context, file_path="/tmp/deep/a.txt"))
+    assert text_of(await run(Glob(), context, pattern="/tmp/deep/*.txt")).startswith("/tmp/deep/a.txt")
+    found = text_of(await run(Grep(), context, pattern="command", path="/tmp", output_mode="content"))
+    assert "/tmp/deep/a.txt" in found
+    changed = await run(Edit(), context, file_path="/tmp/deep/a.txt", old_string="command", new_string="editor")
+    assert not changed.is_error, text_of(changed)
+    shown = await elsewhere.run("cat /tmp/deep/a.txt", context=context)
+    assert "from the editor" in text_of(shown)
+
+
+async def test_what_a_tool_writes_to_tmp_or_tmpdir_a_command_finds(elsewhere, context) -> None:
+    wrote = await run(Write(), context, file_path="/tmp/script.sh", content="echo ran\n")
+    assert "/tmp/script.sh" in text_of(wrote)
+    assert "ran" in text_of(await elsewhere.run("sh /tmp/script.sh; ls $TMPDIR", context=context))
+    where = text_of(await elsewhere.run("echo $TMPDIR", context=context)).strip()
+    assert not (await run(Write(), context, file_path=f"{where}/b.txt", content="b\n")).is_error
+    assert "b" in text_of(await elsewhere.run("cat /tmp/b.txt", context=context))
+    assert not Path("/tmp/script.sh").exists()
+
+
+async def test_what_is_really_in_the_machine_s_temp_folder_keeps_its_name(elsewhere, context, tmp_path) -> None:
+    real = tmp_path / "mine.txt"
+    real.write_text("theirs\n")
+    assert context.launcher.outside(str(real)) == str(real)
+    assert not text_of(await elsewhere.run(f"cat {real} || echo hidden", context=context)).startswith("theirs")
+
+
+async def test_a_project_below_the_temp_folder_keeps_its_siblings(box: Box) -> None:
+    beside = box.root / "beside"
+    beside.mkdir()
+    (beside / "lib.txt").write_text("beside\n")
+    launcher = box.launcher()
+    context = replace(box.context(launcher), cwd=box.project)
+    output = await box.run(f"cat {beside}/lib.txt; echo x > {beside}/new.txt; cat {box.home}/.netrc", context=context)
+    assert text_of(output).startswith("beside")
+    assert not (beside / "new.txt").exists()
+    assert "very secret" not in text_of(output)
+    launcher.close()
+
+
+def test_the_two_names_of_a_path_are_translations_of_one_another(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "made.txt").touch()
+    assert outside("/tmp/made.txt", own, ()) == str(own / "made.txt")
+    assert outside("/tmp/not-there-yet", own, ()) == str(own / "not-there-yet")
+    assert outside("/tmp", own, ()) == str(own)
+    assert outside("/tmpfile", own, ()) == "/tmpfile"
+    assert outside(str(own / "x"), own, ()) == str(own / "x")
+    assert outside(str(tmp_path / "project" / "f"), own, (tmp_path / "project",)) == str(tmp_path / "project" / "f")
+    assert inside(str(own / "made.txt"), own) == "/tmp/made.txt"
+    assert inside(str(own), own) == "/tmp"
+    assert inside("/elsewhere", own) == "/elsewhere"
