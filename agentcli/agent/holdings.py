@@ -197,6 +197,11 @@ class Holdings:
         return self._tool_context.launcher.level
 
     @property
+    def auto_mode_problem(self) -> str:
+        """Why auto mode is not available; empty when it is."""
+        return self._tool_context.launcher.uncontained
+
+    @property
     def permission_mode(self) -> PermissionMode:
         return self._parts.permissions.mode
 

@@ -56,7 +56,7 @@ OTHER = "Other"
 GROUPS = (OUTPUT, SESSION, MODEL, PROMPT, PERMISSIONS, OTHER)
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max", "auto")
-MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
+MODES = ("default", "acceptEdits", "auto", "plan", "dontAsk", "bypassPermissions")
 OUTPUT_FORMATS = ("text", "json", "stream-json")
 INPUT_FORMATS = ("text", "stream-json")
 THINKING_MODES = ("adaptive", "enabled", "disabled")

@@ -12,6 +12,7 @@ from agentcli.core.permission import PermissionMode
 _MEANS = {
     PermissionMode.DEFAULT: "asks before anything that is not allowed yet",
     PermissionMode.ACCEPT_EDITS: "edits in the working directories are not asked about",
+    PermissionMode.AUTO: "edits, and commands in a sandbox without network, run without a question",
     PermissionMode.PLAN: "nothing is changed until a plan is approved",
     PermissionMode.DONT_ASK: "what would be asked about is refused",
     PermissionMode.BYPASS: "nothing is asked about, but for a few things that could ruin the machine",
@@ -30,6 +31,9 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     if wanted not in (engine.permission_mode, PermissionMode.PLAN) and not engine.interactive:
         # A program passes on prompts of others; what it allows them must not be theirs to widen.
         yield fail("The mode of a run without a person is set where it is started: --permission-mode.")
+        return
+    if wanted is PermissionMode.AUTO and engine.auto_mode_problem:
+        yield fail(f"Auto mode is not available: {engine.auto_mode_problem}")
         return
     engine.set_mode(wanted)
     yield ModeChanged(mode=wanted.value, reason="the user chose it")

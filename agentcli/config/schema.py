@@ -14,7 +14,7 @@ from agentcli.core.frozen import frozen
 Kind = Literal["text", "integer", "number", "boolean", "texts", "object", "text map"]
 Repository = Literal["yes", "no", "stricter", "inside"]
 
-PERMISSION_MODES = ("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions")
+PERMISSION_MODES = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 """From the strictest to the freest."""
 SANDBOX_MODES = ("strict", "on", "off")
 """The same."""

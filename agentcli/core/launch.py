@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from agentcli.core.grant import ORDINARY, Grant
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -23,6 +25,8 @@ class Launch:
     terminate: Callable[[], bool] | None = None
     """Not None: how to ask what was started to end. A signal to the process itself would be the end of everything in
     its sandbox at once. False when there is nothing yet to be asked; synchronous."""
+    refused_hosts: Callable[[], tuple[str, ...]] = tuple
+    """The hosts that it tried to reach and was not allowed to."""
 
 
 class Launcher(Protocol):
@@ -38,11 +42,18 @@ class Launcher(Protocol):
         """What holds, in a few words for a badge: `bubblewrap, network on`, `off`. Always shown."""
         ...
 
-    def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch: ...
+    def launch(
+        self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
+    ) -> Launch: ...
 
     def explain(self, code: int, output: str) -> str | None:
         """A sentence when a failure looks like the sandbox's doing: what was refused and how to allow it. For code 0
         only when the output leaves no doubt."""
+        ...
+
+    @property
+    def uncontained(self) -> str:
+        """Why commands cannot be kept from the network and from files outside; empty when they can."""
         ...
 
     @property
@@ -65,7 +76,13 @@ class BareLauncher:
     def __init__(self, level: str = "off") -> None:
         self.level = level
 
-    def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch:
+    @property
+    def uncontained(self) -> str:
+        return "commands run without a sandbox. `agentcli doctor` shows how to get one."
+
+    def launch(
+        self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
+    ) -> Launch:
         return Launch(tuple(arguments), environ)
 
     def explain(self, code: int, output: str) -> str | None:

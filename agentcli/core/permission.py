@@ -16,6 +16,8 @@ from agentcli.core.messages import Json
 class PermissionMode(StrEnum):
     DEFAULT = "default"
     ACCEPT_EDITS = "acceptEdits"
+    AUTO = "auto"
+    """Edits in the working directories, and commands inside a sandbox without network, run without a question."""
     PLAN = "plan"
     DONT_ASK = "dontAsk"
     BYPASS = "bypassPermissions"

@@ -352,7 +352,7 @@ class Plain:
             case "model":
                 values = engine.catalog.known_ids()
             case "mode":
-                values = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
+                values = ("default", "acceptEdits", "auto", "plan", "dontAsk", "bypassPermissions")
             case _:
                 values = ()
         return [(value, "") for value in values]
@@ -364,13 +364,11 @@ class Plain:
         return "" if mode == "default" else mode
 
     def _cycle_mode(self) -> None:
-        from agentcli.core.permission import PermissionMode
+        from agentcli.interactive.modes import next_mode
 
-        modes = (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.PLAN)
         engine = self.session.engine
         if engine is not None:
-            place = modes.index(engine.permission_mode) if engine.permission_mode in modes else -1
-            engine.set_mode(modes[(place + 1) % len(modes)])
+            engine.set_mode(next_mode(engine))
 
 
 def _built(options: Options) -> Engine:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.messages import Block, ImageBlock, Json, TextBlock, UnknownBlock
 from agentcli.core.permission import Need, PermissionMode
@@ -70,6 +71,8 @@ class ToolContext:
     """Whether a rule lets a host be fetched from although its name leads to a private address; None: no host."""
     by_person: bool = False
     """The person typed this call themselves: their environment is passed on whole."""
+    grant: Grant = ORDINARY
+    """What a command of this call may do beyond the ordinary limits of its sandbox."""
     needs: tuple[Need, ...] = ()
     """What was decided about for this call; empty when nobody decided, e.g. in tests of a tool alone."""
 
@@ -101,6 +104,9 @@ class Output:
     """Enter plan mode, or go back to the mode before it."""
     todos: list[Json] | None = None
     """The task list, whole, when the call changed it."""
+    wanted_hosts: tuple[str, ...] | None = None
+    """Not None: a command failed for want of network, to these hosts as far as they are known. It may be offered to the
+    user again with network."""
     cancel_siblings: bool = False
     """This failure makes the calls that run beside it pointless (T6)."""
     final: Any = None

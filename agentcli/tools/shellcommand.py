@@ -81,6 +81,11 @@ class ShellCommand:
         return command
 
     @property
+    def refused_hosts(self) -> tuple[str, ...]:
+        """What it tried to reach through the sandbox's proxy and was not allowed to."""
+        return self._launch.refused_hosts()
+
+    @property
     def done(self) -> bool:
         return self._work.done()
 
@@ -167,7 +172,7 @@ def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Laun
     look = ""
     if context.launcher.name in SELF_CONTAINED:
         # In a pid namespace of its own a shell sees, beside itself and the first process, only what it left running.
-        look = f"_agentcli_look() {{ [ $# -le 2 ] || echo {_OTHERS} >/dev/fd/{descriptor}; }}; "
+        look = f"_agentcli_look() {{ [ $# -le ${{AGENTCLI_PROCESSES:-2}} ] || echo {_OTHERS} >/dev/fd/{descriptor}; }}; "
         tell = f"_agentcli_look /proc/[0-9]*; {tell}"
     # All of it before the command is one line: the shell's messages then count the command's own lines.
     script = f'{look}trap "{tell}" EXIT; eval "$1"\nset -- $?\n{tell}\nexit "$1"'
@@ -176,4 +181,5 @@ def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Laun
     )
     if context.shells is not None:
         environ = marked(environ, SESSION_VARIABLE, context.shells.mark)
-    return context.launcher.launch([shell, "-c", script, Path(shell).name, text], context.cwd, environ)
+    words = [shell, "-c", script, Path(shell).name, text]
+    return context.launcher.launch(words, context.cwd, environ, context.grant)

@@ -298,7 +298,7 @@ class AgentApp(App[int], inherit_bindings=False):
         if command == "model":
             return [(model, "") for model in engine.catalog.known_ids()]
         if command == "mode":
-            return [(mode, "") for mode in ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")]
+            return [(mode, "") for mode in ("default", "acceptEdits", "auto", "plan", "dontAsk", "bypassPermissions")]
         if command == "theme":
             return [(theme.name, theme.description) for theme in self.dressing.all().values()]
         return []

@@ -24,6 +24,7 @@ from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.interactive.draft import Draft
+from agentcli.interactive.modes import next_mode
 from agentcli.tui.activity import ActivityLine
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.keys import screen_bindings
@@ -47,7 +48,6 @@ SMALLEST = (20, 5)
 CLOSING_SECONDS = 0.003
 TWICE_SECONDS = 2.0
 """Within this time a second press of the same key means the stronger thing."""
-_MODES = (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.PLAN)
 
 
 class ChatScreen(Screen[None]):
@@ -347,9 +347,7 @@ class ChatScreen(Screen[None]):
         engine = self.session.engine
         if engine is None:
             return
-        mode = engine.permission_mode
-        place = _MODES.index(mode) if mode in _MODES else -1
-        engine.set_mode(_MODES[(place + 1) % len(_MODES)])
+        engine.set_mode(next_mode(engine))
         self.session.refresh_facts()
 
     def action_details(self) -> None:

@@ -25,6 +25,9 @@ MODE_WORDS: Mapping[str, ModeWords] = MappingProxyType(
         PermissionMode.ACCEPT_EDITS.value: ModeWords(
             "accept edits", "edits", "edits files in the project without asking"
         ),
+        PermissionMode.AUTO.value: ModeWords(
+            "auto mode", "auto", "runs commands without asking in a sandbox without network, and edits files"
+        ),
         PermissionMode.PLAN.value: ModeWords("plan mode", "plan", "reads only, until you have approved a plan"),
         PermissionMode.DONT_ASK.value: ModeWords("don't ask", "no ask", "refuses what it would have to ask about"),
         PermissionMode.BYPASS.value: ModeWords(

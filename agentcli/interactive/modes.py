@@ -1,0 +1,16 @@
+"""The permission modes that Shift+Tab goes through."""
+
+from __future__ import annotations
+
+from agentcli.agent.engine import Engine
+from agentcli.core.permission import PermissionMode
+
+_CYCLE = (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.AUTO, PermissionMode.PLAN)
+
+
+def next_mode(engine: Engine) -> PermissionMode:
+    """The mode after the present one; auto mode only where it is available."""
+    modes = [mode for mode in _CYCLE if mode is not PermissionMode.AUTO or not engine.auto_mode_problem]
+    present = engine.permission_mode
+    place = modes.index(present) if present in modes else -1
+    return modes[(place + 1) % len(modes)]

@@ -1,0 +1,113 @@
+"""What auto mode asks about although the sandbox contains it: what cannot be undone, or reaches beyond the files.
+
+In auto mode a command runs without a question because it can touch nothing but the working directories, which undo
+covers, and has no network. Git's own folder is not covered by undo, and nobody wants to find a hundred files gone, so
+those are asked about. Works on the loose walk: it sees a program inside `bash -c`, loops and substitutions, too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from agentcli.permissions.loose import loose_segments
+from agentcli.permissions.paths import expanded_pattern
+
+MOST_REMOVED = 10
+"""Files that one command may remove without a question."""
+_REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
+_GIT_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
+_REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (why, re.compile(pattern))
+    for why, pattern in (
+        ("rewrites commits", r"rebase(?! --(?:abort|quit|show-current-patch))|filter-branch|filter-repo|replace\b"),
+        ("rewrites the last commit", r"commit\b.*\s--amend\b"),
+        ("moves the branch to another commit", r"reset\b.*\s(?:--hard|--merge|--keep|--soft|--mixed)\b"),
+        ("moves the branch to another commit", r"reset (?:-\S+ )*(?:HEAD|ORIG_HEAD|@)[~^@{]"),
+        ("removes files that git does not know", r"clean\b.*\s(?:-[a-zA-Z]*f|--force)"),
+        ("deletes a branch", r"branch\b.*\s(?:-[a-zA-Z]*D|--delete|-[a-zA-Z]*d)\b|branch\b.*\s(?:-f|--force|-M|-C)\b"),
+        ("deletes a tag", r"tag\b.*\s(?:-d|--delete|-f|--force)\b"),
+        ("throws stashed work away", r"stash (?:drop|clear)\b"),
+        (
+            "removes commits for good",
+            r"reflog (?:expire|delete)|gc\b.*--prune|prune\b|update-ref\b|symbolic-ref \S+ \S",
+        ),
+        ("overwrites branches by force", r"(?:checkout|switch)\b.*\s-[BC]\b"),
+        ("overwrites the remote by force", r"push\b.*\s(?:-f|--force\S*|--mirror|--delete|-d|\+\S+|:\S+)(?:\s|$)"),
+        (
+            "changes git's settings",
+            r"config (?!--get|--list|-l\b|get\b|list\b)|remote (?:add|set-url|rename|remove|rm)\b",
+        ),
+    )
+)
+
+
+def objection(command: str, cwd: Path) -> str | None:
+    """Why a contained command is asked about all the same: a clause; None when it may run."""
+    for segment in loose_segments(command):
+        words = segment.text.split(" ")
+        starts = range(len(words)) if segment.anywhere else range(1)
+        for start in starts:
+            program = words[start].rpartition("/")[2]
+            rest = words[start + 1 :]
+            if program == "git":
+                reason = _git(rest)
+            elif program in _REMOVERS:
+                reason = _removal(rest, cwd)
+            elif program == "find":
+                reason = "find -delete can remove many files" if "-delete" in rest else None
+            else:
+                continue
+            if reason is not None:
+                return reason
+    return None
+
+
+def _git(words: Sequence[str]) -> str | None:
+    rest = iter(words)
+    for word in rest:
+        if word in _GIT_VALUES:
+            next(rest, None)
+        elif not word.startswith("-"):
+            text = " ".join((word, *rest))
+            found = next((why for why, pattern in _REWRITES if pattern.match(text)), None)
+            return f"git {word} {found}" if found else None
+    return None
+
+
+def _removal(words: Sequence[str], cwd: Path) -> str | None:
+    targets = [word for word in words if word and not word.startswith("-")]
+    count = 0
+    for target in targets:
+        names = expanded_pattern(target, str(cwd)) if re.search(r"[*?\[]", target) else [target]
+        if names is None:
+            return f"{target} may be many files"
+        for name in names:
+            inside = _files_in(os.path.join(cwd, name))  # noqa: PTH118
+            count += inside
+            if inside > MOST_REMOVED:
+                return f"it removes the folder {name}"
+            if count > MOST_REMOVED:
+                return f"it removes more than {MOST_REMOVED} files"
+    return None
+
+
+def _files_in(path: str) -> int:
+    """How many files a removal of the path takes away, counted no further than matters."""
+    if os.path.islink(path) or not os.path.isdir(path):  # noqa: PTH112, PTH114
+        return 1
+    count, waiting = 0, [path]
+    while waiting and count <= MOST_REMOVED:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    if count > MOST_REMOVED:
+                        break
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue
+    return count

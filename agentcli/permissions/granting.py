@@ -1,0 +1,98 @@
+"""What an approved command may do beyond its sandbox's ordinary limits, worked out from rules, mode and its own words.
+
+Never more than was approved: a path that was asked about, hosts that a rule names, variables that a rule gives to this
+very program.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from agentcli.core.grant import Grant
+from agentcli.core.permission import PermissionMode
+from agentcli.permissions.commands import Part
+from agentcli.permissions.filecommands import file_changes
+from agentcli.permissions.rules import Rule
+
+NETWORK = "Network"
+"""`Network(registry.npmjs.org)`: sandboxed commands without network may reach this host."""
+CREDENTIALS = "Env"
+"""`Env(gh:GH_TOKEN)`: the command `gh` gets this variable."""
+
+CREDENTIAL_VARIABLES: dict[str, tuple[str, ...]] = {
+    "gh": ("GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN"),
+    "glab": ("GITLAB_TOKEN",),
+    "hub": ("GITHUB_TOKEN",),
+    "npm": ("NPM_TOKEN", "NODE_AUTH_TOKEN"),
+    "pnpm": ("NPM_TOKEN", "NODE_AUTH_TOKEN"),
+    "yarn": ("NPM_TOKEN", "NODE_AUTH_TOKEN", "YARN_NPM_AUTH_TOKEN"),
+    "twine": ("TWINE_USERNAME", "TWINE_PASSWORD"),
+    "uv": ("UV_PUBLISH_TOKEN",),
+    "poetry": ("POETRY_PYPI_TOKEN_PYPI",),
+    "cargo": ("CARGO_REGISTRY_TOKEN",),
+    "docker": ("DOCKER_AUTH_CONFIG", "DOCKER_PASSWORD"),
+    "aws": ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+    "gcloud": ("GOOGLE_APPLICATION_CREDENTIALS",),
+    "az": ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID"),
+    "terraform": ("TF_TOKEN_app_terraform_io",),
+    "vercel": ("VERCEL_TOKEN",),
+    "netlify": ("NETLIFY_AUTH_TOKEN",),
+    "flyctl": ("FLY_API_TOKEN",),
+    "fly": ("FLY_API_TOKEN",),
+    "heroku": ("HEROKU_API_KEY",),
+    "wrangler": ("CLOUDFLARE_API_TOKEN",),
+    "sentry-cli": ("SENTRY_AUTH_TOKEN",),
+    "huggingface-cli": ("HF_TOKEN",),
+}
+"""Variables that a program signs in with. Offered in the question about it, never given without an answer."""
+_CHANGES_SETTINGS = frozenset({"config", "remote", "submodule"})
+
+
+def grant_for(
+    parts: Sequence[Part], mode: PermissionMode, allow: Iterable[Rule], *, approved: bool, only_reads: bool
+) -> Grant:
+    """`approved`: by a rule or an answer, not by the mode alone. No parts: the command could not be taken apart."""
+    hosts = tuple(rule.spec for rule in allow if rule.tool == NETWORK and rule.spec)
+    if mode is PermissionMode.AUTO:
+        network = "none" if only_reads else "hosts"
+    else:
+        network = "default"
+    if not approved:
+        return Grant(network=network, hosts=hosts)
+    return Grant(
+        network=network,
+        hosts=hosts,
+        write=tuple(dict.fromkeys(path for part in parts for path in _written_outside(part))),
+        variables=_variables(parts, allow),
+        git_settings=any(part.inner[:1] == ("git",) and _CHANGES_SETTINGS & set(part.inner[1:4]) for part in parts),
+    )
+
+
+def credential_variables(parts: Sequence[Part], environ: Iterable[str]) -> tuple[str, ...]:
+    """The variables that the command's one program could sign in with, of those that are set. A command of several
+    parts gets none: another part would see them, too."""
+    if len(parts) != 1 or parts[0].extended:
+        return ()
+    known = set(environ)
+    program = parts[0].inner[0].rpartition("/")[2]
+    return tuple(name for name in CREDENTIAL_VARIABLES.get(program, ()) if name in known)
+
+
+def _variables(parts: Sequence[Part], allow: Iterable[Rule]) -> tuple[str, ...]:
+    if len(parts) != 1 or parts[0].extended:
+        return ()
+    program = parts[0].inner[0].rpartition("/")[2]
+    specs = (rule.spec.partition(":") for rule in allow if rule.tool == CREDENTIALS and rule.spec)
+    return tuple(name for named, _colon, name in specs if named == program and name)
+
+
+def _written_outside(part: Part) -> Iterable[Path]:
+    for folder in part.folders:
+        for redirection in part.command.redirections:
+            if redirection.kind == "write":
+                yield Path(os.path.normpath(os.path.join(folder, redirection.target)))  # noqa: PTH118
+        changes = file_changes(part.inner, folder)
+        for name in changes.writes if changes else ():
+            yield Path(os.path.normpath(name))
