@@ -46,7 +46,11 @@ class Launcher(Protocol):
         self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
     ) -> Launch: ...
 
-    def explain(self, code: int, output: str) -> str | None:
+    def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
+        """Whether a command failed because it had no network, as far as its output tells."""
+        ...
+
+    def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
         """A sentence when a failure looks like the sandbox's doing: what was refused and how to allow it. For code 0
         only when the output leaves no doubt."""
         ...
@@ -85,7 +89,10 @@ class BareLauncher:
     ) -> Launch:
         return Launch(tuple(arguments), environ)
 
-    def explain(self, code: int, output: str) -> str | None:
+    def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
+        return False
+
+    def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
         return None
 
     @property

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentcli.core.grant import Grant
+from agentcli.core.grant import Grant, NetworkAccess
 from agentcli.core.permission import PermissionMode
 from agentcli.permissions.commands import Part
 from agentcli.permissions.filecommands import file_changes
@@ -55,10 +55,9 @@ def grant_for(
 ) -> Grant:
     """`approved`: by a rule or an answer, not by the mode alone. No parts: the command could not be taken apart."""
     hosts = tuple(rule.spec for rule in allow if rule.tool == NETWORK and rule.spec)
+    network: NetworkAccess = "default"
     if mode is PermissionMode.AUTO:
         network = "none" if only_reads else "hosts"
-    else:
-        network = "default"
     if not approved:
         return Grant(network=network, hosts=hosts)
     return Grant(

@@ -27,6 +27,7 @@ from agentcli.tools.shells import MOST_RUNNING, Shell, Shells
 DEFAULT_TIMEOUT_MS = 120_000
 LONGEST_TIMEOUT_MS = 600_000
 _PROGRESS_INTERVAL = 0.1
+_MOST_HOSTS = 5
 
 
 class Bash(BuiltinTool):
@@ -159,6 +160,7 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
     text = output.text().strip("\n")
     notes: list[str] = []
     new_cwd: Path | None = None
+    wanted_hosts: tuple[str, ...] | None = None
     match ending:
         case Ending.ABORTED:
             summary = "stopped"
@@ -171,10 +173,14 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
             if command.code != 0:
                 notes.append(f"{summary[0].upper()}{summary[1:]}")
             # Also of one that ended well: a pipe or `; true` takes the failure away, not its reason.
-            if (reason := context.launcher.explain(command.code, text)) is not None:
+            if (reason := context.launcher.explain(command.code, text, context.grant)) is not None:
                 notes.append(reason)
             new_cwd, note = _taken_over(command.folder, context)
             notes += [note] if note else []
+            wanted_hosts = _wanted_hosts(command, text, context)
+            if wanted_hosts:
+                named = ", ".join(plain_line(host, 200) for host in wanted_hosts[:_MOST_HOSTS])
+                notes.append(f"Sandbox: commands may not reach {named}.")
     if command.left_running:
         notes.append("What it left running was ended with it; start what shall go on with run_in_background.")
     if not text and ending is Ending.EXITED:
@@ -192,7 +198,15 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
             "saved_to": str(output.saved_to) if output.saved_to else None,
         },
         new_cwd=new_cwd,
+        wanted_hosts=wanted_hosts,
     )
+
+
+def _wanted_hosts(command: ShellCommand, text: str, context: ToolContext) -> tuple[str, ...] | None:
+    """The hosts that a command was kept from; empty if it failed for want of network and nobody knows which."""
+    if refused := command.refused_hosts:
+        return refused
+    return () if context.launcher.lacked_network(command.code, text, context.grant) else None
 
 
 def _taken_over(folder: str, context: ToolContext) -> tuple[Path | None, str]:

@@ -25,6 +25,8 @@ _DRAIN = 0.2
 """How long output may still come after the command has ended: somebody else may hold the pipe for ever."""
 _OTHERS = "//others"
 """What a command in a sandbox tells when it leaves something running; no path looks like this."""
+USUAL_PROCESSES = "AGENTCLI_PROCESSES"
+"""The variable by which a launcher says how many processes a command's sandbox has when it leaves none running."""
 SELF_CONTAINED = ("bubblewrap",)
 """Launchers in whose sandboxes nothing outlives the first process."""
 
@@ -172,7 +174,8 @@ def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Laun
     look = ""
     if context.launcher.name in SELF_CONTAINED:
         # In a pid namespace of its own a shell sees, beside itself and the first process, only what it left running.
-        look = f"_agentcli_look() {{ [ $# -le ${{AGENTCLI_PROCESSES:-2}} ] || echo {_OTHERS} >/dev/fd/{descriptor}; }}; "
+        usual = f"${{{USUAL_PROCESSES}:-2}}"
+        look = f"_agentcli_look() {{ [ $# -le {usual} ] || echo {_OTHERS} >/dev/fd/{descriptor}; }}; "
         tell = f"_agentcli_look /proc/[0-9]*; {tell}"
     # All of it before the command is one line: the shell's messages then count the command's own lines.
     script = f'{look}trap "{tell}" EXIT; eval "$1"\nset -- $?\n{tell}\nexit "$1"'

@@ -23,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Launch
 from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.inside import Inside
@@ -85,7 +86,9 @@ class BubblewrapLauncher:
                 self._remove()
             self._session = self._remove = None
 
-    def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch:
+    def launch(
+        self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
+    ) -> Launch:
         """Raises OSError when there is no place for the session's private folder.
 
         To be started in a session of its own, without a terminal: a second one in here would cost 1.5 ms, and a
@@ -128,7 +131,19 @@ class BubblewrapLauncher:
         ending = _Ending(self, inside, hold, protected)
         return Launch(command, variables, ending.close, (inside.descriptor,), inside.terminate)
 
-    def explain(self, code: int, output: str) -> str | None:
+    @property
+    def uncontained(self) -> str:
+        return "" if self._ability.network else "bubblewrap cannot take the network away from commands here."
+
+    def shares_network(self, grant: Grant) -> bool:
+        return grant.network == "all" or (grant.network == "default" and self._rules.network)
+
+    def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
+        from agentcli.permissions.sandbox.explain import names_missing_network
+
+        return code != 0 and not self.shares_network(grant) and names_missing_network(output)
+
+    def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
         from agentcli.permissions.sandbox.explain import Refusals, explain, worth_explaining
 
         if not worth_explaining(code, output):
@@ -141,7 +156,7 @@ class BubblewrapLauncher:
                 working_dirs=rules.working_dirs,
                 masked=masks.all,
                 home=rules.home,
-                network=rules.network,
+                network=self.shares_network(grant),
                 temporary=None if self._session is None else self._session / "tmp",
                 writable=rules.allow_write,
             ),

@@ -63,6 +63,10 @@ def worth_explaining(code: int, output: str) -> bool:
     return code != 0 or _SURELY.search(output[-_MOST_TEXT:]) is not None
 
 
+def names_missing_network(output: str) -> bool:
+    return _NO_NETWORK.search(output[-_MOST_TEXT:]) is not None
+
+
 def explain(output: str, refusals: Refusals) -> str | None:
     text = output[-_MOST_TEXT:]
     for guess in (_tracked, _write, _secret, _net, _helper, _privilege, _temporary):

@@ -14,8 +14,9 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Launch
-from agentcli.permissions.sandbox.explain import Refusals, explain, worth_explaining
+from agentcli.permissions.sandbox.explain import Refusals, explain, names_missing_network, worth_explaining
 from agentcli.permissions.sandbox.plan import SandboxRules, cache_environment, find_masks
 from agentcli.permissions.sandbox.protected import FILES, FOLDERS, HOME_FILES, uses_git
 from agentcli.permissions.sandbox.secrets import EMPTY, UNREADABLE, VARIABLES
@@ -53,7 +54,9 @@ class SeatbeltLauncher:
     def level(self) -> str:
         return f"{self.name}, {self._rules.level}"
 
-    def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch:
+    def launch(
+        self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
+    ) -> Launch:
         temporary = self._temporary_folder()
         text = profile(self._rules, temporary, git=uses_git(arguments))
         own = str(temporary)
@@ -62,7 +65,14 @@ class SeatbeltLauncher:
         kept |= cache_environment(temporary / "cache", environ)
         return Launch((PROGRAM, "-p", text, *arguments), kept)
 
-    def explain(self, code: int, output: str) -> str | None:
+    @property
+    def uncontained(self) -> str:
+        return "" if not self._rules.network else "commands have network here. Set sandbox.network to false."
+
+    def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
+        return code != 0 and not self._rules.network and names_missing_network(output)
+
+    def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
         rules = self._rules
         # Seatbelt has one answer to everything.
         text = output.replace("Operation not permitted", "Read-only file system")
