@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from agentcli.core.errors import AgentError
 from agentcli.core.messages import Json
-from agentcli.core.permission import Decision, Need, PermissionMode, SaveTo
+from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice, SaveTo
 from agentcli.permissions.policy import Policy
 from agentcli.tools.base import ToolContext
 
@@ -39,6 +39,12 @@ class LivePermissions:
 
     def suggest(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
         return self.policy.suggestions(name, needs, context.cwd, context.working_dirs)
+
+    def rule_choices(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[RuleChoice]:
+        return self.policy.rule_choices(name, needs, context.cwd, context.working_dirs)
+
+    def suggest_prefix(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
+        return self.policy.suggest_prefix(name, needs, context.cwd, context.working_dirs)
 
     def reaches(self, host: str) -> bool:
         """Whether a rule `WebFetch(private:HOST)` lets a name be fetched from that leads to a private address. A domain

@@ -241,6 +241,7 @@ class ToolRunner:
             hint = f" It can be allowed beforehand with --allowedTools '{wanted}'." if rules else ""
             await self._deny(call, input, f"{decision.reason}. Nobody is there to ask.{hint}", emit)
         request_id = self.ids.new()
+        choices = self.permissions.rule_choices(tool.name, input, needs, context)
         future = self.questions.ask(request_id)
         try:
             await emit(
@@ -251,7 +252,8 @@ class ToolRunner:
                     input=input,
                     title=title_of(tool, input, context.working_dirs[0]),
                     reason=decision.reason,
-                    suggestions=self.permissions.suggest(tool.name, input, needs, context),
+                    suggestions=list(choices[0].rules) if choices else [],
+                    rule_choices=[choice.record() for choice in choices],
                     details=list(decision.details),
                     display=await _previewed(tool, input, context),
                 )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.permission import Decision, Need, PermissionMode
+from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice
 from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.permissions import suggest
 from agentcli.permissions.afterwards import Changed
@@ -78,6 +78,20 @@ class Policy:
             return []
         changed = self.with_allowed(rules, "an answer").decide(tool_name, {}, needs, cwd, working_dirs)
         return rules if changed.behavior == "allow" else []
+
+    def rule_choices(
+        self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]
+    ) -> list[RuleChoice]:
+        """What an "always" answer can save, narrowest first; the first has the rules of `suggestions`."""
+        exact = self.suggestions(tool_name, needs, cwd, working_dirs)
+        return [RuleChoice(tuple(exact), "exactly this call")] if exact else []
+
+    def suggest_prefix(
+        self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]
+    ) -> list[str]:
+        """The narrowest rules that cover calls like this one, not only this very line."""
+        choices = self.rule_choices(tool_name, needs, cwd, working_dirs)
+        return list(choices[-1].rules) if choices else []
 
     def _missing_rules(self, part: Part, call: Call) -> list[str]:
         rules: list[str] = []
