@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,9 +23,11 @@ from agentcli.permissions.commands import runs_beside_others
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
+from agentcli.tools.environment import child_environment
 from agentcli.tools.registry import Registry, builtin_tools
 
 if TYPE_CHECKING:
+    from agentcli.permissions.sandbox.denied import DeniedFiles
     from agentcli.permissions.sandbox.plan import SandboxRules
 
 STRUCTURED_OUTPUT = "StructuredOutput"
@@ -32,10 +35,11 @@ STRUCTURED_OUTPUT = "StructuredOutput"
 
 @frozen
 class Rights:
-    """What decides about calls, without a model and a session."""
+    """What decides about calls and how they run: the same for the program, `agentcli permissions` and `doctor`."""
 
     policy: Policy
     registry: Registry
+    """Without the tools that a deny rule takes away."""
     context: ToolContext
     notices: tuple[str, ...] = ()
 
@@ -46,7 +50,27 @@ class RightsParts:
         self._uncertain = ground.settings.rights_uncertain
         """A file that may forbid something could not be used: then everything asks."""
 
-    def registry(self) -> Registry:
+    def assembled(self, results_dir: Path | None = None, results_elsewhere: tuple[Path, ...] = ()) -> Rights:
+        """Policy, tools, sandbox and folders, put together in one place. `results_elsewhere`: further folders with
+        stored results of this conversation."""
+        registry = self._registry()
+        policy = self._policy(registry)
+        registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
+        readable = (*((results_dir,) if results_dir else ()), *results_elsewhere)
+        denied = self._denied_files(policy)
+        launcher = self._launcher(policy, readable, denied)
+        policy = replace(policy, readable=readable, hidden_from_commands=partial(_hides_from, launcher, denied))
+        context = ToolContext(
+            cwd=self._ground.cwd,
+            working_dirs=self._ground.working_dirs,
+            results_dir=results_dir,
+            environ=child_environment(self._ground.environ),
+            hides=self._hides(policy),
+            launcher=launcher,
+        )
+        return Rights(policy, registry, context, tuple(notice.text for notice in self._ground.notices))
+
+    def _registry(self) -> Registry:
         options = self._ground.options
         registry = Registry(builtin_tools(runs_beside_others))
         if options.tools is not None:
@@ -58,7 +82,7 @@ class RightsParts:
             extra.append(StructuredOutput(options.json_schema))
         return registry.adding(extra)
 
-    def policy(self, registry: Registry) -> Policy:
+    def _policy(self, registry: Registry) -> Policy:
         options, settings = self._ground.options, self._ground.settings
         mode = options.permission_mode or PermissionMode(settings.text("permissions.defaultMode") or "default")
         policy = Policy(
@@ -69,6 +93,7 @@ class RightsParts:
             home=self._ground.home,
             search_path=self._ground.environ.get("PATH", ""),
             trusted=self._ground.is_trusted(),
+            private=self._private_files(),
         )
         if options.json_schema is not None:
             policy = policy.with_allowed([STRUCTURED_OUTPUT], "--json-schema")
@@ -78,16 +103,9 @@ class RightsParts:
             policy = policy.with_rules(ask=parse_rules(registry.names, source))
         return policy
 
-    @property
-    def keys_file(self) -> Path | None:
-        return key_store(self._ground).path
-
-    def keeping_keys(self, policy: Policy) -> Policy:
-        """With the file of kept keys denied to the agent in every mode. Commands in a sandbox do not see it anyway."""
-        if self.keys_file is None:
-            return policy
-        rules = [f"{tool}(/{Path(os.path.realpath(self.keys_file))})" for tool in ("Read", "Edit")]
-        return policy.with_rules(deny=parse_rules(rules, "agentcli itself"))
+    def _private_files(self) -> tuple[str, ...]:
+        keys = key_store(self._ground).path
+        return () if keys is None else (os.path.realpath(keys),)
 
     def rule_keeper(self) -> RuleKeeper:
         folder = project_folder(self._ground.cwd)
@@ -96,9 +114,9 @@ class RightsParts:
             paths["user"] = self._ground.paths.user_settings
         return RuleKeeper(paths, self._ground.trust, self._ground.cwd)
 
-    def launcher(self, policy: Policy, readable: tuple[Path, ...] = ()) -> Launcher:
-        """How commands are started; says so where no sandbox holds though one was wanted. `readable`: folders with
-        tool output, which commands may read though they are among our own."""
+    def _launcher(self, policy: Policy, readable: tuple[Path, ...], denied: DeniedFiles | None) -> Launcher:
+        """How commands are started; warns where no sandbox works though one was wanted. `readable`: folders with tool
+        output, which commands may read though they are among our own."""
         mode = self._ground.settings.text("sandbox.mode") or "on"
         if mode == "off":
             return BareLauncher()
@@ -107,18 +125,28 @@ class RightsParts:
         cache_dir = self._ground.paths.cache_dir
         temp_root = Path(self._ground.environ.get("TMPDIR") or tempfile.gettempdir())
         around = Surroundings(environ=self._ground.environ, temp_root=temp_root, cache_dir=cache_dir)
-        chosen = choose(mode, self._sandbox_rules(policy, readable), around)
+        chosen = choose(mode, self._sandbox_rules(policy, readable, denied), around)
         if chosen.warning:
             self._ground.warn(chosen.warning, "sandbox")
         return chosen.launcher
 
-    def _sandbox_rules(self, policy: Policy, readable: tuple[Path, ...]) -> SandboxRules:
+    def _denied_files(self, policy: Policy) -> DeniedFiles | None:
+        """The files that a sandbox has to hide from commands; None when there is neither a rule nor a key file."""
         from agentcli.permissions.sandbox.denied import DeniedFiles
+
+        if not policy.hides_anything and not policy.private:
+            return None
+        home = Path(os.path.realpath(policy.home)) if policy.home else None
+        specs = [rule.spec for rule in policy.deny if rule.spec is not None and rule.tool in READING_TOOLS]
+        hides = partial(policy.hides, cwd=self._ground.cwd, working_dirs=self._ground.working_dirs)
+        # Without a rule there is nothing to walk for.
+        folders = self._ground.working_dirs if specs else ()
+        return DeniedFiles(hides, specs, folders, home, single=map(Path, policy.private))
+
+    def _sandbox_rules(self, policy: Policy, readable: tuple[Path, ...], denied: DeniedFiles | None) -> SandboxRules:
         from agentcli.permissions.sandbox.plan import SandboxRules
 
         home = Path(os.path.realpath(policy.home)) if policy.home else None
-        hides = self._hidden_by_rules(policy)
-        specs = [rule.spec for rule in policy.deny if rule.spec is not None and rule.tool in READING_TOOLS]
 
         def paths(name: str) -> tuple[Path, ...]:
             given = self._ground.settings.texts(f"sandbox.{name}")
@@ -135,26 +163,20 @@ class RightsParts:
                 folder for folder in (self._ground.paths.config_dir, self._ground.paths.state_dir) if folder
             ),
             readable=readable,
-            denied_files=DeniedFiles(hides, specs, self._ground.working_dirs, home) if hides else lambda: (),
+            denied_files=denied if denied is not None else lambda: (),
             excluded_commands=self._ground.settings.texts("sandbox.excludedCommands"),
             cache_dir=self._ground.paths.cache_dir / "sandbox" if self._ground.paths.cache_dir else None,
         )
 
-    def hides(self, policy: Policy) -> Callable[[str], bool] | None:
-        """What searches must not bring out, wherever they look; None when there is nothing."""
-        by_rules = self._hidden_by_rules(policy)
-        if by_rules is not None or self.keys_file is None:
-            return by_rules
-        name, keys = self.keys_file.name, os.path.realpath(self.keys_file)
-        # By its name first: most files are asked about only to hear no, and links are slow to follow.
-        return lambda path: path.endswith(name) and os.path.realpath(path) == keys
-
-    def _hidden_by_rules(self, policy: Policy) -> Callable[[str], bool] | None:
-        """None when no rule hides anything, and no key lies where a command in a sandbox would see it."""
-        beside = self.keys_file is not None and any(map(self.keys_file.is_relative_to, self._ground.working_dirs))
-        if not beside and not policy.hides_anything:
+    def _hides(self, policy: Policy) -> Callable[[str], bool] | None:
+        """What searches of the file tools must not bring out, wherever they look; None when there is nothing."""
+        if policy.hides_anything:
+            return partial(policy.hides, cwd=self._ground.cwd, working_dirs=self._ground.working_dirs)
+        if not policy.private:
             return None
-        return partial(self.keeping_keys(policy).hides, cwd=self._ground.cwd, working_dirs=self._ground.working_dirs)
+        names = tuple(os.path.basename(path) for path in policy.private)  # noqa: PTH119
+        # By its name first: most files are asked about only to hear no, and links are slow to follow.
+        return lambda path: path.endswith(names) and policy.private_file(os.path.realpath(path)) is not None
 
     def _rules(self, behavior: str) -> tuple[Rule, ...]:
         """The rules of the settings files. A text that is no rule is reported; if it was to restrict, all asks."""
@@ -172,6 +194,14 @@ class RightsParts:
                     self._ground.warn(str(error), "settings")
                     self._uncertain = self._uncertain or behavior != "allow"
         return tuple(rules)
+
+
+def _hides_from(launcher: Launcher, denied: DeniedFiles | None, command: str) -> bool:
+    """Whether this command would run where denied and private files are covered, all of them."""
+    if launcher.name == BareLauncher.name:
+        return False
+    runs_bare: Callable[[str], bool] | None = getattr(launcher, "runs_bare", None)
+    return not (runs_bare is not None and runs_bare(command)) and (denied is None or denied.complete)
 
 
 def _at_home(text: str, home: Path | None) -> Path:

@@ -22,6 +22,15 @@ from agentcli.permissions.rules import Rule
 _MOST_BASES = 4
 
 
+def origin(rule: Rule) -> str:
+    return f"rule {rule.text} from {rule.source or 'this session'}"
+
+
+def is_wild(rule: Rule) -> bool:
+    """Whether a rule covers more than one exact command."""
+    return rule.spec is None or "*" in rule.spec
+
+
 @frozen
 class PartVerdict:
     """What was found about one part of a command. `clause` goes after `because`."""

@@ -15,7 +15,8 @@ from pathlib import Path
 from agentcli.core.frozen import frozen
 from agentcli.permissions.gitconfig import runs_programs
 from agentcli.permissions.paths import expanded_pattern, is_below, real_path
-from agentcli.permissions.readonly import objection, reads_unnamed_files
+from agentcli.permissions.reach import Reach
+from agentcli.permissions.readonly import objection
 from agentcli.permissions.shell import NotPlain, SimpleCommand, plain_commands
 from agentcli.permissions.shelltable import STEERED_BY
 from agentcli.permissions.wrappers import WRAPPERS, harmless_assignment, unwrapped
@@ -110,6 +111,8 @@ class Place:
     """Where the shell looks for programs: PATH. Empty: not looked at."""
     trusted: bool = True
     """Whether the person trusts the folder: then its repository may make git run programs."""
+    reach: Reach | None = None
+    """Which restricted files searches could show; None when no file is restricted."""
 
     @classmethod
     def of(
@@ -121,9 +124,10 @@ class Place:
         resolve: Callable[[str], str] = real_path,
         search_path: str = "",
         trusted: bool = True,
+        reach: Reach | None = None,
     ) -> Place:
         inside, beside = (tuple(resolve(str(folder)) for folder in folders) for folders in (working_dirs, readable))
-        return cls(str(cwd), inside, beside, hides, resolve, search_path, trusted)
+        return cls(str(cwd), inside, beside, hides, resolve, search_path, trusted, reach)
 
     def holds(self, path: str) -> bool:
         """Whether a path leads into the working directories."""
@@ -290,8 +294,11 @@ def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple
     if reason is not None:
         return reason
     # A search may bring out what a rule hides, and nothing in its text would show it.
-    if place.hides is not None and reads_unnamed_files(words):
-        return "it may show files that a rule is about"
+    if place.reach is not None:
+        found = (place.reach.objection(words, globs, folder) for folder in folders)
+        reason = next((clause for clause in found if clause is not None), None)
+        if reason is not None:
+            return reason
     if not _takes_patterns(words, globs):
         return "of the pattern, which may become any number of words"
     if words[0] == "diff" and (globs or any(_names_folder(word, folder) for word in words[1:] for folder in folders)):
@@ -403,7 +410,7 @@ def _xargs_objection(words: tuple[str, ...], producer: Part | None, null_separat
         return names
     if program in _SHOWS_NO_CONTENT:
         return None
-    if not null_separated or place.hides is not None:
+    if not null_separated or any(place.reach.below(folder) for folder in place.working_dirs if place.reach):
         return names
     made = producer.inner
     if made[0] != "find" or producer.command.globs or not _prints_plain_names(made[1:]):

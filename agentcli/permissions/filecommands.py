@@ -20,10 +20,10 @@ class Changes:
     reads: tuple[str, ...] = ()
 
 
-def file_changes(words: tuple[str, ...], folder: str) -> Changes | None:
+def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = frozenset()) -> Changes | None:
     """What the command would write and read, as paths; None if it is not one of these."""
     flags = _FLAGS.get(words[0])
-    if flags is None:
+    if flags is None or globs:
         return None
     operands: list[str] = []
     for word in words[1:]:

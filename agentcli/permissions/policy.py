@@ -8,8 +8,8 @@ nobody; whoever cannot ask treats "ask" as "deny".
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
@@ -17,23 +17,26 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice
 from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.permissions import suggest
-from agentcli.permissions.afterwards import Changed
-from agentcli.permissions.call import Call, PartVerdict
-from agentcli.permissions.commands import Part, Place, analyse
-from agentcli.permissions.filecommands import file_changes
+from agentcli.permissions.call import Call, PartVerdict, origin
+from agentcli.permissions.command_verdicts import ACCEPTED, CommandJudge
+from agentcli.permissions.commands import Part
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.loose import unclear_program
 from agentcli.permissions.paths import is_below, is_inside, real_path
 from agentcli.permissions.removal import removed_essential
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules
-from agentcli.permissions.shell import NotPlain
+from agentcli.permissions.sandbox.denied import RestrictedFiles
 from agentcli.permissions.shelltree import too_long
+from agentcli.permissions.tracked_files import TrackedFiles
 
 _BUILT_IN = ("always asks", "agentcli")
 """Rule and source of what is asked about whatever else is said: no hook may answer it."""
 _MOST_MATCHED = 100_000
 """How much of a command that is asked about anyway is looked through for what is denied."""
-_ACCEPTED = "edits in the working directories are accepted"
+
+
+def _not_hidden(_command: str) -> bool:
+    return False
 
 
 @frozen
@@ -49,12 +52,21 @@ class Policy:
     """Where commands look for programs; None: where this process does."""
     trusted: bool = True
     """Whether the person trusts the folder; a stranger's repository may make git run programs."""
+    private: tuple[str, ...] = ()
+    """Files that agentcli keeps API keys in, resolved. No tool reads or writes them, in any mode."""
+    hidden_from_commands: Callable[[str], bool] = _not_hidden
+    """Whether this command would run in a sandbox that hides private files and those of deny rules."""
+    restricted_files: RestrictedFiles = field(default_factory=RestrictedFiles)
+    tracked_files: TrackedFiles = field(default_factory=TrackedFiles)
 
     def with_mode(self, mode: PermissionMode) -> Policy:
         return replace(self, mode=mode)
 
     def with_rules(self, *, allow: Iterable[Rule] = (), ask: Iterable[Rule] = (), deny: Iterable[Rule] = ()) -> Policy:
-        return replace(self, allow=(*self.allow, *allow), ask=(*self.ask, *ask), deny=(*self.deny, *deny))
+        deny = tuple(deny)
+        changed = replace(self, allow=(*self.allow, *allow), ask=(*self.ask, *ask), deny=(*self.deny, *deny))
+        # A sandbox that is there already does not hide what a new rule denies.
+        return replace(changed, hidden_from_commands=_not_hidden) if deny else changed
 
     def with_allowed(self, texts: Iterable[str], source: str) -> Policy:
         """With allow rules as a person's answer gives them. Raises `UsageError` for what is no rule."""
@@ -95,10 +107,11 @@ class Policy:
 
     def _missing_rules(self, part: Part, call: Call) -> list[str]:
         rules: list[str] = []
-        if part.objection is not None and self._rule_for(part, call) is None and not self._changes_accepted(part, call):
+        judge = CommandJudge(self, call)
+        if part.objection is not None and judge.rule_for(part) is None and not judge.changes_accepted(part):
             rules += suggest.for_part(call.tool_name, part)
         for redirection in part.command.redirections:
-            if redirection.kind == "write" and isinstance(self._redirection_rule(redirection.target, part, call), str):
+            if redirection.kind == "write" and isinstance(judge.redirection_rule(redirection.target, part), str):
                 for folder in part.folders:
                     rules += suggest.for_need("Edit", Need("write", os.path.normpath(Path(folder, redirection.target))))
         return rules
@@ -110,7 +123,13 @@ class Policy:
     def hides(self, path: str, cwd: Path, working_dirs: Sequence[Path]) -> bool:
         """Whether a deny rule keeps this file from being read: then a search of its folder must not show it either."""
         call = Call.of("Read", (Need("read", path),), cwd, working_dirs, self.home)
-        return any(rule.spec is not None and self._restricts(rule, call) for rule in self.deny)
+        return self.private_file(call.resolve(path)) is not None or any(
+            rule.spec is not None and self._restricts(rule, call) for rule in self.deny
+        )
+
+    def private_file(self, path: str) -> str | None:
+        """What to call the protection of a resolved path; None if it is not one of agentcli's private files."""
+        return "agentcli's own protection of API keys" if is_below(path, self.private) else None
 
     @property
     def hides_anything(self) -> bool:
@@ -127,6 +146,7 @@ class Policy:
         call = Call.of(tool_name, needs, cwd, working_dirs, self.home)
         decision = (
             self._by_length(call)
+            or self._by_privacy(call)
             or self._by_restriction("deny", self.deny, call)
             or self._by_question(call)
             or self._by_always_asking(call)
@@ -142,13 +162,22 @@ class Policy:
 
     # ------------------------------------------------------------------------------------------ in every mode
 
+    def _by_privacy(self, call: Call) -> Decision | None:
+        for need in call.needs if self.private else ():
+            named = [need.target] if need.kind in ("read", "write") else []
+            if need.kind == "execute":
+                named = [path for _word, path in call.named_paths(need.target)]
+            if any(self.private_file(call.resolve(path)) is not None for path in named):
+                return Decision("deny", "denied: agentcli keeps API keys there", *_BUILT_IN)
+        return None
+
     def _by_restriction(self, behavior: str, rules: tuple[Rule, ...], call: Call) -> Decision | None:
         for rule in rules:
             if not self._restricts(rule, call):
                 continue
             if behavior == "deny":
-                return Decision("deny", f"denied by {_origin(rule)}", rule.text, rule.source)
-            return Decision("ask", f"{_origin(rule)} asks first", rule.text, rule.source)
+                return Decision("deny", f"denied by {origin(rule)}", rule.text, rule.source)
+            return Decision("ask", f"{origin(rule)} asks first", rule.text, rule.source)
         return None
 
     def _by_length(self, call: Call) -> Decision | None:
@@ -165,7 +194,7 @@ class Policy:
             return self._by_always_asking(call)
         for rule in self.deny:
             if rule.names(call.tool_name) and any(rule.matches_somewhere(text[:_MOST_MATCHED]) for text in texts):
-                return Decision("deny", f"denied by {_origin(rule)}", rule.text, rule.source)
+                return Decision("deny", f"denied by {origin(rule)}", rule.text, rule.source)
         reason = "the command is too long to be looked at; put it into a file, or into several commands"
         return Decision("ask", reason, *_BUILT_IN)
 
@@ -273,10 +302,10 @@ class Policy:
             if not all(verdict.allowed for verdict in verdicts):
                 return None
             return [verdict.rule for verdict in verdicts if verdict.rule is not None]
-        rule = self._path_rule(need, call) if need.kind in ("read", "write") else self._value_rule(need, call)
+        rule = self.path_rule(need, call) if need.kind in ("read", "write") else self._value_rule(need, call)
         return None if rule is None else [rule]
 
-    def _path_rule(self, need: Need, call: Call) -> Rule | None:
+    def path_rule(self, need: Need, call: Call) -> Rule | None:
         for rule in self.allow:
             # Who may edit a file may read it.
             about = rule.covers_path(need) or (need.kind == "read" and rule.covers_path(Need("write")))
@@ -300,7 +329,7 @@ class Policy:
 
     @staticmethod
     def _allowed_by(rule: Rule) -> Decision:
-        return Decision("allow", f"allowed by {_origin(rule)}", rule.text, rule.source)
+        return Decision("allow", f"allowed by {origin(rule)}", rule.text, rule.source)
 
     def _by_mode(self, call: Call) -> Decision:
         if self.mode is PermissionMode.BYPASS:
@@ -313,7 +342,7 @@ class Policy:
             return Decision("ask", _question(need, call))
         if all(self._harmless(need, call) for need in call.needs):
             return Decision("allow", "allowed because it only reads what it may", details=self._details(call))
-        return Decision("allow", f"allowed because {_ACCEPTED}", details=self._details(call))
+        return Decision("allow", f"allowed because {ACCEPTED}", details=self._details(call))
 
     def _accepted(self, need: Need, call: Call) -> bool:
         """Whether it is an edit that the mode lets pass: of a file, or by a plain command (see `filecommands`)."""
@@ -352,109 +381,8 @@ class Policy:
         return bool(parts) and all(part is not None and part.only_reads for part in parts)
 
     def verdicts(self, command: str, call: Call) -> list[PartVerdict]:
-        """Each part of a command on its own; one that cannot be taken apart is one part that asks."""
-        found = call.judged.get(command)
-        if found is None:
-            found = call.judged[command] = self._judge(command, call)
-        return found
-
-    def _judge(self, command: str, call: Call) -> list[PartVerdict]:
-        hiding = [r for r in (*self.deny, *self.ask) if r.spec is not None and r.tool in READING_TOOLS]
-
-        def hides(path: str) -> bool:
-            return any(call.restricted_by(rule, path) for rule in hiding)
-
-        search_path = os.environ.get("PATH", "") if self.search_path is None else self.search_path
-        hidden = hides if hiding else None
-        place = Place.of(call.cwd, call.working_dirs, self.readable, hidden, call.resolve, search_path, self.trusted)
-        parts = analyse(command, place)
-        if isinstance(parts, NotPlain):
-            return [PartVerdict(command, str(parts), allowed=False)]
-        changed = Changed(call.resolve)
-        verdicts: list[PartVerdict] = []
-        for part in parts:
-            verdict = self._judge_part(part, call)
-            if verdict.allowed:
-                by_rule = part.objection is not None and self._rule_for(part, call) is not None
-                later = changed.objection(part, by_rule=by_rule)
-                if later is not None:
-                    verdict = PartVerdict(part.command.text, later, allowed=False, part=part)
-            changed.note(part)
-            verdicts.append(verdict)
-        return verdicts
-
-    def _judge_part(self, part: Part, call: Call) -> PartVerdict:
-        text, rule, clause = part.command.text, None, "it only reads"
-        if part.objection is not None:
-            rule = self._rule_for(part, call)
-            if rule is not None:
-                clause = f"of {_origin(rule)}"
-            elif self._changes_accepted(part, call):
-                clause = _ACCEPTED
-            else:
-                return PartVerdict(text, part.objection, allowed=False, part=part)
-        for redirection in part.command.redirections:
-            if redirection.kind == "read" and not part.input_allowed:
-                return PartVerdict(text, f"of the redirection from {redirection.target}", allowed=False, part=part)
-            if redirection.kind == "write":
-                writing = self._redirection_rule(redirection.target, part, call)
-                if isinstance(writing, str):
-                    return PartVerdict(text, writing, allowed=False, part=part)
-                rule = rule or writing
-                clause = f"{clause} and {f'of {_origin(writing)}' if writing else _ACCEPTED}"
-        return PartVerdict(text, clause, allowed=True, rule=rule, part=part)
-
-    def _rule_for(self, part: Part, call: Call) -> Rule | None:
-        """The allow rule for a part as it stands, or for what its wrappers run. Assignments are never covered."""
-        if part.objection is not None and part.objection.startswith("of the assignment"):
-            return None
-        for rule in self.allow:
-            if rule.names(call.tool_name) and (
-                rule.matches_command(part.command.text) or rule.matches_command(part.inner_text, extended=part.extended)
-            ):
-                return rule
-        return None
-
-    def _changes_accepted(self, part: Part, call: Call) -> bool:
-        if self.mode is not PermissionMode.ACCEPT_EDITS or not part.folders or part.command.globs or part.extended:
-            return False
-        if part.command.assignments:
-            return False
-        for folder in part.folders:
-            changes = file_changes(part.inner, folder)
-            if changes is None or not all(self._may_write(path, call) for path in changes.writes):
-                return False
-            if not all(call.is_inside(path) and not self._path_needs_asking(path, call) for path in changes.reads):
-                return False
-        return True
-
-    def _may_write(self, path: str, call: Call) -> bool:
-        return call.is_inside(path) and not call.is_protected(path) and not self._path_needs_asking(path, call)
-
-    def _path_needs_asking(self, path: str, call: Call) -> bool:
-        rules = (
-            rule
-            for rule in (*self.deny, *self.ask)
-            if rule.covers_path(Need("read")) or rule.covers_path(Need("write"))
-        )
-        return any(call.restricted_by(rule, path) for rule in rules)
-
-    def _redirection_rule(self, target: str, part: Part, call: Call) -> Rule | str | None:
-        """The rule that lets the target be written, None if the mode does, a clause if nothing does."""
-        clause = f"of the redirection to {target}"
-        rule: Rule | None = None
-        for folder in part.folders or (None,):
-            path = os.path.join(folder, target) if folder is not None else ""  # noqa: PTH118
-            if not path or call.is_protected(path) or self._path_needs_asking(path, call):
-                return clause
-            rule = self._path_rule(Need("write", path), call)
-            if rule is None and not (self.mode is PermissionMode.ACCEPT_EDITS and call.is_inside(path)):
-                return clause
-        return rule
-
-
-def _origin(rule: Rule) -> str:
-    return f"rule {rule.text} from {rule.source or 'this session'}"
+        """Each part of a command; one that cannot be taken apart is one part that asks."""
+        return CommandJudge(self, call).verdicts(command)
 
 
 def _question(need: Need, call: Call) -> str:

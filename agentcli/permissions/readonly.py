@@ -34,15 +34,6 @@ def objection(words: Words) -> str | None:
     return _refused(program, flags, arguments)
 
 
-def reads_unnamed_files(words: Words) -> bool:
-    """Whether the contents of files that the command does not name may come out of it (recursive search, history)."""
-    if words[0] in ("git", "rg", "xargs"):
-        return True
-    return words[0] in ("grep", "egrep", "fgrep") and any(
-        re.match(r"-[A-Za-z]*r|--recursive", word) for word in words[1:]
-    )
-
-
 def _names_kernel_file(argument: str) -> bool:
     # Our own environment, with the keys in it, is readable under /proc; devices may never end.
     path = posixpath.normpath(argument.rpartition("=")[2]) if argument else ""

@@ -372,7 +372,10 @@ def test_file_rules_bind_the_shell_where_its_text_names_the_file(command: str, p
     assert bash(policy(allow="Bash", deny="Read(.env)"), command, project).behavior == "deny"
 
 
-def test_recursive_searches_ask_while_files_are_hidden(project: Path) -> None:
+def test_recursive_searches_ask_while_there_are_hidden_files(project: Path) -> None:
+    assert bash(policy(), "grep -rn x .", project).behavior == "allow"
+    assert bash(policy(deny="Read(.env)"), "grep -rn x .", project).behavior == "allow"
+    (project / ".env").touch()
     assert bash(policy(), "grep -rn x .", project).behavior == "allow"
     assert bash(policy(deny="Read(.env)"), "grep -rn x .", project).behavior == "ask"
     assert bash(policy(deny="Read(.env)"), "cat a.py", project).behavior == "allow"

@@ -320,6 +320,10 @@ class BubblewrapLauncher:
             folders.append(home)
         return folders
 
+    def runs_bare(self, command: str) -> bool:
+        """Whether a shell command is excluded from the sandbox by the settings."""
+        return self._is_excluded([command])
+
     def _is_excluded(self, arguments: Sequence[str]) -> bool:
         """Only a plain command: behind an operator or a substitution anything else could come along."""
         text = arguments[-1].strip() if arguments else ""
