@@ -4,32 +4,50 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from agentcli.assemble import Options, Rights, rights_for
-from agentcli.core.errors import UsageError
+from agentcli.assemble import Rights, rights_for
 from agentcli.core.messages import Json
-from agentcli.core.permission import Decision, Need, PermissionMode
+from agentcli.core.permission import Decision, Need
 from agentcli.core.plaintext import plain_line, visible_text
 
 EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 
 
+_Mode = Annotated[
+    str | None, typer.Option("--permission-mode", "--mode", metavar="MODE", help="As if this mode were on.")
+]
+_Trust = Annotated[bool, typer.Option("--trust", help="As if this folder were trusted.")]
+_Sandbox = Annotated[str | None, typer.Option("--sandbox", metavar="MODE", help="As with agentcli --sandbox.")]
+_Allowed = Annotated[
+    list[str] | None, typer.Option("--allowedTools", "--allowed-tools", metavar="RULES", help="Further allow rules.")
+]
+_Disallowed = Annotated[
+    list[str] | None,
+    typer.Option("--disallowedTools", "--disallowed-tools", metavar="RULES", help="Further deny rules."),
+]
+_AddDir = Annotated[list[str] | None, typer.Option("--add-dir", metavar="FOLDER", help="A further folder to work in.")]
+_Settings = Annotated[str | None, typer.Option("--settings", metavar="JSON|FILE", help="Settings laid over the files.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+
+
 def try_rules(
     subject: Annotated[str, typer.Argument(metavar="COMMAND", help="The command; or a path or URL, with --tool.")],
     tool: Annotated[str, typer.Option("--tool", help="The tool: Bash, Read, Edit, WebFetch, …")] = "Bash",
-    mode: Annotated[str | None, typer.Option("--mode", help="As if this permission mode were on.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="As if this folder were trusted.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    mode: _Mode = None,
+    trust: _Trust = False,
+    sandbox: _Sandbox = None,
+    allowed: _Allowed = None,
+    disallowed: _Disallowed = None,
+    add_dir: _AddDir = None,
+    settings: _Settings = None,
+    as_json: _AsJson = False,
 ) -> None:
-    rights = _rights(trust, mode)
-    needs = _needs(rights, tool, subject)
-    name = getattr(rights.registry.get(tool), "name", tool)
-    place = (rights.context.cwd, rights.context.working_dirs)
-    decision = rights.policy.decide(name, {}, needs, *place)
-    rules = rights.policy.suggestions(name, needs, *place) if decision.behavior == "ask" else []
+    rights = _rights(_flags(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
+    decision, rules, name = decided(rights, tool, subject)
     if as_json:
         typer.echo(json.dumps(_record(decision, rules, name, rights), indent=2, ensure_ascii=False))
     else:
@@ -39,10 +57,16 @@ def try_rules(
 
 
 def list_rules(
-    trust: Annotated[bool, typer.Option("--trust", help="As if this folder were trusted.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    mode: _Mode = None,
+    trust: _Trust = False,
+    sandbox: _Sandbox = None,
+    allowed: _Allowed = None,
+    disallowed: _Disallowed = None,
+    add_dir: _AddDir = None,
+    settings: _Settings = None,
+    as_json: _AsJson = False,
 ) -> None:
-    rights = _rights(trust, None)
+    rights = _rights(_flags(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
     policy = rights.policy
     rows: list[Json] = [
         {"behavior": behavior, "rule": rule.text, "source": rule.source}
@@ -62,11 +86,43 @@ def list_rules(
         typer.echo("There are no rules. What only reads in these folders is allowed, everything else asks.")
 
 
-def _rights(trust: bool, mode: str | None) -> Rights:
-    modes = [known.value for known in PermissionMode]
-    if mode is not None and mode not in modes:
-        raise UsageError(f"There is no permission mode {mode!r}. Choose one of {', '.join(modes)}.")
-    rights = rights_for(Options(trust=trust, permission_mode=PermissionMode(mode) if mode else None))
+def decided(rights: Rights, tool: str, subject: str) -> tuple[Decision, list[str], str]:
+    """The decision, the rules that would allow the call if it asks, and the tool's full name."""
+    needs = _needs(rights, tool, subject)
+    name = getattr(rights.registry.get(tool), "name", tool)
+    place = (rights.context.cwd, rights.context.working_dirs)
+    decision = rights.policy.decide(name, {}, needs, *place)
+    rules = rights.policy.suggestions(name, needs, *place) if decision.behavior == "ask" else []
+    return decision, rules, name
+
+
+def rights_with(flags: list[str]) -> Rights:
+    """What the program would go by with these flags on its command line."""
+    from agentcli.cli.invocation import build_invocation
+    from agentcli.cli.parse import parse
+
+    return rights_for(build_invocation(parse(flags), Path.cwd()).options)
+
+
+def _flags(
+    mode: str | None,
+    trust: bool,
+    sandbox: str | None,
+    allowed: list[str] | None,
+    disallowed: list[str] | None,
+    add_dir: list[str] | None,
+    settings: str | None,
+) -> list[str]:
+    """The same flags as a command line of the program has them, so that both are read by one parser."""
+    given = [("--permission-mode", mode), ("--sandbox", sandbox), ("--settings", settings)]
+    given += [("--allowedTools", rules) for rules in allowed or ()]
+    given += [("--disallowedTools", rules) for rules in disallowed or ()]
+    given += [("--add-dir", folder) for folder in add_dir or ()]
+    return [f"{name}={value}" for name, value in given if value is not None] + (["--trust"] if trust else [])
+
+
+def _rights(flags: list[str]) -> Rights:
+    rights = rights_with(flags)
     for notice in rights.notices:
         typer.echo(f"agentcli: {plain_line(notice, 600)}", err=True)
     return rights
