@@ -11,7 +11,7 @@ from agentcli.core.permission import Need, PermissionMode
 from agentcli.permissions.afterwards import Changed
 from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
 from agentcli.permissions.commands import Part, Place, analyse
-from agentcli.permissions.filecommands import file_changes
+from agentcli.permissions.filecommands import part_changes
 from agentcli.permissions.interpreters import runs_input
 from agentcli.permissions.paths import is_below
 from agentcli.permissions.reach import Reach, Restriction
@@ -147,11 +147,11 @@ class CommandJudge:
             return False
         if part.command.assignments:
             return False
-        start = len(part.command.words) - len(part.inner)
-        globs = frozenset(index - start for index in part.command.globs)
         for folder in part.folders:
-            changes = file_changes(part.inner, folder, globs)
+            changes = part_changes(part, folder)
             if changes is None or not all(map(self._may_write, changes.writes)):
+                return False
+            if not all(map(self._may_remove, changes.removes)):
                 return False
             if not all(self.call.is_inside(path) and not self._needs_asking(path) for path in changes.reads):
                 return False
@@ -159,6 +159,12 @@ class CommandJudge:
 
     def _may_write(self, path: str) -> bool:
         return self.call.is_inside(path) and not self.call.is_protected(path) and not self._needs_asking(path)
+
+    def _may_remove(self, path: str) -> bool:
+        """Of a link the link itself is removed, so it counts where it stands and not where it leads."""
+        folder, name = os.path.split(os.path.normpath(path))
+        inside = self.call.is_inside(folder) and name not in ("", ".", "..")
+        return inside and not self.call.is_protected(path) and not self._needs_asking(path)
 
     def _needs_asking(self, path: str) -> bool:
         rules = (
