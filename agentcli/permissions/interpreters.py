@@ -14,7 +14,7 @@ INTERPRETERS = re.compile(
     r"|perl[\d.]*|php[\d.]*|lua[\d.]*|luajit|tclsh|wish|expect|R|Rscript|julia|ghci|runghc|osascript|groovy|scala|jshell"
     r"|elixir|iex|erl|sqlite3|psql|mysql|mariadb|ed|ex|bc|dc|gdb|lldb|m4|busybox|toybox"
 )
-_RUN_OTHERS = re.compile(
+RUN_OTHERS = re.compile(
     r"sudo|doas|su|env|ssh|docker|podman|kubectl|chroot|nsenter|unshare|bwrap|uv|poetry|pipenv|pdm|hatch|rye|conda|mamba|npx"
     r"|pnpm|yarn|bunx|nix-shell|nix|direnv|time|nohup|nice|timeout|stdbuf|setsid|ionice|script|watch|parallel|xargs|exec"
     r"|command|builtin|flatpak|vagrant|multipass|lxc|wsl|screen|tmux|socat|nc|ncat"
@@ -29,7 +29,7 @@ def runs_input(words: tuple[str, ...]) -> bool:
     """Whether a command may run what comes through its input. When in doubt it does."""
     program = _name(words[0])
     arguments = words[1:]
-    if _RUN_OTHERS.fullmatch(program):
+    if RUN_OTHERS.fullmatch(program):
         plain = [index for index, word in enumerate(words) if index and not word.startswith("-")]
         if program == "ssh":
             return len(plain) < 2 or INTERPRETERS.fullmatch(_name(words[plain[-1]])) is not None

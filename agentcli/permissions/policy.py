@@ -11,15 +11,14 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice
 from agentcli.core.shell import has_control_characters, shown_command
-from agentcli.permissions import suggest
 from agentcli.permissions.call import Call, PartVerdict, origin
 from agentcli.permissions.command_verdicts import ACCEPTED, CommandJudge
-from agentcli.permissions.commands import Part
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.loose import unclear_program
 from agentcli.permissions.paths import is_below, is_inside, real_path
@@ -28,6 +27,9 @@ from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules
 from agentcli.permissions.sandbox.denied import RestrictedFiles
 from agentcli.permissions.shelltree import too_long
 from agentcli.permissions.tracked_files import TrackedFiles
+
+if TYPE_CHECKING:
+    from agentcli.permissions.suggest import Suggestions
 
 _BUILT_IN = ("always asks", "agentcli")
 """Rule and source of what is asked about whatever else is said: no hook may answer it."""
@@ -74,47 +76,25 @@ class Policy:
 
     def suggestions(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> list[str]:
         """The narrowest useful allow rules that together would make the question go away; none if none can."""
-        call = Call.of(tool_name, needs, cwd, working_dirs, self.home)
-        rules: list[str] = []
-        for need in call.needs:
-            if self._rules_covering(need, call) is not None:
-                continue
-            if need.kind != "execute":
-                rules += suggest.for_need(tool_name, need)
-                continue
-            for verdict in self.verdicts(need.target, call):
-                if not verdict.allowed and verdict.part is not None:
-                    rules += self._missing_rules(verdict.part, call)
-        rules = list(dict.fromkeys(rules if call.needs else [tool_name]))
-        if not rules:
-            return []
-        changed = self.with_allowed(rules, "an answer").decide(tool_name, {}, needs, cwd, working_dirs)
-        return rules if changed.behavior == "allow" else []
+        return self._suggest(tool_name, needs, cwd, working_dirs).exact()
 
     def rule_choices(
         self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]
     ) -> list[RuleChoice]:
-        """What an "always" answer can save, narrowest first; the first has the rules of `suggestions`."""
-        exact = self.suggestions(tool_name, needs, cwd, working_dirs)
-        return [RuleChoice(tuple(exact), "exactly this call")] if exact else []
+        """What an "always" answer can save, narrowest first: the exact call, then prefixes of known programs."""
+        return self._suggest(tool_name, needs, cwd, working_dirs).choices()
 
     def suggest_prefix(
         self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]
     ) -> list[str]:
-        """The narrowest rules that cover calls like this one, not only this very line."""
-        choices = self.rule_choices(tool_name, needs, cwd, working_dirs)
-        return list(choices[-1].rules) if choices else []
+        """Rules for calls like this one (`Bash(npm test *)`), for the hint of a refusal; the exact rules where a prefix
+        would cover too much, none where no rule can cover the call."""
+        return self._suggest(tool_name, needs, cwd, working_dirs).prefix()
 
-    def _missing_rules(self, part: Part, call: Call) -> list[str]:
-        rules: list[str] = []
-        judge = CommandJudge(self, call)
-        if part.objection is not None and judge.rule_for(part) is None and not judge.changes_accepted(part):
-            rules += suggest.for_part(call.tool_name, part)
-        for redirection in part.command.redirections:
-            if redirection.kind == "write" and isinstance(judge.redirection_rule(redirection.target, part), str):
-                for folder in part.folders:
-                    rules += suggest.for_need("Edit", Need("write", os.path.normpath(Path(folder, redirection.target))))
-        return rules
+    def _suggest(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> Suggestions:
+        from agentcli.permissions.suggest import Suggestions
+
+        return Suggestions.of(self, tool_name, needs, cwd, working_dirs)
 
     def refuses_always(self, tool_name: str) -> bool:
         """Whether a deny rule takes the tool away altogether, so that the model need not be told of it."""
@@ -287,13 +267,13 @@ class Policy:
                 return self._allowed_by(rule)
         deciding: list[Rule] = []
         for need in call.needs:
-            rules = self._rules_covering(need, call)
+            rules = self.rules_covering(need, call)
             if rules is None:
                 return None
             deciding += rules
         return replace(self._allowed_by(deciding[0]), details=self._details(call)) if deciding else None
 
-    def _rules_covering(self, need: Need, call: Call) -> list[Rule] | None:
+    def rules_covering(self, need: Need, call: Call) -> list[Rule] | None:
         """The rules that together allow a need: empty if it is harmless without any, None if it is not allowed."""
         if self._harmless(need, call):
             return []
