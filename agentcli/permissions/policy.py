@@ -31,6 +31,10 @@ from agentcli.permissions.tracked_files import TrackedFiles
 if TYPE_CHECKING:
     from agentcli.permissions.suggest import Suggestions
 
+_PLANNING = (
+    "Plan mode is active: tools and commands that only read work, this call would change something. "
+    "Keep exploring, then present the plan with ExitPlanMode."
+)
 _BUILT_IN = ("always asks", "agentcli")
 """Rule and source of what is asked about whatever else is said: no hook may answer it."""
 _MOST_MATCHED = 100_000
@@ -240,8 +244,7 @@ class Policy:
             return None
         for need in call.needs:
             if need.kind in ("write", "other") or (need.kind == "execute" and not self._reads_only(need.target, call)):
-                reason = "plan mode is on, in which nothing is changed or run; finish the plan first"
-                return Decision("deny", reason, details=self._details(call))
+                return Decision("deny", _PLANNING, details=self._details(call))
         return None
 
     def _by_protected_path(self, call: Call) -> Decision | None:

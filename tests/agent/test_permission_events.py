@@ -42,6 +42,9 @@ async def test_a_question_says_why_part_by_part_and_what_would_be_saved() -> Non
         "npm test: asks because npm test is not known to only read",
     ]
     assert asked.suggestions == ["Bash(mkdir b)", "Bash(npm test)"]
+    exact, wider = asked.rule_choices
+    assert (exact["rules"], exact["covers"]) == (asked.suggestions, "exactly this command")
+    assert (wider["rules"], wider["covers"]) == (["Bash(mkdir b)", "Bash(npm test *)"], "npm test with any arguments")
 
 
 async def test_every_call_has_a_decision_that_says_what_decided() -> None:
