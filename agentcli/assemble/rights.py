@@ -16,6 +16,7 @@ from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
+from agentcli.core.installation import installation_paths
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.permission import PermissionMode
 from agentcli.permissions.commands import runs_beside_others
@@ -45,6 +46,7 @@ class RightsParts:
         self._ground = ground
         self._uncertain = ground.settings.rights_uncertain
         """A file that may forbid something could not be used: then everything asks."""
+        self._installation = installation_paths(ground.working_dirs, ground.home)
 
     def registry(self) -> Registry:
         options = self._ground.options
@@ -69,6 +71,7 @@ class RightsParts:
             home=self._ground.home,
             search_path=self._ground.environ.get("PATH", ""),
             trusted=self._ground.is_trusted(),
+            installation=self._installation,
         )
         if options.json_schema is not None:
             policy = policy.with_allowed([STRUCTURED_OUTPUT], "--json-schema")
@@ -138,6 +141,7 @@ class RightsParts:
             denied_files=DeniedFiles(hides, specs, self._ground.working_dirs, home) if hides else lambda: (),
             excluded_commands=self._ground.settings.texts("sandbox.excludedCommands"),
             cache_dir=self._ground.paths.cache_dir / "sandbox" if self._ground.paths.cache_dir else None,
+            installation=self._installation,
         )
 
     def hides(self, policy: Policy) -> Callable[[str], bool] | None:

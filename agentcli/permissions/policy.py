@@ -49,6 +49,8 @@ class Policy:
     """Where commands look for programs; None: where this process does."""
     trusted: bool = True
     """Whether the person trusts the folder; a stranger's repository may make git run programs."""
+    installation: tuple[Path, ...] = ()
+    """What runs agentcli (`core.installation`), resolved: no mode lets it be written unasked."""
 
     def with_mode(self, mode: PermissionMode) -> Policy:
         return replace(self, mode=mode)
@@ -192,6 +194,10 @@ class Policy:
 
     def _by_always_asking(self, call: Call) -> Decision | None:
         for need in call.needs:
+            # Plan mode refuses every write anyway.
+            if need.kind == "write" and self.mode is not PermissionMode.PLAN and self._runs_agentcli(need.target, call):
+                reason = f"Needs approval in every mode: {need.target} is part of the installation that runs agentcli"
+                return Decision("ask", reason, *_BUILT_IN)
             if need.kind != "execute":
                 continue
             if has_control_characters(need.target):
@@ -415,7 +421,14 @@ class Policy:
         return True
 
     def _may_write(self, path: str, call: Call) -> bool:
-        return call.is_inside(path) and not call.is_protected(path) and not self._path_needs_asking(path, call)
+        return call.is_inside(path) and not self._is_guarded(path, call) and not self._path_needs_asking(path, call)
+
+    def _is_guarded(self, path: str, call: Call) -> bool:
+        return call.is_protected(path) or self._runs_agentcli(path, call)
+
+    def _runs_agentcli(self, path: str, call: Call) -> bool:
+        # Some file systems do not tell cases apart; asking too often does no harm.
+        return is_below(call.resolve(path).lower(), (str(part).lower() for part in self.installation))
 
     def _path_needs_asking(self, path: str, call: Call) -> bool:
         rules = (
@@ -431,7 +444,7 @@ class Policy:
         rule: Rule | None = None
         for folder in part.folders or (None,):
             path = os.path.join(folder, target) if folder is not None else ""  # noqa: PTH118
-            if not path or call.is_protected(path) or self._path_needs_asking(path, call):
+            if not path or self._is_guarded(path, call) or self._path_needs_asking(path, call):
                 return clause
             rule = self._path_rule(Need("write", path), call)
             if rule is None and not (self.mode is PermissionMode.ACCEPT_EDITS and call.is_inside(path)):

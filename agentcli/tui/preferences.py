@@ -10,6 +10,7 @@ from agentcli.config.paths import Paths, project_folder
 from agentcli.config.settings import Settings, SettingsRequest, load_settings
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
+from agentcli.core.own_programs import user_environment
 from agentcli.tui.facts import shown_path
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Preferences:
     paths: Paths
     cwd: Path
     environ: Mapping[str, str]
+    """For the programs that the app starts: see `user_environment`."""
 
     @property
     def settings_files(self) -> dict[Scope, str]:
@@ -68,6 +70,7 @@ def load_preferences(cwd: Path, environ: Mapping[str, str], flag_text: str | Non
 def preferences_of(
     settings: Settings, paths: Paths, cwd: Path, environ: Mapping[str, str], theme: str | None
 ) -> Preferences:
+    further = (cwd / folder for folder in settings.texts("permissions.additionalDirectories"))
     return Preferences(
         theme=theme or settings.text("theme") or "auto",
         reduced_motion=settings.boolean("reducedMotion"),
@@ -77,5 +80,5 @@ def preferences_of(
         keymap=settings.mapping("keymap") or None,
         paths=paths,
         cwd=cwd,
-        environ=environ,
+        environ=user_environment(environ, (cwd, *further)),
     )
