@@ -118,7 +118,7 @@ def _with_program(text: str, terminal: Terminal, working_dirs: tuple[Path, ...])
             done = run_program(
                 [found, *command[1:]],
                 cwd="/",
-                environ=desktop_environment(os.environ, working_dirs),
+                environ=desktop_environment({**os.environ, "PATH": terminal.search_path or ""}, working_dirs),
                 seconds=PROGRAM_SECONDS,
                 input=text.encode(encoding, "replace"),
                 captures=False,
