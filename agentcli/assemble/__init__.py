@@ -76,6 +76,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
         reaches=permissions.reaches,
         launcher=launcher,
         shells=shells,
+        also_writable=ground.writable_dirs[len(ground.working_dirs) :],
     )
     telling.recall(tool_context)
     return Engine(

@@ -158,7 +158,7 @@ class ModelParts:
         if chosen is not None:
             return with_kept_key(normal_base_url(chosen), "chosen for this session", kept)
         helper, base_url = settings.text("apiKeyHelper"), settings.text("baseUrl")
-        return resolve_credentials(self._ground.environ, helper, base_url, kept, self._ground.working_dirs)
+        return resolve_credentials(self._ground.environ, helper, base_url, kept, self._ground.writable_dirs)
 
     def base_url(self) -> tuple[str, str]:
         """Where requests would go, with a key or without one, and what says so."""

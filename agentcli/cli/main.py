@@ -132,12 +132,16 @@ def _environment_of_programs(
     """The environment for a front end and the programs it starts (editor, clipboard, status line). The engine and the
     model's commands have the whole one."""
     from agentcli.core.own_programs import user_environment
+    from agentcli.core.programs import folders_named
 
-    return user_environment(environ, (cwd, *(cwd / folder for folder in (*parsed.get("add_dir", ()), *further))))
+    home = environ.get("HOME")
+    named = folders_named((*parsed.get("add_dir", ()), *further), cwd, Path(home) if home else None)
+    return user_environment(environ, (cwd, *named))
 
 
-def _further_folders(parsed: Parsed, environ: Mapping[str, str], cwd: Path) -> tuple[str, ...]:
-    return _settings(parsed, environ, cwd).texts("permissions.additionalDirectories")
+def _writable_folders(parsed: Parsed, environ: Mapping[str, str], cwd: Path) -> tuple[str, ...]:
+    settings = _settings(parsed, environ, cwd)
+    return (*settings.texts("permissions.additionalDirectories"), *settings.texts("sandbox.allowWrite"))
 
 
 def _wants_lines(parsed: Parsed, environ: Mapping[str, str]) -> bool:
@@ -171,7 +175,7 @@ def _plain(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) ->
         PlainStart(
             make_options=make_options,
             cwd=cwd,
-            environ=_environment_of_programs(parsed, environ, cwd, _further_folders(parsed, environ, cwd)),
+            environ=_environment_of_programs(parsed, environ, cwd, _writable_folders(parsed, environ, cwd)),
             prompt=parsed.prompt or "",
             pick_session="resume" in parsed.values and not parsed.get("resume"),
             goes_on=bool(parsed.get("resume") or parsed.get("continue")),

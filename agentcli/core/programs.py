@@ -29,6 +29,12 @@ def clean_search_path(search_path: str | None, working_dirs: Iterable[Path]) -> 
     return os.pathsep.join(_safe_entries(search_path, _resolved(working_dirs))) or os.defpath
 
 
+def folders_named(names: Iterable[str], cwd: Path, home: Path | None) -> tuple[Path, ...]:
+    """Folders as settings name them: absolute, relative to `cwd`, or below `~/`."""
+    at_home = (home / name[2:] if home is not None and name.startswith("~/") else Path(name) for name in names)
+    return tuple(Path(os.path.normpath(cwd / path)) for path in at_home)
+
+
 def lies_in(path: str, working_dirs: Iterable[Path]) -> bool:
     """Whether a path leads into one of the folders."""
     return _lies_in(path, _resolved(working_dirs))

@@ -50,7 +50,7 @@ def versions(_patient: Patient) -> Iterator[Finding]:
 
 
 def programs(patient: Patient) -> Iterator[Finding]:
-    path, folders = patient.environ.get("PATH"), patient.ground.working_dirs
+    path, folders = patient.environ.get("PATH"), patient.ground.writable_dirs
     needed = (
         (
             "git",

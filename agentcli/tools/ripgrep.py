@@ -125,7 +125,7 @@ async def _start(
     arguments: Sequence[str], context: ToolContext, pass_descriptors: tuple[int, ...]
 ) -> tuple[Child | None, str, str]:
     """The process, what to say about it, and why there is none."""
-    program = find_ripgrep(context.environ, context.working_dirs)
+    program = find_ripgrep(context.environ, (*context.working_dirs, *context.also_writable))
     commands = [] if program is None else [([program], "")]
     commands.append((_plain_search(), PLAIN_NOTICE))
     problem = ""

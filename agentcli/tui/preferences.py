@@ -11,6 +11,7 @@ from agentcli.config.settings import Settings, SettingsRequest, load_settings
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.own_programs import user_environment
+from agentcli.core.programs import folders_named
 from agentcli.tui.facts import shown_path
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def load_preferences(cwd: Path, environ: Mapping[str, str], flag_text: str | Non
 def preferences_of(
     settings: Settings, paths: Paths, cwd: Path, environ: Mapping[str, str], theme: str | None
 ) -> Preferences:
-    further = (cwd / folder for folder in settings.texts("permissions.additionalDirectories"))
+    home = environ.get("HOME")
+    named = (*settings.texts("permissions.additionalDirectories"), *settings.texts("sandbox.allowWrite"))
+    further = folders_named(named, cwd, Path(home) if home else None)
     return Preferences(
         theme=theme or settings.text("theme") or "auto",
         reduced_motion=settings.boolean("reducedMotion"),

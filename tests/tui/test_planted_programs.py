@@ -69,11 +69,14 @@ def test_the_status_line_runs_no_program_of_the_project(project: Project) -> Non
     assert not project.ran.exists()
 
 
-def test_the_status_line_runs_no_program_of_a_folder_that_the_settings_add(project: Project) -> None:
-    project.settings(
-        statusLine={"type": "command", "command": "echo here | cat"},
-        permissions={"additionalDirectories": [str(project.added)]},
-    )
+@pytest.mark.parametrize(
+    "widened",
+    [{"permissions": {"additionalDirectories": ["../added"]}}, {"sandbox": {"allowWrite": ["../added"]}}],
+)
+def test_the_status_line_runs_no_program_of_a_folder_that_the_settings_make_writable(
+    project: Project, widened: dict[str, object]
+) -> None:
+    project.settings(statusLine={"type": "command", "command": "echo here | cat"}, **widened)
     status = load_preferences(project.work, project.environ, None, None).status_command("1")
     assert status is not None
     assert "".join(text for text, _style in status.run(Facts(), threading.Event()).line) == "here"
