@@ -6,6 +6,9 @@ where it lies in a working directory (`.venv` in a project is the README's own w
 
 Not part of it: the source folder of an editable install. Developing agentcli with agentcli has to work, so that source
 is a project like any other. Whoever accepts edits there without a question accepts that agentcli runs them.
+
+Not stopped: a command that replaces a link in the project which leads to the installation (`.venv` as a link). The
+installation stays as it is, but the user's next start through that link runs what the link leads to then.
 """
 
 from __future__ import annotations
