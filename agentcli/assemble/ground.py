@@ -11,6 +11,7 @@ from agentcli.config.settings import SettingsRequest, load_settings
 from agentcli.config.trust import TrustStore
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
+from agentcli.core.programs import folders_named
 from agentcli.providers.catalog import Catalog
 
 
@@ -47,6 +48,11 @@ class Ground:
 
     def is_trusted(self) -> bool:
         return self.options.trust or self.trust.state(self.cwd).trusted
+
+    @property
+    def writable_dirs(self) -> tuple[Path, ...]:
+        """Where tools or commands in the sandbox may write: programs of our own are never taken from there."""
+        return (*self.working_dirs, *folders_named(self.settings.texts("sandbox.allowWrite"), self.cwd, self.home))
 
     def warn(self, text: str, code: str) -> None:
         self.notices.append(ev.NoticeRaised(text=text, level="warning", code=code))

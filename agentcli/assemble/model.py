@@ -157,7 +157,8 @@ class ModelParts:
         kept = key_store(self._ground).find
         if chosen is not None:
             return with_kept_key(normal_base_url(chosen), "chosen for this session", kept)
-        return resolve_credentials(self._ground.environ, settings.text("apiKeyHelper"), settings.text("baseUrl"), kept)
+        helper, base_url = settings.text("apiKeyHelper"), settings.text("baseUrl")
+        return resolve_credentials(self._ground.environ, helper, base_url, kept, self._ground.writable_dirs)
 
     def base_url(self) -> tuple[str, str]:
         """Where requests would go, with a key or without one, and what says so."""

@@ -17,6 +17,7 @@ from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
+from agentcli.core.installation import installation_paths
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.permission import PermissionMode
 from agentcli.permissions.commands import runs_beside_others
@@ -49,6 +50,7 @@ class RightsParts:
         self._ground = ground
         self._uncertain = ground.settings.rights_uncertain
         """A file that may forbid something could not be used: then everything asks."""
+        self._installation = installation_paths(ground.working_dirs, ground.home)
 
     def assembled(self, results_dir: Path | None = None, results_elsewhere: tuple[Path, ...] = ()) -> Rights:
         """Policy, tools, sandbox and folders, put together in one place. `results_elsewhere`: further folders with
@@ -67,6 +69,7 @@ class RightsParts:
             environ=child_environment(self._ground.environ),
             hides=self._hides(policy),
             launcher=launcher,
+            also_writable=self._ground.writable_dirs[len(self._ground.working_dirs) :],
         )
         return Rights(policy, registry, context, tuple(notice.text for notice in self._ground.notices))
 
@@ -94,6 +97,7 @@ class RightsParts:
             search_path=self._ground.environ.get("PATH", ""),
             trusted=self._ground.is_trusted(),
             private=self._private_files(),
+            installation=self._installation,
         )
         if options.json_schema is not None:
             policy = policy.with_allowed([STRUCTURED_OUTPUT], "--json-schema")
@@ -166,6 +170,7 @@ class RightsParts:
             denied_files=denied if denied is not None else lambda: (),
             excluded_commands=self._ground.settings.texts("sandbox.excludedCommands"),
             cache_dir=self._ground.paths.cache_dir / "sandbox" if self._ground.paths.cache_dir else None,
+            installation=self._installation,
         )
 
     def _hides(self, policy: Policy) -> Callable[[str], bool] | None:

@@ -64,6 +64,8 @@ class Policy:
     """Whether this command would run in a sandbox that hides private files and those of deny rules."""
     restricted_files: RestrictedFiles = field(default_factory=RestrictedFiles)
     tracked_files: TrackedFiles = field(default_factory=TrackedFiles)
+    installation: tuple[Path, ...] = ()
+    """What runs agentcli (`core.installation`), resolved: no mode lets it be written unasked."""
 
     def with_mode(self, mode: PermissionMode) -> Policy:
         return replace(self, mode=mode)
@@ -219,6 +221,10 @@ class Policy:
 
     def _by_always_asking(self, call: Call) -> Decision | None:
         for need in call.needs:
+            # Plan mode refuses every write anyway.
+            if need.kind == "write" and self.mode is not PermissionMode.PLAN and self.runs_agentcli(need.target, call):
+                reason = f"Needs approval in every mode: {need.target} is part of the installation that runs agentcli"
+                return Decision("ask", reason, *_BUILT_IN)
             if need.kind != "execute":
                 continue
             if has_control_characters(need.target):
@@ -366,6 +372,10 @@ class Policy:
     def verdicts(self, command: str, call: Call) -> list[PartVerdict]:
         """Each part of a command; one that cannot be taken apart is one part that asks."""
         return CommandJudge(self, call).verdicts(command)
+
+    def runs_agentcli(self, path: str, call: Call) -> bool:
+        # Some file systems do not tell cases apart; asking too often does no harm.
+        return is_below(call.resolve(path).lower(), (str(part).lower() for part in self.installation))
 
 
 def _question(need: Need, call: Call) -> str:

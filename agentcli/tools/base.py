@@ -72,6 +72,8 @@ class ToolContext:
     """The person typed this call themselves: their environment is passed on whole."""
     needs: tuple[Need, ...] = ()
     """What was decided about for this call; empty when nobody decided, e.g. in tests of a tool alone."""
+    also_writable: tuple[Path, ...] = ()
+    """Folders beside the working directories that commands in the sandbox may write (`sandbox.allowWrite`)."""
 
 
 @dataclass(frozen=True, slots=True)

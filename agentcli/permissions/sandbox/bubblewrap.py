@@ -97,7 +97,7 @@ class BubblewrapLauncher:
         rules = self._rules
         hold = self._placeholders.hold(self._held_folders())
         try:
-            protected = protection(rules.working_dirs, rules.home, arguments)
+            protected = protection(rules.working_dirs, rules.home, arguments, rules.installation)
             guarded = (*hold.make(protected.missing), *hold.make_files(protected.missing_files))
             hold.expect(protected.unguarded)
             inside = Inside()
@@ -144,6 +144,7 @@ class BubblewrapLauncher:
                 network=rules.network,
                 temporary=None if self._session is None else self._session / "tmp",
                 writable=rules.allow_write,
+                installation=rules.installation,
             ),
         )
 
@@ -213,9 +214,19 @@ class BubblewrapLauncher:
             made += _bind(folder, writable=True)
         for folder in protected.writable:
             made += _bind(folder, writable=True)
-        for path in (*protected.read_only, *guarded):
+        for path in (*protected.read_only, *guarded, *self._read_only_elsewhere(protected)):
             made += _bind(path, writable=False)
         return made
+
+    def _read_only_elsewhere(self, protected: Protection) -> list[Path]:
+        """The installation around a working directory, or in a folder that the settings make writable."""
+        writable = (*self._rules.working_dirs, *self._further_writable())
+        return [
+            path
+            for path in self._rules.installation
+            if path not in protected.read_only
+            and any(path.is_relative_to(folder) or folder.is_relative_to(path) for folder in writable)
+        ]
 
     def _without_override(self, masks: Masks) -> tuple[str, ...]:
         """Root would see a covered folder as an empty one, and git would record that all in it was removed."""

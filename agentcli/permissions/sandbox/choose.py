@@ -50,7 +50,7 @@ def choose(mode: str, rules: SandboxRules, around: Surroundings) -> Chosen:
         return _seatbelt(rules, around)
     if not around.platform.startswith("linux"):
         return _none(strict, "There is no sandbox for this system.")
-    ability = probe(around.environ, rules.working_dirs, around.cache_dir)
+    ability = probe(around.environ, (*rules.working_dirs, *rules.allow_write), around.cache_dir)
     if not ability.works:
         return _none(strict, ability.problem)
     return _bubblewrap(rules, ability, around)

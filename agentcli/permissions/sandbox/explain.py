@@ -56,6 +56,7 @@ class Refusals:
     network: bool
     temporary: Path | None
     writable: tuple[Path, ...] = ()
+    installation: tuple[Path, ...] = ()
 
 
 def worth_explaining(code: int, output: str) -> bool:
@@ -78,6 +79,11 @@ def _write(text: str, refusals: Refusals) -> str | None:
         return None
     path = _first_path(lines, refusals)
     shown = plain_line(path, 200) if path else "a path"
+    if path and any(Path(path).is_relative_to(part) for part in refusals.installation):
+        return (
+            f"{shown} is part of the installation that runs agentcli, which commands cannot change. Make another "
+            "environment (python3 -m venv) for the project, or ask the user to run the command in their own terminal."
+        )
     if path and is_protected(path):
         return (
             f"{shown} is protected and cannot be changed by commands, since other programs run or obey what is in it. "

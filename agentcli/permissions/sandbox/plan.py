@@ -43,6 +43,8 @@ class SandboxRules:
     """Beginnings of commands that run outside of the sandbox."""
     cache_dir: Path | None = None
     """For caches of package tools, since the person's own are read-only; None: none."""
+    installation: tuple[Path, ...] = ()
+    """What runs agentcli (`core.installation`), resolved: read-only, also inside a working directory."""
 
     def retargeted(self, working_dirs: tuple[Path, ...], secrets: tuple[Path, ...]) -> SandboxRules:
         return replace(

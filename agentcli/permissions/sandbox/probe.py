@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.core.own_programs import run_program
 from agentcli.core.programs import find_program
 
 CACHE_FILE = "sandbox.json"
@@ -85,21 +85,13 @@ def _attempt(program: str, arguments: tuple[str, ...]) -> str:
     base = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--unshare-ipc")
     tail = ("--unshare-uts", "--tmpfs", "/run", "--die-with-parent", "--", "/bin/sh", "-c", ":")
     try:
-        done = subprocess.run(  # noqa: S603 - our own arguments
-            (program, *base, *arguments, *tail),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env={"PATH": os.defpath},
-            timeout=_SECONDS,
-            start_new_session=True,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = run_program((program, *base, *arguments, *tail), cwd="/", environ={"PATH": os.defpath}, seconds=_SECONDS)
+    except OSError as error:
         return str(error)
-    if done.returncode == 0:
+    if done.code == 0:
         return ""
-    text = done.stderr.decode(errors="replace").strip().splitlines()
-    return text[-1].removeprefix("bwrap: ").rstrip(".") if text else f"it ended with code {done.returncode}"
+    text = done.errors.decode(errors="replace").strip().splitlines()
+    return text[-1].removeprefix("bwrap: ").rstrip(".") if text else f"it ended with code {done.code}"
 
 
 def _advice(problem: str) -> str:

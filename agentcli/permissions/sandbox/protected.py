@@ -124,7 +124,9 @@ def _is_making(words: Sequence[str]) -> bool:
     return False
 
 
-def protection(working_dirs: Sequence[Path], home: Path | None, arguments: Sequence[str]) -> Protection:
+def protection(
+    working_dirs: Sequence[Path], home: Path | None, arguments: Sequence[str], installation: Sequence[Path] = ()
+) -> Protection:
     writable: list[Path] = []
     read_only: list[Path] = []
     missing: list[Path] = []
@@ -135,6 +137,7 @@ def protection(working_dirs: Sequence[Path], home: Path | None, arguments: Seque
         for name in (*FOLDERS, *FILES):
             (read_only if os.path.lexists(folder / name) else missing).append(folder / name)
         read_only += _activate_scripts(folder)
+        read_only += (path for path in installation if path.is_relative_to(folder))
         if home is not None and home.is_relative_to(folder):
             for name in HOME_FILES:
                 if os.path.lexists(home / name):

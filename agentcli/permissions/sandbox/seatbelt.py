@@ -76,6 +76,7 @@ class SeatbeltLauncher:
                 home=rules.home,
                 network=rules.network,
                 temporary=None,
+                installation=rules.installation,
             ),
         )
 
@@ -108,6 +109,8 @@ def profile(rules: SandboxRules, temporary: Path, *, git: bool = False) -> str:
         if rules.home is not None and rules.home.is_relative_to(folder):
             protected += [rules.home / name for name in HOME_FILES]
         lines.append(_rule("deny", "file-write*", protected))
+    if rules.installation:
+        lines.append(_rule("deny", "file-write*", rules.installation))
     secrets = [*rules.own_folders, *rules.deny_read, *rules.denied_files()]
     if rules.home is not None:
         secrets += [rules.home / name for name in (*UNREADABLE, *EMPTY)]
