@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from agentcli.assemble import Options, Rights, rights_for
+from agentcli.cli.output import echo, echo_json, notice
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode
-from agentcli.core.plaintext import plain_line, visible_text
+from agentcli.core.plaintext import plain_line, terminal_line
 
 EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 
@@ -31,10 +31,10 @@ def try_rules(
     decision = rights.policy.decide(name, {}, needs, *place)
     rules = rights.policy.suggestions(name, needs, *place) if decision.behavior == "ask" else []
     if as_json:
-        typer.echo(json.dumps(_record(decision, rules, name, rights), indent=2, ensure_ascii=False))
+        echo_json(_record(decision, rules, name, rights))
     else:
         for line in _lines(decision, rules):
-            typer.echo(line)
+            echo(line)
     raise typer.Exit(EXIT_CODES[decision.behavior])
 
 
@@ -51,15 +51,15 @@ def list_rules(
     ]
     if as_json:
         folders = [str(folder) for folder in rights.context.working_dirs]
-        typer.echo(json.dumps({"mode": policy.mode.value, "working_dirs": folders, "rules": rows}, indent=2))
+        echo_json({"mode": policy.mode.value, "working_dirs": folders, "rules": rows})
         return
-    typer.echo(f"mode: {policy.mode.value}")
+    echo(f"mode: {policy.mode.value}")
     for folder in rights.context.working_dirs:
-        typer.echo(f"works in: {visible_text(str(folder))}")
+        echo(f"works in: {terminal_line(str(folder))}")
     for row in rows:
-        typer.echo(f"{row['behavior']:<5}  {visible_text(row['rule'])}  # {plain_line(row['source'], 400)}")
+        echo(f"{row['behavior']:<5}  {terminal_line(row['rule'])}  # {plain_line(row['source'], 400)}")
     if not rows:
-        typer.echo("There are no rules. What only reads in these folders is allowed, everything else asks.")
+        echo("There are no rules. What only reads in these folders is allowed, everything else asks.")
 
 
 def _rights(trust: bool, mode: str | None) -> Rights:
@@ -67,8 +67,8 @@ def _rights(trust: bool, mode: str | None) -> Rights:
     if mode is not None and mode not in modes:
         raise UsageError(f"There is no permission mode {mode!r}. Choose one of {', '.join(modes)}.")
     rights = rights_for(Options(trust=trust, permission_mode=PermissionMode(mode) if mode else None))
-    for notice in rights.notices:
-        typer.echo(f"agentcli: {plain_line(notice, 600)}", err=True)
+    for text in rights.notices:
+        notice(text)
     return rights
 
 
@@ -82,12 +82,12 @@ def _needs(rights: Rights, tool: str, subject: str) -> tuple[Need, ...]:
 
 
 def _lines(decision: Decision, rules: list[str]) -> Iterator[str]:
-    yield f"{decision.behavior}: {visible_text(decision.reason)}"
+    yield f"{decision.behavior}: {terminal_line(decision.reason)}"
     if len(decision.details) > 1:
         for line in decision.details:
-            yield f"  {visible_text(line)}"
+            yield f"  {terminal_line(line)}"
     if rules:
-        yield f"To allow it: {visible_text(', '.join(rules))}"
+        yield f"To allow it: {terminal_line(', '.join(rules))}"
 
 
 def _record(decision: Decision, rules: list[str], tool: str, rights: Rights) -> Json:
