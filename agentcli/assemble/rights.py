@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.assemble.ground import Ground
 from agentcli.assemble.model import key_store
+from agentcli.assemble.unknown_tools import unknown_tools
 from agentcli.config.paths import project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
@@ -70,6 +71,8 @@ class RightsParts:
             search_path=self._ground.environ.get("PATH", ""),
             trusted=self._ground.is_trusted(),
         )
+        for problem in unknown_tools((*policy.allow, *policy.ask, *policy.deny), registry.names):
+            self._ground.warn(problem, "rules")
         if options.json_schema is not None:
             policy = policy.with_allowed([STRUCTURED_OUTPUT], "--json-schema")
         if self._uncertain:

@@ -12,28 +12,26 @@ from agentcli.core.globs import escape_glob
 from agentcli.core.permission import Need
 from agentcli.permissions.commands import Part
 from agentcli.permissions.hosts import host_of, is_private_host
+from agentcli.permissions.rules import rule_text
 
 
 def for_need(tool_name: str, need: Need) -> list[str]:
     if need.kind in ("read", "write"):
-        # A list of rules could not hold a lone parenthesis.
-        if need.target.count("(") != need.target.count(")"):
-            return []
-        return [f"{'Read' if need.kind == 'read' else 'Edit'}(/{escape_glob(need.target)})"]
+        return [rule_text("Read" if need.kind == "read" else "Edit", f"/{escape_glob(need.target)}")]
     if need.kind == "fetch":
         host = host_of(need.target)
         if not host:
             return [tool_name]
-        return [f"{tool_name}({'private' if is_private_host(host) else 'domain'}:{host})"]
+        return [rule_text(tool_name, f"{'private' if is_private_host(host) else 'domain'}:{host}")]
     # Of these each name is something else to allow.
     named = tool_name in ("Task", "Agent", "Skill") and need.target
-    return [f"{tool_name}({need.target})" if named else tool_name]
+    return [rule_text(tool_name, need.target) if named else tool_name]
 
 
 def for_part(tool_name: str, part: Part) -> list[str]:
     """Empty when no rule could cover the part."""
     text = part.inner_text if not part.extended else part.command.text
-    # A star would be a wildcard in the rule, and a lone parenthesis would not survive a list of rules.
-    if "*" in text or text.count("(") != text.count(")") or "\n" in text:
+    # A star would be a wildcard in the rule.
+    if "*" in text or "\n" in text:
         return []
-    return [f"{tool_name}({text})"]
+    return [rule_text(tool_name, text)]
