@@ -49,6 +49,7 @@ _HIDDEN = re.compile(
     f"|(?<![{_PICTURE}\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299])\ufe0f(?!\u20e3)"
 )
 """Directions, zero widths, fillers, line separators, tags, selectors, lone surrogates; joiners where nothing joins."""
+_JOINERS = "\u200c\u200d\ufe0f"
 _MAY_HIDE = re.compile(f"[\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
 """Every character that the one above can match; much faster on text without any."""
 _UNSAFE_IN_JSON = re.compile(f"[\x7f-\x9f]|{_HIDDEN.pattern}")
@@ -119,6 +120,15 @@ def spell_hidden(text: str) -> str:
     if text.isascii() or not _MAY_HIDE.search(text):
         return text
     return _HIDDEN.sub(lambda found: f"<U+{ord(found.group()):04X}>", text)
+
+
+def spell_hidden_in_piece(text: str) -> str:
+    """The same for a piece of a stream: a joiner at its ends may belong to an emoji that was cut in two."""
+    if text.isascii():
+        return text
+    rest = text.lstrip(_JOINERS)
+    inner = rest.rstrip(_JOINERS)
+    return text[: len(text) - len(rest)] + spell_hidden(inner) + rest[len(inner) :]
 
 
 def terminal_text(text: str) -> str:

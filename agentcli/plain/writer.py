@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from agentcli.core.plaintext import spell_hidden
+from agentcli.core.plaintext import spell_hidden_in_piece
 from agentcli.plain.markdown import MarkdownCutter, Part
 from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Line, Look, Piece
 
@@ -76,7 +76,7 @@ class BareWriter:
     def write(self, pieces: Iterable[Piece]) -> None:
         text = "".join(self._text(piece) for piece in pieces)
         if text:
-            self._sink(spell_hidden(text))
+            self._sink(spell_hidden_in_piece(text))
 
     def begin_line(self) -> None:
         self.write([AnswerEnd()])
@@ -135,7 +135,7 @@ class ColourWriter:
         text = "".join(self._text(piece) for piece in pieces)
         if text:
             # Here, because Markdown has names for hidden characters that become them only when rendered.
-            self._sink(spell_hidden(text))
+            self._sink(spell_hidden_in_piece(text))
 
     def begin_line(self) -> None:
         """Nothing is ever written that does not end its line."""
