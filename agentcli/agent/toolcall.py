@@ -7,13 +7,14 @@ answers may change a copy that the tool runs with (T9).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import field, replace
 from typing import Protocol, cast
 
 from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PreToolVerdict, Workspace
 from agentcli.agent.questions import Audience, Questions
+from agentcli.agent.refusals import unattended_refusal
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
 from agentcli.core.events import (
     Event,
@@ -32,6 +33,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, TextBlock, ToolResultBlock, ToolUseBlock, clean_text
 from agentcli.core.permission import Answer, Decision, Need, PermissionMode
+from agentcli.core.plaintext import plain_line
 from agentcli.tools.base import Output, Progress, SmallModel, Tool, ToolContext
 from agentcli.tools.builtin import in_thread
 from agentcli.tools.registry import Registry
@@ -237,9 +239,8 @@ class ToolRunner:
             await self._deny(call, input, getattr(tool, "unanswered", "Nobody is there to answer."), emit)
         if self.questions.audience is Audience.NOBODY:
             rules = self.permissions.suggest(tool.name, input, needs, context)
-            wanted = ",".join(rules)
-            hint = f" It can be allowed beforehand with --allowedTools '{wanted}'." if rules else ""
-            await self._deny(call, input, f"{decision.reason}. Nobody is there to ask.{hint}", emit)
+            title = title_of(tool, input, context.working_dirs[0])
+            await self._deny(call, input, unattended_refusal(title, input, decision, rules), emit, title, rules)
         request_id = self.ids.new()
         choices = self.permissions.rule_choices(tool.name, input, needs, context)
         future = self.questions.ask(request_id)
@@ -290,8 +291,19 @@ class ToolRunner:
         if output.todos is not None:
             await emit(TodosChanged(todos=output.todos))
 
-    async def _deny(self, call: ToolUseBlock, input: Json, reason: str, emit: Emit) -> None:
-        await emit(PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=reason))
+    async def _deny(
+        self, call: ToolUseBlock, input: Json, reason: str, emit: Emit, title: str = "", rules: Sequence[str] = ()
+    ) -> None:
+        await emit(
+            PermissionDenied(
+                tool_use_id=call.id,
+                name=call.name,
+                input=input,
+                reason=reason,
+                title=title or plain_line(self.title(call.name, input)),
+                rules=list(rules),
+            )
+        )
         raise _Refused(reason, "denied")
 
     async def _run_tool(

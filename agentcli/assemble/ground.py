@@ -26,6 +26,7 @@ class Ground:
         home = given.get("HOME")
         self.home = Path(home) if home else None
         self.trust = TrustStore(self.paths.state_dir, self.home)
+        state = self.trust.state(self.cwd)
         self.settings = load_settings(
             SettingsRequest(
                 paths=self.paths,
@@ -34,7 +35,8 @@ class Ground:
                 flag_text=options.settings,
                 flag_values=flag_values(options),
                 sources=options.setting_sources,
-                trusted=self.is_trusted(),
+                trusted=options.trust or state.trusted,
+                trusted_digests=None if options.trust else state.digests(),
             )
         )
         self.environ = {**given, **self.settings.mapping("env")}

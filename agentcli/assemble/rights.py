@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.assemble.ground import Ground
 from agentcli.assemble.model import key_store
+from agentcli.assemble.unknown_tools import unknown_tools
 from agentcli.config.paths import project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
@@ -99,6 +100,8 @@ class RightsParts:
             private=self._private_files(),
             installation=self._installation,
         )
+        for problem in unknown_tools((*policy.allow, *policy.ask, *policy.deny), registry.names):
+            self._ground.warn(problem, "rules")
         if options.json_schema is not None:
             policy = policy.with_allowed([STRUCTURED_OUTPUT], "--json-schema")
         if self._uncertain:

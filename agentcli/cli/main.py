@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from agentcli.cli.early import give_back, giving_back
 from agentcli.cli.flags import COMPLETE_VARIABLE
+from agentcli.cli.output import complain, write_bytes
 from agentcli.cli.parse import Parsed, parse
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.plaintext import plain_text
 from agentcli.plain.wanted import is_bare, may_be_wanted
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _tell_programs(message: str, parsed: Parsed) -> None:
     from agentcli.headless.encode import encode_whole
     from agentcli.headless.result_frame import failure_frame
 
-    os.write(1, encode_whole(failure_frame(message, "", RandomIds().new())))
+    write_bytes(encode_whole(failure_frame(message, "", RandomIds().new())))
 
 
 def _keep_tracebacks_off_the_screen(environ: Mapping[str, str]) -> None:
@@ -252,8 +252,5 @@ def _open_missing_streams() -> bool:
 
 
 def _complain(message: str, code: int) -> int:
-    try:
-        os.write(2, f"agentcli: {plain_text(message)}\n".encode(errors="replace"))
-    except OSError:
-        return code
+    complain(message)
     return code

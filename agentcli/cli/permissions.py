@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +9,10 @@ from typing import Annotated
 import typer
 
 from agentcli.assemble import Rights, rights_for
+from agentcli.cli.output import echo, echo_json, notice
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need
-from agentcli.core.plaintext import plain_line, visible_text
+from agentcli.core.plaintext import plain_line, terminal_line
 
 EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 
@@ -49,10 +49,10 @@ def try_rules(
     rights = _rights(_flags(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
     decision, rules, name = decided(rights, tool, subject)
     if as_json:
-        typer.echo(json.dumps(_record(decision, rules, name, rights), indent=2, ensure_ascii=False))
+        echo_json(_record(decision, rules, name, rights))
     else:
         for line in _lines(decision, rules):
-            typer.echo(line)
+            echo(line)
     raise typer.Exit(EXIT_CODES[decision.behavior])
 
 
@@ -75,15 +75,15 @@ def list_rules(
     ]
     if as_json:
         folders = [str(folder) for folder in rights.context.working_dirs]
-        typer.echo(json.dumps({"mode": policy.mode.value, "working_dirs": folders, "rules": rows}, indent=2))
+        echo_json({"mode": policy.mode.value, "working_dirs": folders, "rules": rows})
         return
-    typer.echo(f"mode: {policy.mode.value}")
+    echo(f"mode: {policy.mode.value}")
     for folder in rights.context.working_dirs:
-        typer.echo(f"works in: {visible_text(str(folder))}")
+        echo(f"works in: {terminal_line(str(folder))}")
     for row in rows:
-        typer.echo(f"{row['behavior']:<5}  {visible_text(row['rule'])}  # {plain_line(row['source'], 400)}")
+        echo(f"{row['behavior']:<5}  {terminal_line(row['rule'])}  # {plain_line(row['source'], 400)}")
     if not rows:
-        typer.echo("There are no rules. What only reads in these folders is allowed, everything else asks.")
+        echo("There are no rules. What only reads in these folders is allowed, everything else asks.")
 
 
 def decided(rights: Rights, tool: str, subject: str) -> tuple[Decision, list[str], str]:
@@ -123,8 +123,8 @@ def _flags(
 
 def _rights(flags: list[str]) -> Rights:
     rights = rights_with(flags)
-    for notice in rights.notices:
-        typer.echo(f"agentcli: {plain_line(notice, 600)}", err=True)
+    for text in rights.notices:
+        notice(text)
     return rights
 
 
@@ -138,12 +138,12 @@ def _needs(rights: Rights, tool: str, subject: str) -> tuple[Need, ...]:
 
 
 def _lines(decision: Decision, rules: list[str]) -> Iterator[str]:
-    yield f"{decision.behavior}: {visible_text(decision.reason)}"
+    yield f"{decision.behavior}: {terminal_line(decision.reason)}"
     if len(decision.details) > 1:
         for line in decision.details:
-            yield f"  {visible_text(line)}"
+            yield f"  {terminal_line(line)}"
     if rules:
-        yield f"To allow it: {visible_text(', '.join(rules))}"
+        yield f"To allow it: {terminal_line(', '.join(rules))}"
 
 
 def _record(decision: Decision, rules: list[str], tool: str, rights: Rights) -> Json:

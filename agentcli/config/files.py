@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +33,8 @@ class Document:
     problems: tuple[Problem, ...] = ()
     doubled: frozenset[str] = frozenset()
     """Names that occur twice in one object; only the last of each counted."""
+    raw: bytes = b""
+    """The bytes that were parsed."""
 
 
 def read_document(path: Path) -> Document | None:
@@ -53,7 +56,7 @@ def read_document(path: Path) -> Document | None:
         return None
     except OSError as error:
         return _unusable(name, f"cannot be read: {(error.strerror or 'unknown error').lower()}")
-    return parse_document(raw, name)
+    return replace(parse_document(raw, name), raw=raw)
 
 
 def _read(descriptor: int) -> bytes:

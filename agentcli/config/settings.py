@@ -19,7 +19,7 @@ from typing import Any
 from agentcli.config.files import Document, Problem, parse_document, read_document
 from agentcli.config.paths import Paths, project_folder
 from agentcli.config.schema import BY_NAME, HOLD_WITHOUT_TRUST, KEYS, SECTIONS, Key
-from agentcli.config.trust import trust_root
+from agentcli.config.trust import content_digest, trust_root
 from agentcli.config.values import Unfit, fit, fit_text
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
@@ -86,6 +86,9 @@ class SettingsRequest:
     """Of user, project, local; None for all. Managed settings always hold."""
     trusted: bool = False
     """Whether the person trusts this folder's own settings."""
+    trusted_digests: Mapping[str, str] | None = None
+    """The hash that each of the folder's own files had when its trust was checked: other content is not trusted. None:
+    whatever is there counts, as with --trust."""
 
 
 class Settings:
@@ -159,7 +162,7 @@ class Settings:
 
 def load_settings(request: SettingsRequest) -> Settings:
     """Raises `UsageError` for `--settings` and single flags, nothing else."""
-    reading = _Reading(request.trusted)
+    reading = _Reading(request.trusted, request.trusted_digests)
     reading.take_file(Layer.MANAGED, request.paths.managed_settings)
     reading.take_flags(request)
     reading.take_environment(request.environ)
@@ -179,11 +182,12 @@ def load_settings(request: SettingsRequest) -> Settings:
 class _Reading:
     """Collects what the layers give."""
 
-    def __init__(self, trusted: bool) -> None:
+    def __init__(self, trusted: bool, digests: Mapping[str, str] | None = None) -> None:
         self.given: list[Given] = []
         self.problems: list[Problem] = []
         self.rights_uncertain = False
         self._trusted = trusted
+        self._digests = digests
 
     # ----------------------------------------------------------------------------------------------------- layers
 
@@ -199,7 +203,9 @@ class _Reading:
         self.problems += document.problems
         if document.doubled & {"permissions", "deny", "ask"}:
             self.rights_uncertain = True
-        self._take_values(document.values, Source(layer, str(path)))
+        expected = None if self._digests is None else self._digests.get(os.path.normpath(path), "")
+        as_trusted = expected is None or expected == content_digest(document.raw)
+        self._take_values(document.values, Source(layer, str(path)), as_trusted=as_trusted)
 
     def take_flags(self, request: SettingsRequest) -> None:
         before = len(self.problems)
@@ -227,8 +233,8 @@ class _Reading:
 
     # ----------------------------------------------------------------------------------------------------- values
 
-    def _take_values(self, values: Mapping[str, Any], source: Source) -> None:
-        untrusted = source.layer.in_repository and not self._trusted
+    def _take_values(self, values: Mapping[str, Any], source: Source, *, as_trusted: bool = True) -> None:
+        untrusted = source.layer.in_repository and not (self._trusted and as_trusted)
         flat = self._flattened(values, source, quiet=untrusted)
         if untrusted:
             ignored = [name for name in flat if name not in HOLD_WITHOUT_TRUST]

@@ -25,6 +25,7 @@ from agentcli.config.atomic import replace_file
 from agentcli.config.files import SIZE_LIMIT
 from agentcli.config.paths import PROJECT_FOLDER, project_folder
 from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.plaintext import terminal_line
 
 _FILES = ("settings.json", "settings.local.json")
 _FOLDERS = (
@@ -50,7 +51,7 @@ class Part:
     """Relative to the root."""
     digest: str
     text: str = ""
-    """Its content as it is, for showing it whole; empty when it is not readable as text."""
+    """The content that `digest` was computed from, for showing it whole. Bytes that are not UTF-8 are spelled out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,15 @@ class TrustState:
     @property
     def trusted(self) -> bool:
         return self.known and not self.changed
+
+    @property
+    def unshowable(self) -> tuple[str, ...]:
+        """Names of parts whose content cannot be shown. With one of them the folder cannot be trusted."""
+        return tuple(part.name for part in self.parts if part.digest == UNREADABLE)
+
+    def digests(self) -> dict[str, str]:
+        """Absolute path to the hash of what was read from it, so that a later reader can insist on the same content."""
+        return {os.path.normpath(self.root / part.name): part.digest for part in self.parts}
 
 
 def trust_root(cwd: Path) -> Path:
@@ -118,7 +128,13 @@ def _part(path: Path, root: Path) -> Part | None:
         return Part(name, UNREADABLE)
     finally:
         os.close(descriptor)
-    return Part(name, hashlib.sha256(data).hexdigest(), data.decode("utf-8", errors="replace"))
+    if len(data) > SIZE_LIMIT:  # It has grown since, and only a part of it could be shown.
+        return Part(name, UNREADABLE)
+    return Part(name, content_digest(data), data.decode("utf-8", errors="backslashreplace"))
+
+
+def content_digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 class TrustStore:
@@ -139,15 +155,35 @@ class TrustStore:
         return TrustState(root, isinstance(entry, dict), parts, changed)
 
     def trust(self, state: TrustState) -> None:
-        """Remember a root with the content that `state` has shown. Raises `AgentError`."""
+        """Remember a root with exactly the content in `state`, which is what was shown. Raises `AgentError`."""
         if state.root == self._home or state.root.parent == state.root:
             raise UsageError(
                 f"{state.root} holds far more than one project, so it cannot be trusted for good. "
                 "Trust the project's own folder, or use --trust for a single run."
             )
+        if state.unshowable:
+            names = ", ".join(map(terminal_line, state.unshowable))
+            raise UsageError(
+                f"Not trusted: {names} cannot be shown, because it is not a regular file inside the folder or is too "
+                "large. Remove it, then try again; or use --trust for a single run."
+            )
+        self._remember(state.root, {part.name: part.digest for part in state.parts})
+
+    def trust_own_change(self, before: TrustState, path: Path, old: str | None, new: str) -> None:
+        """Keep a trusted root trusted after agentcli itself has changed one file of it. Raises `AgentError`.
+
+        Nothing else that is there now counts as trusted: it may have changed in the meantime. `old` and `new`: hashes
+        of what the change was based on, None without a file, and of what was written."""
+        name = os.path.relpath(path, before.root)
+        known = {part.name: part.digest for part in before.parts}
+        if before.trusted and known.get(name) == old:
+            self._remember(before.root, {name: new})
+
+    def _remember(self, root: Path, digests: Mapping[str, str]) -> None:
         with self._changing() as folders:
-            old = folders.get(str(state.root), {}).get("parts", {})
-            folders[str(state.root)] = {"parts": {**old, **{part.name: part.digest for part in state.parts}}}
+            entry = folders.get(str(root))
+            old = entry.get("parts") if isinstance(entry, dict) else None
+            folders[str(root)] = {"parts": {**(old if isinstance(old, dict) else {}), **digests}}
 
     def distrust(self, root: Path) -> bool:
         """Whether it was known."""

@@ -339,6 +339,10 @@ class PermissionDenied(Event):
     name: str
     input: Json
     reason: str
+    title: str = ""
+    """One line about the call."""
+    rules: list[str] = field(default_factory=list)
+    """Allow rules that together would have let it run, where nobody could be asked."""
 
 
 # ----------------------------------------------------------------------------------------------------- the loop

@@ -22,6 +22,7 @@ from agentcli.permissions.commands import Part
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.interpreters import runs_input
 from agentcli.permissions.known_programs import any_prefix, known_prefix, tool_of, ways_to_start
+from agentcli.permissions.rules import rule_text
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy
@@ -78,7 +79,7 @@ class Suggestions:
         start = self.call.start
         environments = tuple(name for name in _ENVIRONMENTS if (start / name / "bin").is_dir())
         ways = ways_to_start(tool, environments)
-        rules = dict.fromkeys((*wider, *(f"{self.call.tool_name}({way} *)" for way in ways)))
+        rules = dict.fromkeys((*wider, *(rule_text(self.call.tool_name, f"{way} *") for way in ways)))
         shown = f"{tool} with any arguments, also as {_listed(ways[1:])}"
         verified = self._verified(list(rules))
         return RuleChoice(tuple(verified), shown, _RUNS_CODE) if verified else None
@@ -139,7 +140,7 @@ class Suggestions:
             if words is None:
                 rules += for_part(self.call.tool_name, part)
             else:
-                rules.append(f"{self.call.tool_name}({' '.join(words)} *)")
+                rules.append(rule_text(self.call.tool_name, f"{' '.join(words)} *"))
         judge = CommandJudge(self.policy, self.call)
         for redirection in part.command.redirections:
             if redirection.kind == "write" and isinstance(judge.redirection_rule(redirection.target, part), str):
@@ -150,27 +151,24 @@ class Suggestions:
 
 def for_need(tool_name: str, need: Need) -> list[str]:
     if need.kind in ("read", "write"):
-        # A list of rules could not hold a lone parenthesis.
-        if need.target.count("(") != need.target.count(")"):
-            return []
-        return [f"{'Read' if need.kind == 'read' else 'Edit'}(/{escape_glob(need.target)})"]
+        return [rule_text("Read" if need.kind == "read" else "Edit", f"/{escape_glob(need.target)}")]
     if need.kind == "fetch":
         host = host_of(need.target)
         if not host:
             return [tool_name]
-        return [f"{tool_name}({'private' if is_private_host(host) else 'domain'}:{host})"]
+        return [rule_text(tool_name, f"{'private' if is_private_host(host) else 'domain'}:{host}")]
     # Of these each name is something else to allow.
     named = tool_name in ("Task", "Agent", "Skill") and need.target
-    return [f"{tool_name}({need.target})" if named else tool_name]
+    return [rule_text(tool_name, need.target) if named else tool_name]
 
 
 def for_part(tool_name: str, part: Part) -> list[str]:
     """Empty when no rule could cover the part."""
     text = part.inner_text if not part.extended else part.command.text
-    # A star would be a wildcard in the rule, and a lone parenthesis would not survive a list of rules.
-    if "*" in text or text.count("(") != text.count(")") or "\n" in text or runs_input(part.inner):
+    # A star would be a wildcard in the rule.
+    if "*" in text or "\n" in text or runs_input(part.inner):
         return []
-    return [f"{tool_name}({text})"]
+    return [rule_text(tool_name, text)]
 
 
 def _listed(names: Sequence[str]) -> str:

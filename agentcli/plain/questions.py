@@ -17,7 +17,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode, SaveTo
 from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.core.shell import shown_command
+from agentcli.core.shell import shown_command, shown_name
 from agentcli.interactive.wording import dollars, question_of
 from agentcli.plain.pieces import Gap, Line, Piece, line, prose
 from agentcli.plain.subject import rows, subject
@@ -276,7 +276,7 @@ async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustSta
     files = f"{count} file{'s' if count != 1 else ''}"
     said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"
     pieces = _head("Changed settings: still trust this folder?" if state.known else "Trust this folder?")
-    pieces.append(line(shown_command(str(state.root)), "strong", "  "))
+    pieces.append(line(shown_name(str(state.root)), "strong", "  "))
     pieces.append(
         prose(f"{said}. Such files can make agentcli run programs, or let them run without asking.", mark="  ")
     )
@@ -284,7 +284,7 @@ async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustSta
         pieces += _part(part, state)
     asking.show(pieces)
     choices = (
-        Choice("t", "trust it: all of this takes effect"),
+        *(() if state.unshowable else (Choice("t", "trust it: all of this takes effect"),)),
         Choice("r", "restricted: go on without it, only its deny and ask rules hold"),
         Choice("x", "exit"),
     )
@@ -299,8 +299,11 @@ async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustSta
 
 def _part(part: Part, state: TrustState) -> list[Piece]:
     what = "new or changed" if part.name in state.changed else "known, unchanged"
-    head: list[Piece] = [Line(((f"  {shown_command(part.name)}", "strong"), (f"  ({what})", "quiet")))]
+    head: list[Piece] = [Line(((f"  {shown_name(part.name)}", "strong"), (f"  ({what})", "quiet")))]
     if part.digest == UNREADABLE:
-        text = "It is no readable file inside the folder, so it never takes effect and is never trusted."
+        text = (
+            "It cannot be shown: not a regular file inside the folder, or too large. The folder cannot be trusted "
+            "until it is removed."
+        )
         return [*head, prose(text, "warning", "  ! ", "warning")]
     return [*head, *rows(part.text.replace("\r\n", "\n"), "  | ")]

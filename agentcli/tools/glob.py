@@ -13,7 +13,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.globs import glob_regex, has_magic
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import visible_text
+from agentcli.core.plaintext import spell_hidden, visible_text
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import (
     BuiltinTool,
@@ -107,7 +107,9 @@ def _nothing(pattern: str, ignored: str, found: Found) -> Output:
     text = f"No files match {visible_text(pattern)}.{ignored}"
     text += " The search was cut short; narrow it." if found.more or found.timed_out else ""
     notice = f"\n\n[{found.notice}]" if found.notice else ""
-    return Output(text + notice, summary="no files", display={"kind": "matches", "text": text, "rows": []})
+    return Output(
+        text + notice, summary="no files", display={"kind": "matches", "text": spell_hidden(text), "rows": []}
+    )
 
 
 def _shown(names: list[str], context: ToolContext, found: Found, offset: int) -> Output:
@@ -129,8 +131,8 @@ def _shown(names: list[str], context: ToolContext, found: Found, offset: int) ->
         display={
             "kind": "matches",
             "mode": "files_with_matches",
-            "text": text,
-            "rows": [{"path": name} for name in shown],
+            "text": spell_hidden(text),
+            "rows": [{"path": spell_hidden(name)} for name in shown],
         },
         structured={"filenames": shown},
     )

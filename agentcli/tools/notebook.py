@@ -14,7 +14,7 @@ from agentcli.core.plaintext import plain_text
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
 from agentcli.tools.image import Picture, fitted
-from agentcli.tools.read_text import MOST_CHARACTERS, Wanted, counted, legible
+from agentcli.tools.read_text import MOST_CHARACTERS, Wanted, counted, for_people, legible
 
 _MOST_OF_A_SOURCE = 20_000
 _MOST_OF_AN_OUTPUT = 4_000
@@ -79,7 +79,7 @@ def show_notebook(notebook: Json, wanted: Wanted) -> Shown:
     output = Output(
         tuple(blocks),
         summary=summary,
-        display={"kind": "text", "path": wanted.shown, "text": texts[:10_000]},
+        display={"kind": "text", "path": wanted.shown, "text": for_people(texts[:10_000])},
         structured={
             "type": "notebook",
             "path": wanted.path,

@@ -232,11 +232,8 @@ def test_nothing_that_is_asked_carries_control_sequences() -> None:
 # ---------------------------------------------------------------------------------------------------------------- trust
 
 
-def trust_state() -> TrustState:
-    parts = (
-        Part(".agentcli/settings.json", "abc", '{"hooks": "rm\u202e"}\r\nend'),
-        Part(".mcp.json", UNREADABLE),
-    )
+def trust_state(*further: Part) -> TrustState:
+    parts = (Part(".agentcli/settings.json", "abc", '{"hooks": "rm\u202e"}\r\nend'), *further)
     return TrustState(Path("/w"), False, parts, tuple(part.name for part in parts))
 
 
@@ -249,4 +246,14 @@ def test_a_folder_is_trusted_only_by_its_own_word(typed: str, goes_on: bool, tru
     assert asyncio.run(may_go_on(trust_state(), paper, kept.append)) == goes_on
     assert bool(kept) == trusted
     assert '  | {"hooks": "rm<U+202E>"}\n  | end\n' in paper.text
-    assert "never takes effect" in paper.text
+
+
+def test_a_folder_with_a_file_that_cannot_be_shown_cannot_be_trusted() -> None:
+    kept: list[TrustState] = []
+    paper = Paper("t", "r")
+    state = trust_state(Part(".mcp\n? Trust this folder?\x1b[2J.json", UNREADABLE))
+    assert asyncio.run(may_go_on(state, paper, kept.append))
+    assert not kept
+    assert "cannot be shown" in paper.text
+    assert "\x1b" not in paper.text
+    assert paper.text.count("\n? Trust this folder?") == 0, "a name stays on its line"
