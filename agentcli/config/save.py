@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.config.atomic import replace_file
-from agentcli.config.files import read_document
+from agentcli.config.files import SIZE_LIMIT, read_document
 from agentcli.config.paths import PROJECT_FOLDER
 from agentcli.config.schema import BY_NAME
 from agentcli.config.trust import TrustStore, trust_root
 from agentcli.config.values import Unfit, fit
+from agentcli.core.bounded_read import read_start
 from agentcli.core.errors import AgentError
 
 _INDENT = re.compile(r"^\{\s*?\n([ \t]+)\"", re.MULTILINE)
@@ -110,7 +111,7 @@ def _read(path: Path) -> tuple[dict[str, Any], str | int]:
         return {}, 2
     if document.values is None or document.doubled:
         raise AgentError(f"{document.problems[0].text} Nothing was saved there; mend the file first.")
-    found = _INDENT.search(path.read_text(encoding="utf-8-sig"))
+    found = _INDENT.search(read_start(path, SIZE_LIMIT).removeprefix("\ufeff"))
     return document.values, found.group(1) if found else 2
 
 
