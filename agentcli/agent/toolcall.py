@@ -15,6 +15,7 @@ from typing import Protocol, cast
 from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PreToolVerdict, Workspace
 from agentcli.agent.questions import Audience, Questions
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
+from agentcli.core.bounded_json import DEEPEST_INPUT
 from agentcli.core.events import (
     Event,
     ModeChanged,
@@ -196,7 +197,8 @@ class ToolRunner:
             raise _Refused(f"There is no tool called {call.name[:100]!r}.{hint}", "unknown tool")
         if call.invalid_json is not None:
             shown = call.invalid_json.encode("utf-8", "replace")[:INVALID_JSON_SHOWN].decode("utf-8", "replace")
-            raise _Refused(f"The input is not a JSON object. It begins with: {shown}", "invalid input")
+            what = f"The input is not a JSON object, or it is nested more than {DEEPEST_INPUT} levels deep"
+            raise _Refused(f"{what}. It begins with: {shown}", "invalid input")
         return tool
 
     def _parse(self, tool: Tool, given: Json, context: ToolContext, *, answered: bool = False) -> Json:
