@@ -83,7 +83,7 @@ def glyphs(text: str) -> list[Glyph]:
                 _extend(found, character)
             else:
                 _hide(found, character)
-        elif found and character in _UNSEEN:
+        elif found and (character in _UNSEEN or (marks > _MOST_MARKS and not found[-1][1] and _is_mark(character))):
             _hide(found, character)
         else:
             found.append(_alone(character))
