@@ -16,6 +16,7 @@ from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PreToolVerdict
 from agentcli.agent.questions import Audience, Questions
 from agentcli.agent.refusals import unattended_refusal
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
+from agentcli.core.bounded_json import DEEPEST_INPUT
 from agentcli.core.events import (
     Event,
     ModeChanged,
@@ -198,7 +199,8 @@ class ToolRunner:
             raise _Refused(f"There is no tool called {call.name[:100]!r}.{hint}", "unknown tool")
         if call.invalid_json is not None:
             shown = call.invalid_json.encode("utf-8", "replace")[:INVALID_JSON_SHOWN].decode("utf-8", "replace")
-            raise _Refused(f"The input is not a JSON object. It begins with: {shown}", "invalid input")
+            what = f"The input is not a JSON object, or it is nested more than {DEEPEST_INPUT} levels deep"
+            raise _Refused(f"{what}. It begins with: {shown}", "invalid input")
         return tool
 
     def _parse(self, tool: Tool, given: Json, context: ToolContext, *, answered: bool = False) -> Json:

@@ -14,7 +14,6 @@ import fcntl
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,8 @@ from typing import Any
 from agentcli.config.atomic import replace_file
 from agentcli.config.files import SIZE_LIMIT
 from agentcli.config.paths import PROJECT_FOLDER, project_folder
+from agentcli.core.bounded_json import parse_json
+from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.plaintext import terminal_line
 
@@ -39,6 +40,7 @@ _FOLDERS = (
     ".agents/skills",
 )
 _MOST_FILES = 2_000
+_LARGEST_STORE = 16 * 1024 * 1024
 UNREADABLE = "unreadable"
 """Stands for the hash of what is no regular file, too large, or leads outside the folder. It is never trusted."""
 
@@ -106,6 +108,8 @@ def _files_below(folder: Path, root: Path) -> list[Path]:
     for top, folders, names in os.walk(folder):
         found += [Path(top, name) for name in names]
         found += [path for name in folders if (path := Path(top, name)).is_symlink()]
+        if len(found) > _MOST_FILES:
+            break
     return sorted(found) if len(found) <= _MOST_FILES else [folder]
 
 
@@ -114,21 +118,12 @@ def _part(path: Path, root: Path) -> Part | None:
     try:
         # Not `Path.resolve`, which raises for links in a circle what is no OSError.
         inside = Path(os.path.realpath(path)).is_relative_to(root)
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
     except OSError:
         return Part(name, UNREADABLE)
-    try:
-        status = os.fstat(descriptor)
-        if not inside or not stat.S_ISREG(status.st_mode) or status.st_size > SIZE_LIMIT:
-            return Part(name, UNREADABLE)
-        data = os.read(descriptor, SIZE_LIMIT + 1)
-    except OSError:
-        return Part(name, UNREADABLE)
-    finally:
-        os.close(descriptor)
-    if len(data) > SIZE_LIMIT:  # It has grown since, and only a part of it could be shown.
+    data = read_bounded(path, SIZE_LIMIT)
+    if isinstance(data, Unread):
+        return None if data.reason is Reason.MISSING else Part(name, UNREADABLE)
+    if not inside:
         return Part(name, UNREADABLE)
     return Part(name, content_digest(data), data.decode("utf-8", errors="backslashreplace"))
 
@@ -195,9 +190,9 @@ class TrustStore:
 
     def _read(self) -> dict[str, Any]:
         try:
-            data = json.loads(self._path.read_bytes()) if self._path is not None else {}
+            data = parse_json(read_bounded(self._path, _LARGEST_STORE) or b"{}") if self._path is not None else {}
             folders = data.get("folders", {})
-        except (OSError, ValueError, AttributeError):
+        except (ValueError, AttributeError):
             return {}  # What cannot be read vouches for nothing.
         return folders if isinstance(folders, dict) else {}
 

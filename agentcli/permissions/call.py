@@ -16,7 +16,7 @@ from agentcli.core.permission import Need
 from agentcli.core.shell import shown_command
 from agentcli.permissions.commands import Part
 from agentcli.permissions.loose import loose_segments, loose_words
-from agentcli.permissions.paths import Resolved, expanded_pattern, is_below, is_protected
+from agentcli.permissions.paths import LONGEST_PATH, Resolved, expanded_pattern, is_below, is_protected
 from agentcli.permissions.rules import Rule
 
 _MOST_BASES = 4
@@ -84,7 +84,8 @@ class Call:
             bases = dict.fromkeys((self.cwd, *self.working_dirs))
             every = (rule.pattern(base, self.home).expressions(strict=False, resolve=resolve) for base in bases)
             expressions = self._patterns[id(rule)] = [expression for group in every for expression in group]
-        given = {os.path.normpath(path), resolve(path)}
+        # A longer word of a command is text, not a path: no program can open it.
+        given = {name for name in (os.path.normpath(path), resolve(path)) if len(name) <= LONGEST_PATH}
         return any(expression.fullmatch(name) for name in given for expression in expressions)
 
     def named_paths(self, command: str) -> list[tuple[str, str]]:

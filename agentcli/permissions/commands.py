@@ -12,6 +12,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.permissions.gitconfig import runs_programs
 from agentcli.permissions.paths import expanded_pattern, is_below, real_path
@@ -386,12 +387,10 @@ def _folder_objection(words: tuple[str, ...], folder: str, place: Place) -> str 
 
 def _pins_node(folder: Path) -> bool:
     """volta takes its choice from the file that every project has, so its name alone says nothing."""
-    try:
-        with (folder / "package.json").open("rb") as file:
-            text = file.read(_MOST_PACKAGE_BYTES + 1)
-    except OSError:
-        return False
-    return b'"volta"' in text or b"\\u" in text or len(text) > _MOST_PACKAGE_BYTES
+    text = read_bounded(folder / "package.json", _MOST_PACKAGE_BYTES)
+    if isinstance(text, Unread):
+        return text.reason is not Reason.MISSING
+    return b'"volta"' in text or b"\\u" in text
 
 
 def _like_a_repository(folder: str) -> bool:

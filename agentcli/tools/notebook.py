@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from agentcli.core.bounded_json import is_too_deep
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, Json, TextBlock
 from agentcli.core.plaintext import plain_text
@@ -32,8 +33,11 @@ class Shown:
 def parse_notebook(text: str) -> Json | None:
     """None if this is not a notebook."""
     try:
+        # Outputs may hold NaN, which is no JSON but what Jupyter writes.
         notebook = json.loads(text)
     except (ValueError, RecursionError):
+        return None
+    if is_too_deep(notebook, text):
         return None
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):

@@ -21,6 +21,8 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from agentcli.core.bounded_read import read_bounded
+
 LOCKS = "placeholders"
 _MOST_BYTES = 1_000_000
 
@@ -222,5 +224,5 @@ def _remove(entry: object) -> None:
             Path(name).unlink()
         case [str() as name, str() as text]:
             path = Path(name)
-            if not path.is_symlink() and path.stat().st_size == len(text) and path.read_text() == text:
+            if not path.is_symlink() and read_bounded(path, len(data := text.encode())) == data:
                 path.unlink()

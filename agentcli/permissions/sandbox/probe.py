@@ -12,6 +12,8 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from agentcli.core.bounded_json import parse_json
+from agentcli.core.bounded_read import read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.own_programs import run_program
 from agentcli.core.programs import find_program
@@ -118,7 +120,7 @@ def _remembered(cache_dir: Path | None, key: str) -> Ability | None:
     if cache_dir is None or not key:
         return None
     try:
-        stored = json.loads((cache_dir / CACHE_FILE).read_bytes())
+        stored = parse_json(read_bounded(cache_dir / CACHE_FILE, 65_536) or b"{}")
         if stored["key"] != key:
             return None
         return Ability(

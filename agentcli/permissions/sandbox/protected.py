@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
+from agentcli.core.bounded_read import read_start
 from agentcli.core.frozen import frozen
 
 FOLDERS: tuple[str, ...] = (".agentcli", ".claude", ".vscode", ".idea", ".husky")
@@ -44,6 +45,7 @@ _MOST_MODULES = 16
 _MOST_POINTERS = 16
 _MOST_FOLDERS = 300
 _DEEPEST = 6
+_MOST_CONFIG = 1 << 20
 
 _USES_GIT = re.compile(r"(?<![\w./-])(?:[\w./-]*/)?(?:git|gh|jj|tig|lazygit|hub)(?![\w./-])")
 _ELSEWHERE = re.compile(r"^[^#;\n]*\b(?:worktree\s*=|bare\s*=\s*[^f\s]|bare\s*$|include)", re.MULTILINE | re.IGNORECASE)
@@ -229,12 +231,12 @@ def outermost(repository: Path) -> Path:
 def _linked(dot_git: Path) -> list[Path]:
     """A worktree's two folders, if they point back at it: the pointer alone is a file that anybody could have made."""
     try:
-        own = Path(os.path.realpath(dot_git.parent / dot_git.read_text().removeprefix("gitdir:").strip()))
+        own = Path(os.path.realpath(dot_git.parent / read_start(dot_git).removeprefix("gitdir:").strip()))
         if not (own / "HEAD").is_file():
             return []
         if (own / "commondir").is_file():
-            back = Path(os.path.realpath((own / "gitdir").read_text().strip()))
-            common = Path(os.path.realpath(own / (own / "commondir").read_text().strip()))
+            back = Path(os.path.realpath(read_start(own / "gitdir").strip()))
+            common = Path(os.path.realpath(own / read_start(own / "commondir").strip()))
             if back != Path(os.path.realpath(dot_git)) or own.parent.parent != common:
                 return []
             return [common]
@@ -316,11 +318,11 @@ def _pointers(repository: Path, working_dirs: Sequence[Path]) -> list[Path]:
     named: list[Path] = []
     for module in _modules(repository / "modules")[:_MOST_POINTERS]:
         with contextlib.suppress(OSError):
-            if (match := _WORKTREE.search((module / "config").read_text(errors="replace"))) is not None:
+            if (match := _WORKTREE.search(read_start(module / "config", _MOST_CONFIG))) is not None:
                 named.append(module / match[1] / ".git")
     for file in islice((repository / "worktrees").glob("*/gitdir"), _MOST_POINTERS):
         with contextlib.suppress(OSError):
-            named.append(Path(file.read_text(errors="replace").strip()))
+            named.append(Path(read_start(file).strip()))
     found = []
     for path in named:
         real = Path(os.path.realpath(path))
@@ -334,8 +336,4 @@ def _pointers(repository: Path, working_dirs: Sequence[Path]) -> list[Path]:
 
 def _has_its_files_elsewhere(repository: Path) -> bool:
     """git forgets where, as soon as there is a `commondir`, even one that says `here`."""
-    try:
-        text = (repository / "config").read_text(errors="replace")
-    except OSError:
-        return False
-    return _ELSEWHERE.search(text) is not None
+    return _ELSEWHERE.search(read_start(repository / "config", _MOST_CONFIG)) is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from rich.style import Style
 from textual import events, work
 from textual.strip import Strip
 
+from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.blocks.base import Line
@@ -24,6 +24,8 @@ from agentcli.tui.screens.choices import Choice
 from agentcli.tui.screens.panel import PAINTED, Panel
 from agentcli.tui.screens.subject import BLANK, diff_lines, paragraph
 from agentcli.tui.theme.palette import Palette
+
+_LARGEST_FILE = 64 * 1024 * 1024
 
 
 class HunkReview(Panel[Answer | None]):
@@ -217,12 +219,12 @@ def _as_the_tool_takes_it(given: str, cwd: Path) -> Path:
 def _present_text(path: Path) -> str:
     from agentcli.tools.encoding import decode
 
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ValueError("it is no ordinary file")
-        decoded = decode(path.read_bytes())
-    except FileNotFoundError:
-        return ""
+    data = read_bounded(path, _LARGEST_FILE)
+    if isinstance(data, Unread):
+        if data.reason is Reason.MISSING:
+            return ""
+        raise ValueError(f"the file is {data.detail or data.reason}")
+    decoded = decode(data)
     if decoded is None:
         raise ValueError("the file is no text")
     return decoded.text

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from agentcli.config.trust import UNREADABLE, Part, TrustState
+from agentcli.core.bounded_json import parse_json
 from agentcli.core.shell import shown_name
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
@@ -97,9 +97,10 @@ def _commands(part: Part) -> Iterator[str]:
     if not part.name.endswith(".json"):
         return
     try:
-        yield from _found(json.loads(part.text))
-    except (ValueError, RecursionError):
+        value = parse_json(part.text)
+    except ValueError:
         return
+    yield from _found(value)
 
 
 def _found(value: Any) -> Iterator[str]:
