@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +21,10 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with an ignored .env at its top, as most have."""
-    folder = tmp_path / "project"
+    folder = tmp_path_factory.mktemp("template")
     (folder / "src").mkdir(parents=True)
     (folder / "src" / "app.py").write_text("def add(): ...\n")
     (folder / "README.md").write_text("# project\n")
@@ -33,6 +34,11 @@ def project(tmp_path: Path) -> Path:
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "first")
     return folder
+
+
+@pytest.fixture
+def project(template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(template, tmp_path / "project"))
 
 
 def policy(deny: str = "", ask: str = "", *, hidden: bool = False) -> Policy:
@@ -85,6 +91,10 @@ SHOW_ENV = [
     "rg -g '.env' SECRET",
     "rg -g '*' SECRET",
     "rg -tall SECRET",
+    "rg -. -e --files -e SECRET",
+    "rg --hidden SECRET -trake",
+    "grep -rm 5 SECRET",
+    "grep -r --color SECRET",
     "git grep --untracked SECRET",
     "find . -type f -print0 | xargs -0 cat",
 ]
@@ -161,17 +171,23 @@ SHOW_CONTENTS = [
     "git cat-file -p 1234567",
     "git status -v",
     "git show 'HEAD^{/fix:it}'",
+    "git show --stat 8d0e41234f424f1fd5e0a1a4e1b6d0e0b7b6a3b2",
+    "git log -p -S -- HEAD",
+    "git log -p -n -- HEAD",
+    "git grep -e -- src",
+    "git diff -- :/",
+    "git diff -- '*'",
 ]
 
 
-@pytest.mark.parametrize("command", SHOW_CONTENTS)
 @pytest.mark.parametrize("hidden", [False, True])
-def test_git_asks_before_it_shows_contents_of_a_tracked_denied_file(command: str, hidden: bool, project: Path) -> None:
+def test_git_asks_before_it_shows_contents_of_a_tracked_denied_file(hidden: bool, project: Path) -> None:
     git(project, "add", "-f", ".env")
     rules = policy("Read(./.env)", hidden=hidden)
-    decision = decide(rules, command, project)
-    assert decision.behavior == "ask"
-    assert ".env" in decision.reason
+    for command in SHOW_CONTENTS:
+        decision = decide(rules, command, project)
+        assert decision.behavior == "ask", command
+        assert ".env" in decision.reason
     for other in (*NEVER_SHOW_ENV[:10], "git diff --stat", "git show --stat HEAD", "git diff -- src/app.py"):
         assert decide(rules, other, project).behavior == "allow", other
 
@@ -196,6 +212,11 @@ def test_a_path_of_a_revision_counts_from_the_top_of_the_repository(project: Pat
     rules = policy(ask="Read(/conf/key)")
     assert decide(rules, "git show HEAD:conf/key", project, "src").behavior == "ask"
     assert decide(rules, "git show HEAD:src/app.py", project, "src").behavior == "allow"
+
+
+def test_differences_of_submodules_ask(project: Path) -> None:
+    assert decide(policy(), "git diff --submodule=diff", project).behavior == "allow"
+    assert decide(policy("Read(./.env)"), "git diff --submodule=diff", project).behavior == "ask"
 
 
 def test_the_repository_is_looked_at_again_after_it_changed(project: Path) -> None:
