@@ -21,6 +21,12 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loaded machine must not decide what a test finds."""
+    monkeypatch.setattr(tracked_files, "_SECONDS", 60.0)
+
+
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with an ignored .env at its top, as most have."""
