@@ -158,13 +158,15 @@ class CommandJudge:
         return True
 
     def _may_write(self, path: str) -> bool:
-        return self.call.is_inside(path) and not self.call.is_protected(path) and not self._needs_asking(path)
+        return (
+            self.call.is_inside(path) and not self.policy.is_protected(path, self.call) and not self._needs_asking(path)
+        )
 
     def _may_remove(self, path: str) -> bool:
         """Of a link the link itself is removed, so it counts where it stands and not where it leads."""
         folder, name = os.path.split(os.path.normpath(path))
         inside = self.call.is_inside(folder) and name not in ("", ".", "..")
-        return inside and not self.call.is_protected(path) and not self._needs_asking(path)
+        return inside and not self.policy.is_protected(path, self.call) and not self._needs_asking(path)
 
     def _needs_asking(self, path: str) -> bool:
         rules = (
@@ -181,7 +183,7 @@ class CommandJudge:
         rule: Rule | None = None
         for folder in part.folders or (None,):
             path = os.path.join(folder, target) if folder is not None else ""  # noqa: PTH118
-            if not path or self.call.is_protected(path) or self._needs_asking(path):
+            if not path or self.policy.is_protected(path, self.call) or self._needs_asking(path):
                 return clause
             rule = self.policy.path_rule(Need("write", path), self.call)
             if rule is None and not (self.policy.mode is PermissionMode.ACCEPT_EDITS and self.call.is_inside(path)):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.permission import Decision, Need
+from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.permissions import tracked_files
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules import parse_rules
@@ -270,6 +270,22 @@ def test_no_tool_touches_the_file_with_the_keys_in_any_mode(mode: str, project: 
             assert (decision.behavior, decision.reason) == ("deny", "denied: agentcli keeps API keys there")
         assert decide(rules, f"cat {path.relative_to(project)}", project).behavior == "deny"
     assert rules.hides(str(keys), project, [project])
+
+
+def test_the_programs_own_settings_are_protected_from_accepted_edits(project: Path) -> None:
+    own = project / ".config" / "agentcli"
+    (own / "results").mkdir(parents=True)
+    rules = Policy(PermissionMode.ACCEPT_EDITS, own_folders=(str(own),), readable=(own / "results",))
+    target = own / "settings.json"
+    assert rules.decide("Write", {}, [Need("write", str(target))], project, [project]).behavior == "ask"
+    for command in (
+        "echo x > .config/agentcli/settings.json",
+        "cp README.md .config/agentcli/x",
+        "touch .config/agentcli/x",
+    ):
+        assert decide(rules, command, project).behavior == "ask"
+    assert decide(rules, "cat .config/agentcli/results/x", project).behavior == "allow"
+    assert decide(rules, "touch .config/other", project).behavior == "allow"
 
 
 def test_a_private_file_elsewhere_makes_no_search_ask(project: Path) -> None:
