@@ -99,6 +99,7 @@ class RightsParts:
             trusted=self._ground.is_trusted(),
             private=self._private_files(),
             installation=self._installation,
+            own_folders=tuple(os.path.realpath(folder) for folder in self._own_folders()),
         )
         for problem in unknown_tools((*policy.allow, *policy.ask, *policy.deny), registry.names):
             self._ground.warn(problem, "rules")
@@ -113,6 +114,9 @@ class RightsParts:
     def _private_files(self) -> tuple[str, ...]:
         keys = key_store(self._ground).path
         return () if keys is None else (os.path.realpath(keys),)
+
+    def _own_folders(self) -> tuple[Path, ...]:
+        return tuple(folder for folder in (self._ground.paths.config_dir, self._ground.paths.state_dir) if folder)
 
     def rule_keeper(self) -> RuleKeeper:
         folder = project_folder(self._ground.cwd)
@@ -166,9 +170,7 @@ class RightsParts:
             allow_write=paths("allowWrite"),
             allow_read=paths("allowRead"),
             deny_read=paths("denyRead"),
-            own_folders=tuple(
-                folder for folder in (self._ground.paths.config_dir, self._ground.paths.state_dir) if folder
-            ),
+            own_folders=self._own_folders(),
             readable=readable,
             denied_files=denied if denied is not None else lambda: (),
             excluded_commands=self._ground.settings.texts("sandbox.excludedCommands"),

@@ -161,7 +161,7 @@ class CommandJudge:
         return self.call.is_inside(path) and not self._is_guarded(path) and not self._needs_asking(path)
 
     def _is_guarded(self, path: str) -> bool:
-        return self.call.is_protected(path) or self.policy.runs_agentcli(path, self.call)
+        return self.policy.is_protected(path, self.call) or self.policy.runs_agentcli(path, self.call)
 
     def _may_remove(self, path: str) -> bool:
         """Of a link the link itself is removed, so it counts where it stands and not where it leads."""

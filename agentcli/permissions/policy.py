@@ -60,6 +60,8 @@ class Policy:
     """Whether the person trusts the folder; a stranger's repository may make git run programs."""
     private: tuple[str, ...] = ()
     """Files that agentcli keeps API keys in, resolved. No tool reads or writes them, in any mode."""
+    own_folders: tuple[str, ...] = ()
+    """agentcli's own settings and state, resolved: protected paths, since a write there could widen rights."""
     hidden_from_commands: Callable[[str], bool] = _not_hidden
     """Whether this command would run in a sandbox that hides private files and those of deny rules."""
     restricted_files: RestrictedFiles = field(default_factory=RestrictedFiles)
@@ -116,6 +118,13 @@ class Policy:
     def private_file(self, path: str) -> str | None:
         """What to call the protection of a resolved path; None if it is not one of agentcli's private files."""
         return "agentcli's own protection of API keys" if is_below(path, self.private) else None
+
+    def is_protected(self, path: str, call: Call, *, scripts: bool = True) -> bool:
+        """Whether other programs, or agentcli itself, run or obey what is at a path."""
+        if call.is_protected(path, scripts=scripts):
+            return True
+        real = call.resolve(path)
+        return is_below(real, self.own_folders) and not is_inside(real, self.readable)
 
     @property
     def hides_anything(self) -> bool:
@@ -257,13 +266,13 @@ class Policy:
         if self.mode is PermissionMode.BYPASS:
             return None
         for need in call.needs:
-            if need.kind == "write" and call.is_protected(need.target):
+            if need.kind == "write" and self.is_protected(need.target, call):
                 where = f"{need.target}, which leads to {need.real}," if need.real else need.target
                 return Decision("ask", f"{where} is a protected path: other programs run or obey what is in it")
             if need.kind == "execute" and not self._reads_only(need.target, call):
                 # A command in such a folder names nothing but file names.
                 for word, path in (*sorted(call.named_paths(need.target)), (str(call.cwd), str(call.cwd))):
-                    if call.is_protected(path, scripts=False):
+                    if self.is_protected(path, call, scripts=False):
                         reason = f"the command names {word}, a protected path: other programs run or obey it"
                         return Decision("ask", reason, details=self._details(call))
         return None

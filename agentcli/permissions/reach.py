@@ -91,6 +91,8 @@ class Reach:
             found = self.below(folder)
             if found is not None:
                 return found
+        if any(word.startswith(("--submodule", "--recurse-submodules")) for word in arguments):
+            return "it could show restricted files of submodules"
         objects = _named_objects(arguments)
         if objects is not None:
             return self._objects(objects, folder)
@@ -190,13 +192,21 @@ def _search(words: Words) -> _Search | None:
     """A search through folders for what is in their files; None if the command is none."""
     program, arguments = words[0], words[1:]
     if program == "rg":
-        names_only = "--files" in arguments or "--type-list" in arguments or arguments in (("--version",), ("--help",))
-        return None if names_only else _Search(program, arguments)
+        names_only = any(_is_flag(name, arguments) for name in ("--files", "--type-list"))
+        return None if names_only or arguments in (("--version",), ("--help",)) else _Search(program, arguments)
     if program in ("grep", "egrep", "fgrep") and any(
         re.match(r"-[A-Za-z]*r|--recursive|--directories|-[A-Za-z]*d", word) for word in arguments
     ):
         return _Search(program, arguments)
     return None
+
+
+def _is_flag(name: str, arguments: Words) -> bool:
+    """Whether a flag is given for certain: not as the value of the flag before it, nor behind `--`."""
+    if name not in arguments:
+        return False
+    position = arguments.index(name)
+    return "--" not in arguments[:position] and (position == 0 or not arguments[position - 1].startswith("-"))
 
 
 def _brought_back(path: str) -> bool:
@@ -244,6 +254,10 @@ _QUIET = re.compile(
 _NAMES_ONLY = re.compile(r"--(?:stat|shortstat|numstat|summary|name-only|name-status|dirstat|no-patch)(?:=.*)?|-s|-q")
 
 
+_MAYBE_A_FILE = re.compile(r"^[^-].*:|^:|\b[0-9a-f]{4,40}\b")
+_NO_VALUE = re.compile(r"-[pu]|--patch|" + _QUIET.pattern)
+
+
 def _without_global_flags(arguments: Words) -> Words:
     while arguments and arguments[0] in ("--no-pager", "-P", "--no-optional-locks"):
         arguments = arguments[1:]
@@ -260,6 +274,9 @@ def _git_shows_contents(arguments: Words) -> bool:
     quiet = all(map(_QUIET.fullmatch, flags))
     if command in ("log", "reflog", "rev-list", "whatchanged") or arguments[:2] == ("stash", "list"):
         return not quiet
+    if command == "show" and any(map(_MAYBE_A_FILE.search, arguments[1:])):
+        # Of a single file the contents are shown, whatever the flags say.
+        return True
     if command in ("diff", "show", "diff-tree") or arguments[:2] == ("stash", "show"):
         return not (quiet and any(map(_NAMES_ONLY.fullmatch, flags)))
     return True
@@ -277,7 +294,11 @@ def _limits(arguments: Words, folder: str) -> list[str] | None:
     """The files and folders behind `--` that the output is limited to; None when there is no such limit."""
     if "--" not in arguments or "--follow" in arguments:
         return None
-    names = arguments[arguments.index("--") + 1 :]
+    position = arguments.index("--")
+    names, before = arguments[position + 1 :], arguments[position - 1]
+    # Behind a flag that takes a value it is that value, and the names may be anything.
+    if before.startswith("-") and (before in ("-n", "--") or not _NO_VALUE.fullmatch(before)):
+        return None
     if not names or any(re.search(r"[*?\[\\]|^:", name) for name in names):
         return None
     return [os.path.normpath(os.path.join(os.path.realpath(folder), name)) for name in names]  # noqa: PTH118

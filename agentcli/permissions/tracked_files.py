@@ -11,14 +11,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from agentcli.core.programs import find_program
 from agentcli.permissions.sandbox.denied import name_glob
 
-_SECONDS = 0.4
-"""How long one look may hold up the program."""
+_SECONDS = 1.0
+"""How long one look may hold up the program. Most take a few milliseconds."""
 _MOST_NAMES = 200
 _MOST_REFS = 2_000
 _MOST_KEPT = 16
@@ -96,8 +97,9 @@ class TrackedFiles:
             return None
         found: dict[str, None] = {}
         pathspecs = list(_pathspecs(specs))
+        deadline = time.monotonic() + _SECONDS
         for command in (("ls-files", "-z", "--full-name"), _HISTORY):
-            names = _run(git, command, pathspecs, folder)
+            names = _run(git, command, pathspecs, folder, deadline - time.monotonic())
             if names is None:
                 return None
             # A repository may have its files elsewhere than around its .git.
@@ -107,7 +109,7 @@ class TrackedFiles:
         return tuple(found)[:_MOST_NAMES]
 
 
-def _run(git: str, command: tuple[str, ...], pathspecs: list[str], folder: str) -> list[str] | None:
+def _run(git: str, command: tuple[str, ...], pathspecs: list[str], folder: str, seconds: float) -> list[str] | None:
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     try:
         done = subprocess.run(  # noqa: S603 - an absolute path outside of the working directories
@@ -117,7 +119,7 @@ def _run(git: str, command: tuple[str, ...], pathspecs: list[str], folder: str) 
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=_SECONDS,
+            timeout=max(seconds, 0.0),
             check=False,
         )
     except (OSError, subprocess.SubprocessError, ValueError):

@@ -16,6 +16,7 @@ from agentcli.cli.main import main
 from agentcli.cli.parse import parse
 from agentcli.cli.permissions import decided, rights_with
 from agentcli.core.permission import Decision, Need, PermissionMode
+from agentcli.permissions import tracked_files
 from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
 
 pytestmark = pytest.mark.anyio
@@ -34,6 +35,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-not-a-key")
+    monkeypatch.setattr(tracked_files, "_SECONDS", 60.0)
     folder = tmp_path / "work"
     (folder / "src").mkdir(parents=True)
     (tmp_path / "home").mkdir()

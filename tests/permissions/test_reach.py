@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agentcli.core.permission import Decision, Need
+from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.permissions import tracked_files
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules import parse_rules
@@ -20,10 +21,16 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loaded machine must not decide what a test finds."""
+    monkeypatch.setattr(tracked_files, "_SECONDS", 60.0)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with an ignored .env at its top, as most have."""
-    folder = tmp_path / "project"
+    folder = tmp_path_factory.mktemp("template")
     (folder / "src").mkdir(parents=True)
     (folder / "src" / "app.py").write_text("def add(): ...\n")
     (folder / "README.md").write_text("# project\n")
@@ -33,6 +40,11 @@ def project(tmp_path: Path) -> Path:
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "first")
     return folder
+
+
+@pytest.fixture
+def project(template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(template, tmp_path / "project"))
 
 
 def policy(deny: str = "", ask: str = "", *, hidden: bool = False) -> Policy:
@@ -85,6 +97,10 @@ SHOW_ENV = [
     "rg -g '.env' SECRET",
     "rg -g '*' SECRET",
     "rg -tall SECRET",
+    "rg -. -e --files -e SECRET",
+    "rg --hidden SECRET -trake",
+    "grep -rm 5 SECRET",
+    "grep -r --color SECRET",
     "git grep --untracked SECRET",
     "find . -type f -print0 | xargs -0 cat",
 ]
@@ -161,17 +177,23 @@ SHOW_CONTENTS = [
     "git cat-file -p 1234567",
     "git status -v",
     "git show 'HEAD^{/fix:it}'",
+    "git show --stat 8d0e41234f424f1fd5e0a1a4e1b6d0e0b7b6a3b2",
+    "git log -p -S -- HEAD",
+    "git log -p -n -- HEAD",
+    "git grep -e -- src",
+    "git diff -- :/",
+    "git diff -- '*'",
 ]
 
 
-@pytest.mark.parametrize("command", SHOW_CONTENTS)
 @pytest.mark.parametrize("hidden", [False, True])
-def test_git_asks_before_it_shows_contents_of_a_tracked_denied_file(command: str, hidden: bool, project: Path) -> None:
+def test_git_asks_before_it_shows_contents_of_a_tracked_denied_file(hidden: bool, project: Path) -> None:
     git(project, "add", "-f", ".env")
     rules = policy("Read(./.env)", hidden=hidden)
-    decision = decide(rules, command, project)
-    assert decision.behavior == "ask"
-    assert ".env" in decision.reason
+    for command in SHOW_CONTENTS:
+        decision = decide(rules, command, project)
+        assert decision.behavior == "ask", command
+        assert ".env" in decision.reason
     for other in (*NEVER_SHOW_ENV[:10], "git diff --stat", "git show --stat HEAD", "git diff -- src/app.py"):
         assert decide(rules, other, project).behavior == "allow", other
 
@@ -196,6 +218,11 @@ def test_a_path_of_a_revision_counts_from_the_top_of_the_repository(project: Pat
     rules = policy(ask="Read(/conf/key)")
     assert decide(rules, "git show HEAD:conf/key", project, "src").behavior == "ask"
     assert decide(rules, "git show HEAD:src/app.py", project, "src").behavior == "allow"
+
+
+def test_differences_of_submodules_ask(project: Path) -> None:
+    assert decide(policy(), "git diff --submodule=diff", project).behavior == "allow"
+    assert decide(policy("Read(./.env)"), "git diff --submodule=diff", project).behavior == "ask"
 
 
 def test_the_repository_is_looked_at_again_after_it_changed(project: Path) -> None:
@@ -243,6 +270,22 @@ def test_no_tool_touches_the_file_with_the_keys_in_any_mode(mode: str, project: 
             assert (decision.behavior, decision.reason) == ("deny", "denied: agentcli keeps API keys there")
         assert decide(rules, f"cat {path.relative_to(project)}", project).behavior == "deny"
     assert rules.hides(str(keys), project, [project])
+
+
+def test_the_programs_own_settings_are_protected_from_accepted_edits(project: Path) -> None:
+    own = project / ".config" / "agentcli"
+    (own / "results").mkdir(parents=True)
+    rules = Policy(PermissionMode.ACCEPT_EDITS, own_folders=(str(own),), readable=(own / "results",))
+    target = own / "settings.json"
+    assert rules.decide("Write", {}, [Need("write", str(target))], project, [project]).behavior == "ask"
+    for command in (
+        "echo x > .config/agentcli/settings.json",
+        "cp README.md .config/agentcli/x",
+        "touch .config/agentcli/x",
+    ):
+        assert decide(rules, command, project).behavior == "ask"
+    assert decide(rules, "cat .config/agentcli/results/x", project).behavior == "allow"
+    assert decide(rules, "touch .config/other", project).behavior == "allow"
 
 
 def test_a_private_file_elsewhere_makes_no_search_ask(project: Path) -> None:
