@@ -27,7 +27,7 @@ from agentcli.commands.registry import names as command_names
 from agentcli.config.settings import Settings
 from agentcli.core.launch import Launcher
 from agentcli.tools.base import ToolContext
-from agentcli.tools.environment import child_environment
+from agentcli.tools.environment import PassedVariables, child_environment
 from agentcli.tools.shells import Shells
 
 __all__ = ["Options", "Rights", "build_engine", "rights_for", "sandbox_for", "settings_for"]
@@ -67,11 +67,14 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
     telling = Telling(ground, session, hides)
     seams = _seams(ground, sessions, session)
     seams = replace(seams, attachments=telling.attachments(permissions, shells, system, seams.attachments))
+    passed = _passed(ground.settings)
     tool_context = ToolContext(
         cwd=ground.cwd,
         working_dirs=ground.working_dirs,
         results_dir=results_dir,
-        environ=child_environment(ground.environ),
+        environ=child_environment(ground.environ, passed),
+        passed=passed,
+        proxies={name: value for name, value in ground.environ.items() if name.lower().endswith("_proxy")},
         hides=hides,
         reaches=permissions.reaches,
         launcher=launcher,
@@ -123,6 +126,10 @@ def _seams(ground: Ground, sessions: SessionParts, session: OpenedSession) -> Se
     return seams
 
 
+def _passed(settings: Settings) -> PassedVariables:
+    return PassedVariables.from_settings(settings.texts("sandbox.env"), settings.mapping("env"))
+
+
 def settings_for(options: Options) -> Settings:
     """The settings that an engine with these options would use; for `agentcli config`."""
     return Ground(options).settings
@@ -136,7 +143,8 @@ def rights_for(options: Options) -> Rights:
     policy = parts.policy(registry)
     if parts.keys_file is not None and parts.keys_file.exists():
         policy = parts.keeping_keys(policy)
-    context = ToolContext(cwd=ground.cwd, working_dirs=ground.working_dirs, environ=child_environment(ground.environ))
+    environ = child_environment(ground.environ, _passed(ground.settings))
+    context = ToolContext(cwd=ground.cwd, working_dirs=ground.working_dirs, environ=environ)
     return Rights(policy, registry, context, tuple(notice.text for notice in ground.notices))
 
 

@@ -171,9 +171,8 @@ def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Laun
         tell = f"_agentcli_look /proc/[0-9]*; {tell}"
     # All of it before the command is one line: the shell's messages then count the command's own lines.
     script = f'{look}trap "{tell}" EXIT; eval "$1"\nset -- $?\n{tell}\nexit "$1"'
-    environ = marked(
-        dict(context.environ) if context.by_person else child_environment(context.environ), CALL_VARIABLE, mark
-    )
+    own = dict(context.environ) if context.by_person else child_environment(context.environ, context.passed)
+    environ = marked(own, CALL_VARIABLE, mark)
     if context.shells is not None:
         environ = marked(environ, SESSION_VARIABLE, context.shells.mark)
     return context.launcher.launch([shell, "-c", script, Path(shell).name, text], context.cwd, environ)

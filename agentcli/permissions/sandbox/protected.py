@@ -14,9 +14,10 @@ from itertools import islice
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.permissions.protected_names import FIXED_FILES, FIXED_FOLDERS
 
-FOLDERS: tuple[str, ...] = (".agentcli", ".claude", ".vscode", ".idea", ".husky")
-FILES: tuple[str, ...] = (".mcp.json", ".envrc")
+FOLDERS = FIXED_FOLDERS
+FILES = FIXED_FILES
 HOME_FILES: tuple[str, ...] = (
     ".bashrc",
     ".bash_profile",
