@@ -25,6 +25,7 @@ from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import Registry, builtin_tools
 
 if TYPE_CHECKING:
+    from agentcli.permissions.sandbox.limits import Limits
     from agentcli.permissions.sandbox.plan import SandboxRules
 
 STRUCTURED_OUTPUT = "StructuredOutput"
@@ -137,7 +138,19 @@ class RightsParts:
             readable=readable,
             denied_files=DeniedFiles(hides, specs, self._ground.working_dirs, home) if hides else lambda: (),
             excluded_commands=self._ground.settings.texts("sandbox.excludedCommands"),
+            limits=self._limits(),
             cache_dir=self._ground.paths.cache_dir / "sandbox" if self._ground.paths.cache_dir else None,
+        )
+
+    def _limits(self) -> Limits:
+        from agentcli.permissions.sandbox.limits import Limits, default_memory
+
+        settings = self._ground.settings
+        memory = settings.integer("sandbox.maxMemoryMb")
+        return Limits(
+            memory=default_memory() if memory is None else memory * 2**20 or None,
+            processes=settings.integer("sandbox.maxProcesses") or None,
+            cpu_seconds=settings.integer("sandbox.maxCpuSeconds") or None,
         )
 
     def hides(self, policy: Policy) -> Callable[[str], bool] | None:

@@ -43,6 +43,8 @@ class ShellCommand:
         """Something of it was still there when it had ended, and was ended too."""
         self.folder = ""
         """The working directory that it ended in, as it said itself."""
+        self.stopped_for = ""
+        """A sentence that names the sandbox's limit for which it was stopped."""
         self.mark: str | None = None
         self._child = child
         self._folder = folder
@@ -151,6 +153,7 @@ class ShellCommand:
             self.folder = next((line for line in reversed(said) if line not in ("", _OTHERS)), "")
             self._folder.close()
             self._launch.close()
+            self.stopped_for = self._launch.stopped_for()
 
     async def _pump(self) -> None:
         while data := await self._child.output.read():

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.programs import find_program
+from agentcli.permissions.sandbox.seccomp import is_supported, seccomp_filter
 
 CACHE_FILE = "sandbox.json"
 _SECONDS = 5.0
@@ -35,6 +36,8 @@ class Ability:
     """Whether the network can be taken away."""
     lockdown: tuple[str, ...] = ()
     """Arguments that take user namespaces away inside; empty where that does not work."""
+    seccomp: bool = False
+    """Whether system calls can be filtered."""
     problem: str = ""
     """Why it does not work, and what to do."""
 
@@ -68,7 +71,8 @@ def try_out(program: str) -> Ability:
         lockdown: tuple[str, ...] = ("--unshare-user", "--disable-userns")
         if _attempt(program, (*privileges, *lockdown)):
             lockdown = ()
-        return Ability(program, privileges, network, lockdown)
+        seccomp = is_supported() and not _attempt(program, privileges, seccomp_filter(network=False, strict=True))
+        return Ability(program, privileges, network, lockdown, seccomp)
     return Ability(program, problem=f"bubblewrap does not work here: {problem}. {_advice(problem)}")
 
 
@@ -80,8 +84,14 @@ def _privileges() -> list[tuple[str, ...]]:
     return [(*dropped, *kept), ("--unshare-user", *dropped)]
 
 
-def _attempt(program: str, arguments: tuple[str, ...]) -> str:
+def _attempt(program: str, arguments: tuple[str, ...], filter: bytes = b"") -> str:
     """Empty if it works."""
+    reading = -1
+    if filter:
+        reading, writing = os.pipe()
+        os.write(writing, filter)
+        os.close(writing)
+        arguments = (*arguments, "--seccomp", str(reading))
     base = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--unshare-ipc")
     tail = ("--unshare-uts", "--tmpfs", "/run", "--die-with-parent", "--", "/bin/sh", "-c", ":")
     try:
@@ -92,10 +102,14 @@ def _attempt(program: str, arguments: tuple[str, ...]) -> str:
             env={"PATH": os.defpath},
             timeout=_SECONDS,
             start_new_session=True,
+            pass_fds=(reading,) if filter else (),
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
+    finally:
+        if filter:
+            os.close(reading)
     if done.returncode == 0:
         return ""
     text = done.stderr.decode(errors="replace").strip().splitlines()
@@ -119,7 +133,7 @@ def _key(program: str) -> str:
         namespace = Path("/proc/self/ns/user").readlink(), Path("/proc/self/ns/mnt").readlink()
     except OSError:
         return ""
-    return f"{boot} {os.geteuid()} {program} {stat.st_size} {stat.st_mtime_ns} {namespace}"
+    return f"2 {boot} {os.geteuid()} {program} {stat.st_size} {stat.st_mtime_ns} {namespace}"
 
 
 def _remembered(cache_dir: Path | None, key: str) -> Ability | None:
@@ -130,7 +144,11 @@ def _remembered(cache_dir: Path | None, key: str) -> Ability | None:
         if stored["key"] != key:
             return None
         return Ability(
-            str(stored["program"]), tuple(stored["privileges"]), bool(stored["network"]), tuple(stored["lockdown"])
+            str(stored["program"]),
+            tuple(stored["privileges"]),
+            bool(stored["network"]),
+            tuple(stored["lockdown"]),
+            bool(stored["seccomp"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -143,6 +161,7 @@ def _remember(cache_dir: Path, key: str, ability: Ability) -> None:
         "privileges": ability.privileges,
         "network": ability.network,
         "lockdown": ability.lockdown,
+        "seccomp": ability.seccomp,
     }
     fresh = cache_dir / f"{CACHE_FILE}.{os.getpid()}"
     with contextlib.suppress(OSError):
