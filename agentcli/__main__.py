@@ -111,6 +111,10 @@ def main() -> None:
         code = 141
     if early is not None:
         early.restore.restore_terminal()
+    if "agentcli.core.exit_cleanup" in sys.modules:
+        from agentcli.core.exit_cleanup import run_exit_cleanup
+
+        run_exit_cleanup()
     # All that had to be closed is closed by now; taking the interpreter apart would only cost tens of milliseconds.
     os._exit(code)
 

@@ -379,6 +379,7 @@ class Engine(Curated):
             await self._parts.seams.workspace.aclose()
             await self._parts.provider.aclose()
             self._parts.store.close()
+            self._tool_context.launcher.close()
 
     async def __aenter__(self) -> Self:
         return self

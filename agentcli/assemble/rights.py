@@ -25,11 +25,12 @@ from agentcli.permissions.commands import runs_beside_others
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
-from agentcli.tools.environment import child_environment
+from agentcli.tools.environment import PassedVariables, child_environment
 from agentcli.tools.registry import Registry, builtin_tools
 
 if TYPE_CHECKING:
     from agentcli.permissions.sandbox.denied import DeniedFiles
+    from agentcli.permissions.sandbox.limits import Limits
     from agentcli.permissions.sandbox.plan import SandboxRules
 
 STRUCTURED_OUTPUT = "StructuredOutput"
@@ -63,11 +64,15 @@ class RightsParts:
         denied = self._denied_files(policy)
         launcher = self._launcher(policy, readable, denied)
         policy = replace(policy, readable=readable, hidden_from_commands=partial(_hides_from, launcher, denied))
+        settings = self._ground.settings
+        passed = PassedVariables.from_settings(settings.texts("sandbox.env"), settings.mapping("env"))
         context = ToolContext(
             cwd=self._ground.cwd,
             working_dirs=self._ground.working_dirs,
             results_dir=results_dir,
-            environ=child_environment(self._ground.environ),
+            environ=child_environment(self._ground.environ, passed),
+            passed=passed,
+            proxies={name: value for name, value in self._ground.environ.items() if name.lower().endswith("_proxy")},
             hides=self._hides(policy),
             launcher=launcher,
             also_writable=self._ground.writable_dirs[len(self._ground.working_dirs) :],
@@ -174,8 +179,20 @@ class RightsParts:
             readable=readable,
             denied_files=denied if denied is not None else lambda: (),
             excluded_commands=self._ground.settings.texts("sandbox.excludedCommands"),
+            limits=self._limits(),
             cache_dir=self._ground.paths.cache_dir / "sandbox" if self._ground.paths.cache_dir else None,
             installation=self._installation,
+        )
+
+    def _limits(self) -> Limits:
+        from agentcli.permissions.sandbox.limits import Limits, default_memory
+
+        settings = self._ground.settings
+        memory = settings.integer("sandbox.maxMemoryMb")
+        return Limits(
+            memory=default_memory() if memory is None else memory * 2**20 or None,
+            processes=settings.integer("sandbox.maxProcesses") or None,
+            cpu_seconds=settings.integer("sandbox.maxCpuSeconds") or None,
         )
 
     def _hides(self, policy: Policy) -> Callable[[str], bool] | None:

@@ -20,6 +20,8 @@ class Launch:
     close: Callable[[], None] = lambda: None
     """To be called once the process has ended: removes what the launch had to leave on disk."""
     pass_descriptors: tuple[int, ...] = ()
+    stopped_for: Callable[[], str] = lambda: ""
+    """After `close`: a sentence that names the limit for which the sandbox stopped the process; empty for none."""
     terminate: Callable[[], bool] | None = None
     """Not None: how to ask what was started to end. A signal to the process itself would be the end of everything in
     its sandbox at once. False when there is nothing yet to be asked; synchronous."""
@@ -45,6 +47,10 @@ class Launcher(Protocol):
         only when the output leaves no doubt."""
         ...
 
+    def close(self) -> None:
+        """Remove what it keeps on disk. Nothing that it started may run any more."""
+        ...
+
     def about(self, path: str) -> str:
         """A sentence when commands see this path otherwise than the other tools do; empty when they do not."""
         ...
@@ -61,6 +67,9 @@ class BareLauncher:
 
     def explain(self, code: int, output: str) -> str | None:
         return None
+
+    def close(self) -> None:
+        pass
 
     def about(self, path: str) -> str:
         return ""

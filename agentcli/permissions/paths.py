@@ -13,14 +13,7 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.globs import escape_glob, glob_regex, is_within_limits
-
-PROTECTED_FOLDERS = frozenset({".git", ".agentcli", ".claude", ".vscode", ".idea", ".husky"})
-PROTECTED_FILES = frozenset(
-    {".mcp.json", ".envrc", ".profile", ".login", ".inputrc", ".gitconfig", ".gitmodules", "config.fish"}
-    | {".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".kshrc", ".cshrc", ".tcshrc"}
-    | {".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout"}
-)
-_ACTIVATE = re.compile(r"(?:activate(?:\.\w+)?|activate_this\.py)\Z", re.IGNORECASE)
+from agentcli.permissions.protected_names import is_fixed, needs_asking
 
 
 def real_path(path: str) -> str:
@@ -45,14 +38,10 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 def is_protected(path: str, *, scripts: bool = True) -> bool:
     """Files that something else later runs or obeys (S5); by name, so also while they do not exist.
 
-    `scripts=False` leaves out the activate scripts of virtual environments, which commands name to read them.
+    `scripts=False` leaves out the asking tier of `protected_names`, which commands name to read or run it.
     """
-    components = [component.lower() for component in path.split("/") if component]
-    if not components:
-        return False
-    if any(component in PROTECTED_FOLDERS for component in components) or components[-1] in PROTECTED_FILES:
-        return True
-    return scripts and _ACTIVATE.match(components[-1]) is not None and components[-2:-1] in (["bin"], ["scripts"])
+    components = [component for component in path.lower().split("/") if component]
+    return bool(components) and (is_fixed(components) or (scripts and needs_asking(components)))
 
 
 _DEEPEST = 60

@@ -16,6 +16,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.messages import Block, ImageBlock, Json, TextBlock, UnknownBlock
 from agentcli.core.permission import Need, PermissionMode
+from agentcli.tools.environment import NO_FURTHER, PassedVariables
 from agentcli.tools.readcache import ReadCache
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ class ToolContext:
     """A private folder for output too large for the conversation; None when nothing may be written."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """For child processes; keys and tokens are already taken out (S11)."""
+    passed: PassedVariables = NO_FURTHER
+    """Variables that the settings let through to child processes."""
+    proxies: Mapping[str, str] = field(default_factory=dict)
+    """Proxy variables with their credentials, for requests that tools make themselves."""
     read_cache: ReadCache = field(default_factory=ReadCache)
     """What the model has seen of which file. Shared by all calls of a conversation."""
     hides: Callable[[str], bool] | None = None

@@ -171,7 +171,8 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
             if command.code != 0:
                 notes.append(f"{summary[0].upper()}{summary[1:]}")
             # Also of one that ended well: a pipe or `; true` takes the failure away, not its reason.
-            if (reason := context.launcher.explain(command.code, text)) is not None:
+            reason = command.stopped_for or context.launcher.explain(command.code, text)
+            if reason:
                 notes.append(reason)
             new_cwd, note = _taken_over(command.folder, context)
             notes += [note] if note else []

@@ -43,6 +43,8 @@ class ShellCommand:
         """Something of it was still there when it had ended, and was ended too."""
         self.folder = ""
         """The working directory that it ended in, as it said itself."""
+        self.stopped_for = ""
+        """A sentence that names the sandbox's limit for which it was stopped."""
         self.mark: str | None = None
         self._child = child
         self._folder = folder
@@ -151,6 +153,7 @@ class ShellCommand:
             self.folder = next((line for line in reversed(said) if line not in ("", _OTHERS)), "")
             self._folder.close()
             self._launch.close()
+            self.stopped_for = self._launch.stopped_for()
 
     async def _pump(self) -> None:
         while data := await self._child.output.read():
@@ -171,9 +174,8 @@ def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Laun
         tell = f"_agentcli_look /proc/[0-9]*; {tell}"
     # All of it before the command is one line: the shell's messages then count the command's own lines.
     script = f'{look}trap "{tell}" EXIT; eval "$1"\nset -- $?\n{tell}\nexit "$1"'
-    environ = marked(
-        dict(context.environ) if context.by_person else child_environment(context.environ), CALL_VARIABLE, mark
-    )
+    own = dict(context.environ) if context.by_person else child_environment(context.environ, context.passed)
+    environ = marked(own, CALL_VARIABLE, mark)
     if context.shells is not None:
         environ = marked(environ, SESSION_VARIABLE, context.shells.mark)
     return context.launcher.launch([shell, "-c", script, Path(shell).name, text], context.cwd, environ)

@@ -56,7 +56,10 @@ class Shell:
         """How it ended, in words; empty while it runs."""
         if self.status == "running":
             return ""
-        return "killed" if self.status == "killed" else exit_text(self.command.code)
+        if self.status == "killed":
+            return "killed"
+        text = exit_text(self.command.code)
+        return f"{text}. {self.command.stopped_for}" if self.command.stopped_for else text
 
     @property
     def task(self) -> BackgroundTask:

@@ -743,6 +743,11 @@ sed 's/[/]x/y/w out' a
 sed
 jq env a.json
 jq -n '$ENV.HOME'
+jq -n '$ ENV'
+jq -n '$ ENV.HOME'
+jq -n '"\\($ ENV)"'
+jq -n '$__prog_args'
+jq -n '[input_filename]'
 jq -n 'env.HOME'
 jq -f x.jq a
 jq -L . 'import "x" as x; .' a

@@ -520,6 +520,29 @@ def test_a_project_below_a_protected_name_is_a_project_like_any_other(tmp_path: 
     assert write(policy(PermissionMode.ACCEPT_EDITS), project / ".git" / "config", project).behavior == "ask"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".npmrc",
+        ".githooks/pre-commit",
+        "node_modules/.bin/tsc",
+        ".venv/bin/python",
+        "x.pth",
+        ".github/workflows/ci.yml",
+    ],
+)
+def test_accepting_edits_asks_for_what_package_managers_hooks_and_builds_obey(project: Path, name: str) -> None:
+    editing = policy(PermissionMode.ACCEPT_EDITS)
+    assert write(editing, project / name, project).behavior == "ask"
+    assert bash(editing, f"touch {name}", project).behavior == "ask"
+    assert bash(editing, f"echo x > {name}", project).behavior == "ask"
+
+
+def test_a_rule_for_a_program_of_the_project_still_allows_it(project: Path) -> None:
+    running = policy(PermissionMode.DEFAULT, allow="Bash(.venv/bin/pytest *)")
+    assert bash(running, ".venv/bin/pytest -q", project).behavior == "allow"
+
+
 @pytest.mark.parametrize("command", ["cat \x00", "cat \ud800", "cat " + "x" * 5000, "", "   ", ";;;", "'"])
 def test_no_command_makes_the_decision_fail(command: str, project: Path) -> None:
     for rules in (policy(), policy(deny="Read(.env)"), policy(allow="Bash(x *)")):

@@ -7,30 +7,34 @@ covered, also where they lie in a working directory.
 What it does not stop: with the network shared, sockets without a file (the abstract ones of X11) and servers on this
 machine can be reached; protected names in sub-folders, and links in place of protected paths, are left to the
 permission pipeline; a repository that a command makes is its own, so what it configures there git runs for who looks
-at it, or at the one around it once it was added to that; nothing is limited in CPU, memory or disk.
+at it, or at the one around it once it was added to that; disk space is not limited.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.launch import Launch
 from agentcli.core.plaintext import plain_line
+from agentcli.permissions.sandbox.caches import cache_environment, cache_folder, cache_mounts
+from agentcli.permissions.sandbox.filtered import FilteredCopies
 from agentcli.permissions.sandbox.inside import Inside
+from agentcli.permissions.sandbox.limits import CPU_SIGNAL, LimitWatch, with_kernel_limits
 from agentcli.permissions.sandbox.placeholders import Hold, Placeholders
-from agentcli.permissions.sandbox.plan import Masks, SandboxRules, cache_environment, find_masks
+from agentcli.permissions.sandbox.plan import Masks, SandboxRules, find_masks
 from agentcli.permissions.sandbox.probe import Ability
 from agentcli.permissions.sandbox.protected import Protection, outermost, protection, repositories, uses_git
+from agentcli.permissions.sandbox.seccomp import seccomp_filter
 from agentcli.permissions.sandbox.secrets import VARIABLES
+from agentcli.permissions.sandbox.session_folder import SessionFolder
 
 _HIDDEN = (Path("/run"), Path("/tmp"))  # noqa: S108 - hidden, not used
 """Where programs outside keep sockets that do anything for whoever asks: session buses, tmux, container engines."""
@@ -38,6 +42,7 @@ _NEEDED_IN_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers", 
 _REFUSING_FILE = "/dev/null"
 """Lies over a file that must not be read. Bubblewrap's mounts have no devices, so opening it is refused to root too,
 whom no mode refuses anything; and git, to whom an empty file is one more to commit, does not take a device."""
+_NO_SOCKET = re.compile(r"Address family not supported|EAFNOSUPPORT|\[Errno 97\]|os error 97\b")
 _PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
 
 
@@ -61,8 +66,10 @@ class BubblewrapLauncher:
         self._ability = ability
         self._places = places
         self._placeholders = Placeholders(places.locks)
+        self._folder: SessionFolder | None = None
         self._session: Path | None = None
-        self._remove: Callable[[], object] | None = None
+        self._filtered: FilteredCopies | None = None
+        self._limits = LimitWatch(rules.limits)
         self._making = threading.Lock()
         self._running: list[Protection] = []
 
@@ -81,9 +88,9 @@ class BubblewrapLauncher:
     def close(self) -> None:
         """Remove the session's private folder now, not when the program ends. Nothing may run in it any more."""
         with self._making:
-            if self._remove is not None:
-                self._remove()
-            self._session = self._remove = None
+            if self._folder is not None:
+                self._folder.remove()
+            self._session = self._folder = self._filtered = None
 
     def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch:
         """Raises OSError when there is no place for the session's private folder.
@@ -112,28 +119,44 @@ class BubblewrapLauncher:
             mounts = self._mounts(session, shown, protected, guarded)
             mounts += self._covers(session, shown, masks, git=git)
             variables = self._variables(session, environ)
+            filter = self._system_call_filter()
             command = (
                 self._ability.program,
                 *self._namespaces(),
+                *(("--seccomp", str(filter)) if filter >= 0 else ()),
                 *(self._without_override(masks) if git else ()),
                 *("--info-fd", str(inside.descriptor)),
                 *mounts,
                 *("--chdir", str(cwd), "--"),
-                *arguments,
+                *with_kernel_limits(tuple(arguments), rules.limits),
             )
         except BaseException:
             inside.close()
             hold.release()
             raise
-        ending = _Ending(self, inside, hold, protected)
-        return Launch(command, variables, ending.close, (inside.descriptor,), inside.terminate)
+        ending = _Ending(self, inside, hold, protected, filter)
+        self._limits.add(ending, inside.first_process)
+        descriptors = (inside.descriptor, *((filter,) if filter >= 0 else ()))
+        return Launch(
+            command, variables, ending.close, descriptors, stopped_for=ending.stopped_for, terminate=inside.terminate
+        )
 
     def explain(self, code: int, output: str) -> str | None:
         from agentcli.permissions.sandbox.explain import Refusals, explain, worth_explaining
 
+        rules = self._rules
+        if rules.limits.cpu_seconds is not None and code == 128 + CPU_SIGNAL:
+            return (
+                f"Sandbox: a process used more than its limit of {rules.limits.cpu_seconds:,} s of processor time and "
+                "was stopped. The setting sandbox.maxCpuSeconds raises the limit."
+            )
         if not worth_explaining(code, output):
             return None
-        rules = self._rules
+        if rules.strict and _NO_SOCKET.search(output[-20_000:]):
+            return (
+                "Sandbox: commands cannot use Unix sockets in strict mode: services behind them act outside of the "
+                "sandbox. Start with --sandbox on to allow them."
+            )
         masks = find_masks(rules)
         return explain(
             output,
@@ -183,6 +206,18 @@ class BubblewrapLauncher:
         with self._making:
             self._running.remove(protected)
 
+    def unwatch(self, ending: _Ending) -> str:
+        return self._limits.remove(ending)
+
+    def _system_call_filter(self) -> int:
+        """A descriptor to read the filter from, -1 where there is none. A pipe: each needs its own offset."""
+        if not self._ability.seccomp:
+            return -1
+        reading, writing = os.pipe()
+        os.write(writing, seccomp_filter(network=self._rules.network, strict=self._rules.strict))
+        os.close(writing)
+        return reading
+
     # ------------------------------------------------------------------------------------------------- arguments
 
     def _namespaces(self) -> tuple[str, ...]:
@@ -210,6 +245,7 @@ class BubblewrapLauncher:
         for folder in shown:
             if not folder.is_relative_to("/run"):
                 made += _bind(folder, writable=False)
+        made += cache_mounts(rules, self._cache_folder())
         for folder in sorted({*rules.working_dirs, *self._further_writable()}):
             made += _bind(folder, writable=True)
         for folder in protected.writable:
@@ -253,14 +289,25 @@ class BubblewrapLauncher:
             else:
                 made += ["--ro-bind", str(session / "no-folder") if path.is_dir() else _REFUSING_FILE, str(path)]
         for path in masks.emptied:
-            if _is_visible(path, visible):
-                # In a repository it may be tracked, and nothing tracked may look empty.
-                empty = _REFUSING_FILE if git and self._is_worked_in(path) else str(session / "empty")
-                made += ["--ro-bind", str(session / "no-folder") if path.is_dir() else empty, str(path)]
+            if _is_visible(path, visible) and (shown_as := self._shown_as(session, path, masks, git=git)):
+                made += ["--ro-bind", shown_as, str(path)]
         for path in dict.fromkeys((*reopened, *(path for path in rules.readable if path not in masks.reopened))):
             if path.exists():
                 made += _bind(path, writable=False)
         return made
+
+    def _shown_as(self, session: Path, path: Path, masks: Masks, *, git: bool) -> str:
+        """What lies over a file with settings and secrets; empty where it holds no secret."""
+        if path.is_dir():
+            return str(session / "no-folder")
+        if git and self._is_worked_in(path):
+            # It may be tracked, and nothing tracked may look changed. Git does not start without its own settings.
+            return "" if path in masks.settings else _REFUSING_FILE
+        clean = masks.filters.get(path)
+        if clean is None or self._filtered is None:
+            return str(session / "empty")
+        copy = self._filtered.copy_of(path, clean)
+        return "" if copy == path else str(copy or session / "empty")
 
     def _shown(self, environ: Mapping[str, str]) -> list[Path]:
         """What of the hidden folders is needed: programs on the PATH, and a home that lies there."""
@@ -292,7 +339,7 @@ class BubblewrapLauncher:
         own = str(session / "tmp")
         kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
         if (cache := self._cache_folder()) is not None:
-            kept |= cache_environment(cache, environ)
+            kept |= cache_environment(cache, environ, self._rules)
         return kept
 
     # --------------------------------------------------------------------------------------------------- folders
@@ -300,28 +347,18 @@ class BubblewrapLauncher:
     def _session_folder(self) -> Path:
         with self._making:
             if self._session is None:
-                from shutil import rmtree
-                from tempfile import mkdtemp
-
-                folder = Path(mkdtemp(prefix="agentcli-", dir=self._places.temp_root))
-                self._remove = weakref.finalize(self, rmtree, folder, ignore_errors=True)
+                self._folder = SessionFolder(self._places.temp_root)
+                weakref.finalize(self, self._folder.remove)
+                folder = self._folder.path
                 (folder / "tmp").mkdir(0o700)
                 (folder / "empty").touch(0o444)
                 (folder / "no-folder").mkdir(0o000)
+                self._filtered = FilteredCopies(folder / "filtered")
                 self._session = folder
             return self._session
 
     def _cache_folder(self) -> Path | None:
-        root = self._rules.cache_dir
-        if root is None or not self._rules.working_dirs:
-            return None
-        name = hashlib.sha256(os.fsencode(self._rules.working_dirs[0])).hexdigest()[:16]
-        folder = root / name
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
-            return None
-        return folder
+        return cache_folder(self._rules)
 
     def _held_folders(self) -> list[Path]:
         folders = list(self._rules.working_dirs)
@@ -348,12 +385,16 @@ class BubblewrapLauncher:
 class _Ending:
     """What is left to do when a command has ended. Runs once."""
 
-    def __init__(self, launcher: BubblewrapLauncher, inside: Inside, hold: Hold, protected: Protection) -> None:
+    def __init__(
+        self, launcher: BubblewrapLauncher, inside: Inside, hold: Hold, protected: Protection, filter: int
+    ) -> None:
         self._launcher = launcher
         """Kept, because the session's folder goes with it."""
         self._inside = inside
         self._hold = hold
         self._protected = protected
+        self._filter = filter
+        self._stopped_for = ""
         self._ended = False
         launcher.started(protected)
 
@@ -361,14 +402,20 @@ class _Ending:
         if self._ended:
             return
         self._ended = True
+        self._stopped_for = self._launcher.unwatch(self)
         self._inside.wait_until_gone()
         self._inside.close()
+        if self._filter >= 0:
+            os.close(self._filter)
         for path in self._protected.unguarded:
             # It was not there before, and git would take its configuration from where it points.
             with contextlib.suppress(OSError):
                 path.unlink()
         self._hold.release()
         self._launcher.ended(self._protected)
+
+    def stopped_for(self) -> str:
+        return self._stopped_for
 
 
 def _bind(path: Path, *, writable: bool) -> list[str]:

@@ -18,6 +18,7 @@ from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher, Places
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.probe import Ability, probe
+from agentcli.permissions.sandbox.session_folder import remove_leftovers
 
 SandboxMode = Literal["off", "on", "strict"]
 MODES: tuple[SandboxMode, ...] = ("off", "on", "strict")
@@ -58,6 +59,10 @@ def choose(mode: str, rules: SandboxRules, around: Surroundings) -> Chosen:
 
 def _bubblewrap(rules: SandboxRules, ability: Ability, around: Surroundings) -> Chosen:
     warning = ""
+    if rules.strict and not ability.seccomp:
+        raise UsageError(
+            "--sandbox strict needs system call filters (seccomp), which do not work here. Use --sandbox on."
+        )
     if not rules.network and not ability.network:
         if rules.strict:
             raise UsageError("--sandbox strict needs a sandbox without network, which bubblewrap cannot give here.")
@@ -66,6 +71,7 @@ def _bubblewrap(rules: SandboxRules, ability: Ability, around: Surroundings) -> 
     places = Places(temp_root=around.temp_root, locks=around.cache_dir)
     launcher = BubblewrapLauncher(rules, ability, places)
     launcher.clean()
+    remove_leftovers(around.temp_root)
     return Chosen(launcher, warning)
 
 

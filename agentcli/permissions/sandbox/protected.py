@@ -15,9 +15,10 @@ from pathlib import Path
 
 from agentcli.core.bounded_read import read_start
 from agentcli.core.frozen import frozen
+from agentcli.permissions.protected_names import FIXED_FILES, FIXED_FOLDERS
 
-FOLDERS: tuple[str, ...] = (".agentcli", ".claude", ".vscode", ".idea", ".husky")
-FILES: tuple[str, ...] = (".mcp.json", ".envrc")
+FOLDERS = FIXED_FOLDERS
+FILES = FIXED_FILES
 HOME_FILES: tuple[str, ...] = (
     ".bashrc",
     ".bash_profile",

@@ -20,7 +20,7 @@ from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.probe import Ability, probe
 from agentcli.permissions.sandbox.seatbelt import SeatbeltLauncher, profile
 
-GOOD = Ability("/usr/bin/bwrap", ("--cap-drop", "ALL"), network=True)
+GOOD = Ability("/usr/bin/bwrap", ("--cap-drop", "ALL"), network=True, seccomp=True)
 
 
 @pytest.fixture
@@ -83,6 +83,15 @@ def test_a_network_that_cannot_be_taken_away_is_said(
     assert "cannot be taken away" in chosen.warning
     with pytest.raises(UsageError):
         choose("strict", rules_in(tmp_path), around)
+
+
+def test_strict_needs_filters_for_system_calls(
+    tmp_path: Path, around: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_ability(monkeypatch, replace(GOOD, seccomp=False))
+    with pytest.raises(UsageError, match="seccomp"):
+        choose("strict", rules_in(tmp_path), around)
+    assert choose("on", rules_in(tmp_path), around).launcher.name == "bubblewrap"
 
 
 def test_other_systems_have_none(tmp_path: Path, around: Surroundings) -> None:

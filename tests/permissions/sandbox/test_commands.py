@@ -271,15 +271,16 @@ async def test_it_dies_with_the_program_that_started_it(box: Box, tmp_path: Path
     launch = box.launcher().launch(["/bin/sh", "-c", "echo up; exec sleep 1000"], box.project, os.environ)
     starter = (
         "import os, subprocess, sys\n"
-        "process = subprocess.Popen(sys.argv[1:], pass_fds=[int(os.environ['KEEP'])], start_new_session=True)\n"
+        "fds = tuple(map(int, os.environ['KEEP'].split()))\n"
+        "process = subprocess.Popen(sys.argv[1:], pass_fds=fds, start_new_session=True)\n"
         "process.wait()\n"
     )
-    (keep,) = launch.pass_descriptors
+    keep = launch.pass_descriptors
     parent = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-c", starter, *launch.arguments),
-        env={**launch.environ, "KEEP": str(keep)},
-        pass_fds=(keep,),
+        env={**launch.environ, "KEEP": " ".join(map(str, keep))},
+        pass_fds=keep,
         stdout=asyncio.subprocess.PIPE,
     )
     assert parent.stdout is not None

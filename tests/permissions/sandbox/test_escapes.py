@@ -301,7 +301,8 @@ async def test_without_network_abstract_sockets_and_servers_cannot_be_reached(bo
     with socket.socket(socket.AF_UNIX) as server, socket.create_server(("127.0.0.1", 0)) as local:
         server.bind(name.encode().decode("unicode_escape"))
         server.listen()
-        assert "ConnectionRefused" in await strict.text(_connect(name))
+        assert "ConnectionRefused" in await box.with_rules(network=False).text(_connect(name))
+        assert "Error" in await strict.text(_connect(name))
         assert not (await box.run(_connect(name))).is_error, "the test itself works"
         port = local.getsockname()[1]
         assert (await strict.run(f"exec 3<>/dev/tcp/127.0.0.1/{port}")).is_error
