@@ -15,6 +15,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
 from agentcli.core.shell import shown_command
 from agentcli.permissions.commands import Part
+from agentcli.permissions.gitfiles import obeyed_by_git
 from agentcli.permissions.loose import loose_segments, loose_words
 from agentcli.permissions.paths import Resolved, expanded_pattern, is_below, is_protected
 from agentcli.permissions.rules import Rule
@@ -116,7 +117,8 @@ class Call:
                     relative = min(relative, inside, key=len)
             if is_protected(relative, scripts=scripts):
                 return True
-        return False
+        roots = [self._resolved[str(folder)] for folder in self.working_dirs]
+        return obeyed_by_git(self._resolved[path], roots)
 
     def _absolute(self, word: str, base: str) -> str:
         if self.home is not None and (word == "~" or word.startswith("~/")):
