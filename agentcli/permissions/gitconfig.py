@@ -213,16 +213,16 @@ def runs_programs(folder: Path, working_dirs: Iterable[str] = ()) -> str | None:
 def signature(path: str | Path) -> tuple[int, ...] | None:
     """Changes whenever the file does: the change time cannot be set by a program."""
     try:
-        found = os.stat(path)
+        found = os.stat(path)  # noqa: PTH116 - called often, and a Path costs more than the look
     except (OSError, ValueError):
         return None
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
 
 
 def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | None:
-    """Look at each `.git` from the folder upwards until git confirms that it is the one it uses. Git is asked only after
+    """Check each `.git` from the folder upwards until git confirms that it is the one it uses. Git is asked only after
     the configuration was found harmless, so that it meets neither an include nor a pipe."""
-    answer: Path | None | str = ""
+    answer: Path | str | None = ""
     for place in (folder, *folder.parents):
         dot_git = place / ".git"
         seen[str(dot_git)] = signature(dot_git)
@@ -245,7 +245,7 @@ def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | 
     return None
 
 
-def _asked(folder: Path, program: str) -> Path | None | str:
+def _asked(folder: Path, program: str) -> Path | str | None:
     """The git directory that git uses in a folder; None: no repository; a text: why that is not known."""
     try:
         code, output, errors = _run(program, ("rev-parse", "--absolute-git-dir"), str(folder), b"")
@@ -297,9 +297,7 @@ def _accepted(data: bytes, git_dir: Path, program: str) -> list[Setting]:
     `core.worktree` where the folder it names points back here."""
     accepted = []
     for key, value in list_settings(data, program) or ():
-        if key.startswith("alias."):
-            accepted.append((key, value))
-        elif key == "core.worktree" and points_back(git_dir, value):
+        if key.startswith("alias.") or (key == "core.worktree" and points_back(git_dir, value)):
             accepted.append((key, value))
     return accepted
 
