@@ -18,6 +18,7 @@ from agentcli.core.abort import AbortController, Aborted, AbortSignal
 from agentcli.core.events import (
     Event,
     ModeChanged,
+    NoticeRaised,
     PermissionDecided,
     PermissionDenied,
     PermissionRequested,
@@ -287,6 +288,8 @@ class ToolRunner:
             await emit(ModeChanged(mode=mode.value, reason="the plan was approved"))
         if output.todos is not None:
             await emit(TodosChanged(todos=output.todos))
+        for text in output.notices:
+            await emit(NoticeRaised(text=text, level="warning", code="quarantine"))
 
     async def _deny(self, call: ToolUseBlock, input: Json, reason: str, emit: Emit) -> None:
         await emit(PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=reason))
@@ -297,6 +300,9 @@ class ToolRunner:
     ) -> CallResult:
         output: Output | None = None
         context = replace(context, needs=approved.needs, call_id=call.id)
+        for need in approved.needs:
+            if need.kind == "write":
+                context.launcher.permit(need.target)
         if self.small_model is not None:
             context = replace(context, small_model=self.small_model(emit))
         with AbortController(parent=signal) as controller:

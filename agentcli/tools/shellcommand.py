@@ -13,9 +13,10 @@ from enum import Enum
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait
-from agentcli.core.launch import Launch
+from agentcli.core.launch import Finding, Launch
 from agentcli.core.programs import find_program
 from agentcli.tools.base import ToolContext
+from agentcli.tools.builtin import in_thread
 from agentcli.tools.environment import child_environment
 from agentcli.tools.output import CollectedOutput
 from agentcli.tools.process import GRACE, Child, Pipe
@@ -44,9 +45,14 @@ class ShellCommand:
         self.folder = ""
         """The working directory that it ended in, as it said itself."""
         self.mark: str | None = None
+        self.findings: tuple[Finding, ...] = ()
+        """What the sandbox found and undid; complete when the command is over."""
+        self.stopped_by_sandbox = False
         self._child = child
         self._folder = folder
         self._launch = launch
+        if launch.watch >= 0:
+            asyncio.get_running_loop().add_reader(launch.watch, self._look)
         self._work = asyncio.get_running_loop().create_task(self._until_over(), name="shell command")
 
     @classmethod
@@ -72,7 +78,7 @@ class ShellCommand:
         except BaseException:
             folder.close()
             if launch is not None:
-                launch.close()
+                await in_thread(launch.close)
             raise
         child.terminate = launch.terminate
         command = cls(text, child, folder, launch, output)
@@ -150,7 +156,15 @@ class ShellCommand:
                 self.left_running = True
             self.folder = next((line for line in reversed(said) if line not in ("", _OTHERS)), "")
             self._folder.close()
-            self._launch.close()
+            if self._launch.watch >= 0:
+                asyncio.get_running_loop().remove_reader(self._launch.watch)
+            self.findings = await in_thread(self._launch.close)
+
+    def _look(self) -> None:
+        if self._launch.look() and not self.stopped_by_sandbox:
+            self.stopped_by_sandbox = True
+            # By force: a command that plants files is not asked to clean up.
+            self._child.signal_group(signals.SIGKILL)
 
     async def _pump(self) -> None:
         while data := await self._child.output.read():

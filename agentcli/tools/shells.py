@@ -56,7 +56,8 @@ class Shell:
         """How it ended, in words; empty while it runs."""
         if self.status == "running":
             return ""
-        return "killed" if self.status == "killed" else exit_text(self.command.code)
+        ended = "killed" if self.status == "killed" else exit_text(self.command.code)
+        return "; ".join((ended, *(f"Sandbox: {finding.text}" for finding in self.command.findings)))
 
     @property
     def task(self) -> BackgroundTask:
