@@ -158,7 +158,9 @@ class ShellCommand:
             self._folder.close()
             if self._launch.watch >= 0:
                 asyncio.get_running_loop().remove_reader(self._launch.watch)
-            self.findings = await in_thread(self._launch.close)
+            # Without a sandbox there is nothing to check.
+            bare = self._launch.terminate is None
+            self.findings = self._launch.close() if bare else await in_thread(self._launch.close)
 
     def _look(self) -> None:
         if self._launch.look() and not self.stopped_by_sandbox:
