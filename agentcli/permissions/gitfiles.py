@@ -39,16 +39,16 @@ def _present(folder: Path | str) -> list[str]:
     ]
 
 
-def obeyed_by_git(path: str, working_dirs: Sequence[str]) -> bool:
+def obeyed_by_git(path: str, working_dirs: Sequence[str], hooks: Sequence[str]) -> bool:
     """Whether git obeys what is written to a path below the working directories, though it is in no `.git` folder.
 
-    True also for the write that would turn a folder into a repository.
+    True also for the write that would turn a folder into a repository. `hooks`: from `hooks_folders`.
     """
     roots = [folder.rstrip("/") for folder in working_dirs]
     below = any(path.startswith(root + "/") for root in roots)
     if not below:
         return False
-    for folder in hooks_folders(working_dirs):
+    for folder in hooks:
         if path == folder or path.startswith(folder + "/"):
             return True
     parent, name = os.path.split(path)
