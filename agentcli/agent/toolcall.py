@@ -20,6 +20,7 @@ from agentcli.core.bounded_json import DEEPEST_INPUT
 from agentcli.core.events import (
     Event,
     ModeChanged,
+    NoticeRaised,
     PermissionDecided,
     PermissionDenied,
     PermissionRequested,
@@ -292,6 +293,8 @@ class ToolRunner:
             await emit(ModeChanged(mode=mode.value, reason="the plan was approved"))
         if output.todos is not None:
             await emit(TodosChanged(todos=output.todos))
+        for text in output.notices:
+            await emit(NoticeRaised(text=text, level="warning", code="quarantine"))
 
     async def _deny(
         self, call: ToolUseBlock, input: Json, reason: str, emit: Emit, title: str = "", rules: Sequence[str] = ()
@@ -313,6 +316,9 @@ class ToolRunner:
     ) -> CallResult:
         output: Output | None = None
         context = replace(context, needs=approved.needs, call_id=call.id)
+        for need in approved.needs:
+            if need.kind == "write":
+                context.launcher.permit(need.target)
         if self.small_model is not None:
             context = replace(context, small_model=self.small_model(emit))
         with AbortController(parent=signal) as controller:

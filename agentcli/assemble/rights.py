@@ -140,7 +140,12 @@ class RightsParts:
 
         cache_dir = self._ground.paths.cache_dir
         temp_root = Path(self._ground.environ.get("TMPDIR") or tempfile.gettempdir())
-        around = Surroundings(environ=self._ground.environ, temp_root=temp_root, cache_dir=cache_dir)
+        around = Surroundings(
+            environ=self._ground.environ,
+            temp_root=temp_root,
+            cache_dir=cache_dir,
+            quarantine=self._ground.paths.quarantine_dir,
+        )
         chosen = choose(mode, self._sandbox_rules(policy, readable, denied), around)
         if chosen.warning:
             self._ground.warn(chosen.warning, "sandbox")

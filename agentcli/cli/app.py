@@ -18,6 +18,7 @@ from typer.main import get_command
 
 from agentcli.cli import login as cli_login
 from agentcli.cli import permissions as cli_permissions
+from agentcli.cli import quarantine as cli_quarantine
 from agentcli.cli import status as cli_status
 from agentcli.cli.flags import COMMANDS, FLAGS, GROUPS, MODES, SHELLS, Flag
 from agentcli.cli.helptext import Manual, Section, command_help, here, print_help, root_help
@@ -59,6 +60,11 @@ def build_app() -> typer.Typer:
     permissions.command("test", help=_TEST_HELP)(cli_permissions.try_rules)
     permissions.command("list", help="The rules in force, each with where it is from.")(cli_permissions.list_rules)
     app.add_typer(permissions, name="permissions")
+    quarantine = typer.Typer(help=COMMANDS["quarantine"], rich_markup_mode=None, no_args_is_help=True)
+    quarantine.command("list", help="The items in quarantine, oldest first.")(cli_quarantine.list_items)
+    quarantine.command("restore", help="Put an item back to where it was.")(cli_quarantine.restore)
+    quarantine.command("rm", help="Delete items from quarantine.")(cli_quarantine.remove)
+    app.add_typer(quarantine, name="quarantine")
     return app
 
 

@@ -12,13 +12,28 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a command left behind and that did not stay, or that the user should know of."""
+
+    text: str
+    """What happened and how to undo it, for the user and the model."""
+    path: str = ""
+    quarantine_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """How one child process is to be started, and what to do when it is over."""
 
     arguments: tuple[str, ...]
     environ: Mapping[str, str]
-    close: Callable[[], None] = lambda: None
-    """To be called once the process has ended: removes what the launch had to leave on disk."""
+    close: Callable[[], tuple[Finding, ...]] = lambda: ()
+    """To be called once the process has ended: removes what the launch had to leave on disk and checks what the command
+    left. May take a while, so not on the event loop. A second call does nothing and returns the same."""
+    watch: int = -1
+    """A descriptor that is readable when `look` has something to do; -1: there is none."""
+    look: Callable[[], bool] = lambda: False
+    """Deal with what was noticed on `watch`. True: the command has to be stopped."""
     pass_descriptors: tuple[int, ...] = ()
     stopped_for: Callable[[], str] = lambda: ""
     """After `close`: a sentence that names the limit for which the sandbox stopped the process; empty for none."""
@@ -51,6 +66,10 @@ class Launcher(Protocol):
         """Remove what it keeps on disk. Nothing that it started may run any more."""
         ...
 
+    def permit(self, path: str) -> None:
+        """A tool writes this path with the user's approval: not a finding of the commands that run meanwhile."""
+        ...
+
     def about(self, path: str) -> str:
         """A sentence when commands see this path otherwise than the other tools do; empty when they do not."""
         ...
@@ -69,6 +88,9 @@ class BareLauncher:
         return None
 
     def close(self) -> None:
+        pass
+
+    def permit(self, path: str) -> None:
         pass
 
     def about(self, path: str) -> str:

@@ -15,6 +15,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
 from agentcli.core.shell import shown_command
 from agentcli.permissions.commands import Part
+from agentcli.permissions.gitfiles import hooks_folders, obeyed_by_git
 from agentcli.permissions.loose import loose_segments, loose_words
 from agentcli.permissions.paths import LONGEST_PATH, Resolved, expanded_pattern, is_below, is_protected
 from agentcli.permissions.rules import Rule
@@ -59,6 +60,8 @@ class Call:
     _patterns: dict[int, list[re.Pattern[str]]] = field(default_factory=dict)
     """By the identity of a rule: what it matches, loosely."""
     _named: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    _hooks: list[tuple[str, ...]] = field(default_factory=list)
+    """Once it is known: the folders that git's configuration names for hooks."""
 
     @classmethod
     def of(
@@ -126,7 +129,10 @@ class Call:
                     relative = min(relative, inside, key=len)
             if is_protected(relative, scripts=scripts):
                 return True
-        return False
+        roots = [self._resolved[str(folder)] for folder in self.working_dirs]
+        if not self._hooks:
+            self._hooks.append(hooks_folders(roots))
+        return obeyed_by_git(self._resolved[path], roots, self._hooks[0])
 
     def _absolute(self, word: str, base: str) -> str:
         if self.home is not None and (word == "~" or word.startswith("~/")):

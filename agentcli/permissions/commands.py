@@ -15,6 +15,7 @@ from pathlib import Path
 from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.permissions.gitconfig import runs_programs
+from agentcli.permissions.gitfiles import is_repository
 from agentcli.permissions.paths import expanded_pattern, is_below, real_path
 from agentcli.permissions.reach import Reach
 from agentcli.permissions.readonly import objection
@@ -378,10 +379,11 @@ def _folder_objection(words: tuple[str, ...], folder: str, place: Place) -> str 
             # A repository without a folder of its own for it can be made of ordinary files, settings that run included.
             if _like_a_repository(str(ancestor)):
                 return f"{ancestor} is a bare repository, whose settings may run programs"
-            # git goes on upwards from a .git that is no repository.
-            if (ancestor / ".git").is_file() or os.path.lexists(ancestor / ".git" / "HEAD"):
-                program = None if place.trusted else runs_programs(ancestor)
-                return f"nobody has trusted this repository and {program}" if program else None
+            # Git searches on above a `.git` that is no repository.
+            if is_repository(ancestor / ".git"):
+                break
+    if words[0] == "git" and not place.trusted and (program := runs_programs(path, place.working_dirs)):
+        return f"nobody has trusted this repository and {program}"
     return None
 
 

@@ -110,6 +110,8 @@ class Output:
     """The task list, whole, when the call changed it."""
     cancel_siblings: bool = False
     """This failure makes the calls that run beside it pointless (T6)."""
+    notices: tuple[str, ...] = ()
+    """Warnings for the user, each shown as a notice of its own."""
     final: Any = None
     """Not None: the submission is complete with this value (the structured-output tool)."""
 

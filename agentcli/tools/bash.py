@@ -178,11 +178,16 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
             notes += [note] if note else []
     if command.left_running:
         notes.append("What it left running was ended with it; start what shall go on with run_in_background.")
+    if command.stopped_by_sandbox:
+        summary = "stopped by the sandbox"
+        notes.append("The command was stopped because it created protected files.")
+    findings = tuple(finding.text for finding in command.findings)
+    notes += [f"Sandbox: {text}" for text in findings]
     if not text and ending is Ending.EXITED:
         notes.insert(0, "(no output)" if command.code else "(no output, exit code 0)")
     return Output(
         "\n\n".join([*([text] if text else []), *notes]),
-        is_error=ending is not Ending.EXITED or command.code != 0,
+        is_error=ending is not Ending.EXITED or command.code != 0 or command.stopped_by_sandbox,
         summary=summary,
         display={"kind": "text", "text": text},
         structured={
@@ -193,6 +198,7 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
             "saved_to": str(output.saved_to) if output.saved_to else None,
         },
         new_cwd=new_cwd,
+        notices=findings,
     )
 
 

@@ -56,10 +56,10 @@ class Shell:
         """How it ended, in words; empty while it runs."""
         if self.status == "running":
             return ""
-        if self.status == "killed":
-            return "killed"
-        text = exit_text(self.command.code)
-        return f"{text}. {self.command.stopped_for}" if self.command.stopped_for else text
+        ended = "killed" if self.status == "killed" else exit_text(self.command.code)
+        if self.status != "killed" and self.command.stopped_for:
+            ended = f"{ended}. {self.command.stopped_for}"
+        return "; ".join((ended, *(f"Sandbox: {finding.text}" for finding in self.command.findings)))
 
     @property
     def task(self) -> BackgroundTask:

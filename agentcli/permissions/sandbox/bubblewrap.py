@@ -6,32 +6,37 @@ covered, also where they lie in a working directory.
 
 What it does not stop: with the network shared, sockets without a file (the abstract ones of X11) and servers on this
 machine can be reached; protected names in sub-folders, and links in place of protected paths, are left to the
-permission pipeline; a repository that a command makes is its own, so what it configures there git runs for who looks
-at it, or at the one around it once it was added to that; disk space is not limited.
+permission pipeline; disk space is not limited. Between the moment a command creates a protected name and its
+quarantine another program may obey it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import threading
+import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.core.launch import Launch
+from agentcli.core.launch import Finding, Launch
 from agentcli.core.plaintext import plain_line
+from agentcli.permissions.gitconfig import git_program, read_regular
 from agentcli.permissions.sandbox.caches import cache_environment, cache_folder, cache_mounts
 from agentcli.permissions.sandbox.filtered import FilteredCopies
+from agentcli.permissions.sandbox.guard import MOST_FINDINGS, Guard, Watched, inner_folders
 from agentcli.permissions.sandbox.inside import Inside
+from agentcli.permissions.sandbox.inventory import Inventory
+from agentcli.permissions.sandbox.leftovers import remove_leftovers
 from agentcli.permissions.sandbox.limits import CPU_SIGNAL, LimitWatch, with_kernel_limits
-from agentcli.permissions.sandbox.placeholders import Hold, Placeholders
+from agentcli.permissions.sandbox.notify import NoticePool
 from agentcli.permissions.sandbox.plan import Masks, SandboxRules, find_masks
 from agentcli.permissions.sandbox.probe import Ability
-from agentcli.permissions.sandbox.protected import Protection, outermost, protection, repositories, uses_git
+from agentcli.permissions.sandbox.protected import Protection, protection, uses_git
+from agentcli.permissions.sandbox.quarantine import Quarantine
 from agentcli.permissions.sandbox.seccomp import seccomp_filter
 from agentcli.permissions.sandbox.secrets import VARIABLES
 from agentcli.permissions.sandbox.session_folder import SessionFolder
@@ -43,6 +48,8 @@ _REFUSING_FILE = "/dev/null"
 """Lies over a file that must not be read. Bubblewrap's mounts have no devices, so opening it is refused to root too,
 whom no mode refuses anything; and git, to whom an empty file is one more to commit, does not take a device."""
 _NO_SOCKET = re.compile(r"Address family not supported|EAFNOSUPPORT|\[Errno 97\]|os error 97\b")
+_COARSE_CLOCK = 5
+"""CLOCK_REALTIME_COARSE: the clock that change times are taken from, so the two can be compared exactly."""
 _PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
 
 
@@ -53,7 +60,9 @@ class Places:
     temp_root: Path
     """Where the session's private folder is made."""
     locks: Path | None
-    """For what sessions have to agree on."""
+    """Where earlier versions noted what they left in working directories."""
+    quarantine: Path | None = None
+    """Where planted files are moved; None: a folder that ends with the session."""
 
 
 class BubblewrapLauncher:
@@ -65,8 +74,12 @@ class BubblewrapLauncher:
         self._rules = rules
         self._ability = ability
         self._places = places
-        self._placeholders = Placeholders(places.locks)
         self._folder: SessionFolder | None = None
+        excluded = (*rules.own_folders, *((places.quarantine,) if places.quarantine else ()))
+        self._inventory = Inventory(rules.working_dirs, excluded)
+        self._notices = NoticePool()
+        self._first_walk: threading.Thread | None = None
+        self._guards: list[Guard] = []
         self._session: Path | None = None
         self._filtered: FilteredCopies | None = None
         self._limits = LimitWatch(rules.limits)
@@ -102,21 +115,17 @@ class BubblewrapLauncher:
             return Launch(tuple(arguments), environ)
         session = self._session_folder()
         rules = self._rules
-        hold = self._placeholders.hold(self._held_folders())
-        try:
-            protected = protection(rules.working_dirs, rules.home, arguments, rules.installation)
-            guarded = (*hold.make(protected.missing), *hold.make_files(protected.missing_files))
-            hold.expect(protected.unguarded)
-            inside = Inside()
-        except BaseException:
-            hold.release()
-            raise
+        began = time.clock_gettime_ns(_COARSE_CLOCK)
+        protected = protection(rules.working_dirs, rules.home, arguments, rules.installation)
+        guard = self._guard(protected, session, arguments, began)
+        inside = Inside()
+        filter = -1
         try:
             git = uses_git(arguments)
             masks = find_masks(rules)
             shown = self._shown(environ)
             protected = replace(protected, writable=self._steady(protected.writable))
-            mounts = self._mounts(session, shown, protected, guarded)
+            mounts = self._mounts(session, shown, protected)
             mounts += self._covers(session, shown, masks, git=git)
             variables = self._variables(session, environ)
             filter = self._system_call_filter()
@@ -132,14 +141,47 @@ class BubblewrapLauncher:
             )
         except BaseException:
             inside.close()
-            hold.release()
+            guard.close()
+            if filter >= 0:
+                os.close(filter)
             raise
-        ending = _Ending(self, inside, hold, protected, filter)
+        ending = _Ending(self, inside, guard, protected, filter)
         self._limits.add(ending, inside.first_process)
-        descriptors = (inside.descriptor, *((filter,) if filter >= 0 else ()))
+        self._walk_once(began)
         return Launch(
-            command, variables, ending.close, descriptors, stopped_for=ending.stopped_for, terminate=inside.terminate
+            command,
+            variables,
+            ending.close,
+            pass_descriptors=(inside.descriptor, *((filter,) if filter >= 0 else ())),
+            stopped_for=ending.stopped_for,
+            terminate=inside.terminate,
+            watch=guard.descriptor,
+            look=lambda: guard.look() > (0 if rules.strict else MOST_FINDINGS),
         )
+
+    def _guard(self, protected: Protection, session: Path, arguments: Sequence[str], began: int) -> Guard:
+        contents = {path: data for path in protected.contents if (data := read_regular(path)) is not None}
+        watched = Watched(
+            missing=protected.missing,
+            contents=contents,
+            own=protected.repositories,
+            read_only=protected.read_only,
+            makes_repository=protected.makes_repository,
+            inside=(*self._rules.working_dirs, session / "tmp", Path("/tmp")),  # noqa: S108 - its name in the sandbox
+            program=git_program(tuple(map(str, self._rules.working_dirs))),
+            began=began,
+            inner=inner_folders(protected.repositories),
+        )
+        quarantine = Quarantine(self._places.quarantine or session / "quarantine")
+        command = arguments[-1] if arguments else ""
+        return Guard(watched, quarantine, self._inventory, self._notices, command)
+
+    def _walk_once(self, began: int) -> None:
+        """While the first command starts: the walk takes a while, and what changed since `began` is left out of it."""
+        with self._making:
+            if self._first_walk is None:
+                self._first_walk = threading.Thread(target=self._inventory.begin, args=(began,), daemon=True)
+                self._first_walk.start()
 
     def explain(self, code: int, output: str) -> str | None:
         from agentcli.permissions.sandbox.explain import Refusals, explain, worth_explaining
@@ -172,11 +214,6 @@ class BubblewrapLauncher:
         )
 
     def about(self, path: str) -> str:
-        if self._placeholders.holds(Path(path)):
-            return (
-                "It is not there: an empty folder holds its place as long as a command runs in the sandbox. Wait until "
-                "those in the background have ended, or end them with KillShell."
-            )
         if self._session is not None and Path(path).is_relative_to("/tmp"):  # noqa: S108 - asked about, not used
             own = self._session / "tmp" / Path(path).relative_to("/tmp")  # noqa: S108
             if not os.path.lexists(path) and os.path.lexists(own):
@@ -184,8 +221,14 @@ class BubblewrapLauncher:
         return ""
 
     def clean(self) -> None:
-        """Remove what a session that was killed has left in the folders."""
-        self._placeholders.clean(self._held_folders())
+        """Remove what a session of an old version that was killed has left in the folders."""
+        remove_leftovers(self._places.locks)
+
+    def permit(self, path: str) -> None:
+        with self._making:
+            guards = list(self._guards)
+        for guard in guards:
+            guard.permit(Path(os.path.realpath(path)))
 
     def _steady(self, folders: Iterable[Path]) -> tuple[Path, ...]:
         """Without those that a command which runs already could replace by a link until they are mounted, writable."""
@@ -197,14 +240,21 @@ class BubblewrapLauncher:
                 or not any(folder.is_relative_to(root) for root in self._rules.working_dirs)
             )
 
-    def started(self, protected: Protection) -> None:
+    def started(self, protected: Protection, guard: Guard) -> None:
         """For `_Ending`, as is `ended`."""
         with self._making:
             self._running.append(protected)
+            self._guards.append(guard)
 
-    def ended(self, protected: Protection) -> None:
-        with self._making:
-            self._running.remove(protected)
+    def ended(self, protected: Protection, guard: Guard) -> tuple[Finding, ...]:
+        if self._first_walk is not None:
+            self._first_walk.join()
+        try:
+            return guard.finish()
+        finally:
+            with self._making:
+                self._running.remove(protected)
+                self._guards.remove(guard)
 
     def unwatch(self, ending: _Ending) -> str:
         return self._limits.remove(ending)
@@ -229,9 +279,7 @@ class BubblewrapLauncher:
             *(ability.lockdown if rules.strict else ()),
         )
 
-    def _mounts(
-        self, session: Path, shown: Sequence[Path], protected: Protection, guarded: Sequence[Path]
-    ) -> list[str]:
+    def _mounts(self, session: Path, shown: Sequence[Path], protected: Protection) -> list[str]:
         rules = self._rules
         own = session / "tmp"
         made = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
@@ -250,7 +298,7 @@ class BubblewrapLauncher:
             made += _bind(folder, writable=True)
         for folder in protected.writable:
             made += _bind(folder, writable=True)
-        for path in (*protected.read_only, *guarded, *self._read_only_elsewhere(protected)):
+        for path in (*protected.read_only, *self._read_only_elsewhere(protected)):
             made += _bind(path, writable=False)
         return made
 
@@ -360,14 +408,6 @@ class BubblewrapLauncher:
     def _cache_folder(self) -> Path | None:
         return cache_folder(self._rules)
 
-    def _held_folders(self) -> list[Path]:
-        folders = list(self._rules.working_dirs)
-        home = self._rules.home
-        folders += map(outermost, repositories(folders, home))
-        if home is not None and any(home.is_relative_to(folder) for folder in self._rules.working_dirs):
-            folders.append(home)
-        return folders
-
     def runs_bare(self, command: str) -> bool:
         """Whether a shell command is excluded from the sandbox by the settings."""
         return self._is_excluded([command])
@@ -386,33 +426,28 @@ class _Ending:
     """What is left to do when a command has ended. Runs once."""
 
     def __init__(
-        self, launcher: BubblewrapLauncher, inside: Inside, hold: Hold, protected: Protection, filter: int
+        self, launcher: BubblewrapLauncher, inside: Inside, guard: Guard, protected: Protection, filter: int
     ) -> None:
         self._launcher = launcher
         """Kept, because the session's folder goes with it."""
         self._inside = inside
-        self._hold = hold
+        self._guard = guard
         self._protected = protected
         self._filter = filter
         self._stopped_for = ""
-        self._ended = False
-        launcher.started(protected)
+        self._findings: tuple[Finding, ...] | None = None
+        launcher.started(protected, guard)
 
-    def close(self) -> None:
-        if self._ended:
-            return
-        self._ended = True
-        self._stopped_for = self._launcher.unwatch(self)
-        self._inside.wait_until_gone()
-        self._inside.close()
-        if self._filter >= 0:
-            os.close(self._filter)
-        for path in self._protected.unguarded:
-            # It was not there before, and git would take its configuration from where it points.
-            with contextlib.suppress(OSError):
-                path.unlink()
-        self._hold.release()
-        self._launcher.ended(self._protected)
+    def close(self) -> tuple[Finding, ...]:
+        if self._findings is None:
+            self._findings = ()
+            self._stopped_for = self._launcher.unwatch(self)
+            self._inside.wait_until_gone()
+            self._inside.close()
+            if self._filter >= 0:
+                os.close(self._filter)
+            self._findings = self._launcher.ended(self._protected, self._guard)
+        return self._findings
 
     def stopped_for(self) -> str:
         return self._stopped_for

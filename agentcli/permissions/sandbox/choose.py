@@ -36,6 +36,7 @@ class Surroundings:
     environ: Mapping[str, str]
     temp_root: Path
     cache_dir: Path | None
+    quarantine: Path | None = None
     platform: str = sys.platform
 
 
@@ -68,7 +69,7 @@ def _bubblewrap(rules: SandboxRules, ability: Ability, around: Surroundings) -> 
             raise UsageError("--sandbox strict needs a sandbox without network, which bubblewrap cannot give here.")
         warning = "The network cannot be taken away from commands here, though the settings ask for it."
         rules = replace(rules, network=True)
-    places = Places(temp_root=around.temp_root, locks=around.cache_dir)
+    places = Places(temp_root=around.temp_root, locks=around.cache_dir, quarantine=around.quarantine)
     launcher = BubblewrapLauncher(rules, ability, places)
     launcher.clean()
     remove_leftovers(around.temp_root)

@@ -88,6 +88,9 @@ class SeatbeltLauncher:
             ),
         )
 
+    def permit(self, path: str) -> None:
+        pass
+
     def about(self, path: str) -> str:
         return ""
 

@@ -51,10 +51,13 @@ async def test_nothing_is_written_outside(box: Box, command: str) -> None:
     assert _tree(box.home) == before
 
 
-async def test_what_sessions_agree_on_is_out_of_reach(box: Box) -> None:
-    await box.run(f"rm -rf {box.caches}/placeholders; mkdir -p {box.caches}; echo x > {box.caches}/sandbox.json")
-    assert (box.caches / "placeholders").is_dir()
-    assert not (box.caches / "sandbox.json").exists()
+async def test_the_quarantine_is_out_of_reach(box: Box) -> None:
+    context = box.context()
+    await box.run("echo evil > .envrc", context=context)
+    await box.run(f"rm -rf {box.quarantine}; echo x > {box.quarantine}/x", context=context)
+    (folder,) = box.quarantine.iterdir()
+    assert (folder / "content").read_text() == "evil\n"
+    assert box.quarantine.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize(
