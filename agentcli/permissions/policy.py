@@ -356,7 +356,7 @@ class Policy:
         parts = analyse(command, place)
         if isinstance(parts, NotPlain):
             return [PartVerdict(command, str(parts), allowed=False)]
-        changed = Changed(call.resolve)
+        changed = Changed(call.resolve, parts)
         verdicts: list[PartVerdict] = []
         for part in parts:
             verdict = self._judge_part(part, call)
@@ -395,8 +395,8 @@ class Policy:
         if part.objection is not None and part.objection.startswith("of the assignment"):
             return None
         for rule in self.allow:
-            if rule.names(call.tool_name) and (
-                rule.matches_command(part.command.text) or rule.matches_command(part.inner_text, extended=part.extended)
+            if rule.names(call.tool_name) and any(
+                rule.matches_command(text, extended=extended) for text, extended in part.rule_texts
             ):
                 return rule
         return None

@@ -114,7 +114,7 @@ def test_names_of_servers_agents_and_skills(rule: str, tool: str, target: str, b
         ("echo x > .envrc", "acceptEdits", "ask"),
         ("echo x > .vscode/tasks.json", "acceptEdits", "ask"),
         ("npm test > out.txt", "acceptEdits", "ask"),
-        ("echo $(id) > out.txt", "acceptEdits", "ask"),
+        ("echo $(id -u; touch x) > out.txt", "acceptEdits", "ask"),
         ("echo x > /dev/tcp/example.com/80", "acceptEdits", "ask"),
         ("echo x > out.txt", "plan", "deny"),
         ("echo x > out.txt", "dontAsk", "deny"),
