@@ -68,6 +68,7 @@ class RightsParts:
             deny=(*parse_rules(options.disallowed_tools, "--disallowedTools"), *self._rules("deny")),
             home=self._ground.home,
             search_path=self._ground.environ.get("PATH", ""),
+            temp=self._temp_root() if self._sandbox_mode() != "off" or self._ground.environ.get("TMPDIR") else None,
             trusted=self._ground.is_trusted(),
         )
         if options.json_schema is not None:
@@ -99,18 +100,23 @@ class RightsParts:
     def launcher(self, policy: Policy, readable: tuple[Path, ...] = ()) -> Launcher:
         """How commands are started; says so where no sandbox holds though one was wanted. `readable`: folders with
         tool output, which commands may read though they are among our own."""
-        mode = self._ground.settings.text("sandbox.mode") or "on"
+        mode = self._sandbox_mode()
         if mode == "off":
             return BareLauncher()
         from agentcli.permissions.sandbox.choose import Surroundings, choose
 
         cache_dir = self._ground.paths.cache_dir
-        temp_root = Path(self._ground.environ.get("TMPDIR") or tempfile.gettempdir())
-        around = Surroundings(environ=self._ground.environ, temp_root=temp_root, cache_dir=cache_dir)
+        around = Surroundings(environ=self._ground.environ, temp_root=self._temp_root(), cache_dir=cache_dir)
         chosen = choose(mode, self._sandbox_rules(policy, readable), around)
         if chosen.warning:
             self._ground.warn(chosen.warning, "sandbox")
         return chosen.launcher
+
+    def _sandbox_mode(self) -> str:
+        return self._ground.settings.text("sandbox.mode") or "on"
+
+    def _temp_root(self) -> Path:
+        return Path(self._ground.environ.get("TMPDIR") or tempfile.gettempdir())
 
     def _sandbox_rules(self, policy: Policy, readable: tuple[Path, ...]) -> SandboxRules:
         from agentcli.permissions.sandbox.denied import DeniedFiles

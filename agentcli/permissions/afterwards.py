@@ -54,7 +54,7 @@ class Changed:
         if part.objection is None:
             return
         program = part.inner[0]
-        if program in _MAKES_PLAIN_FILES | _MOVES:
+        if program in _MAKES_PLAIN_FILES | _MOVES or program == "tee":
             self._anything = True
         if program in _MOVES:
             for folder in part.folders or ("/",):

@@ -27,13 +27,13 @@ from agentcli.permissions.shell import (
     plain_commands,
     plain_steps,
 )
-from agentcli.permissions.shell_values import NUMBER
+from agentcli.permissions.shell_values import NOT_KNOWN, NUMBER
 from agentcli.permissions.word_values import NotResolved, depends_on_place, resolved
 from agentcli.permissions.wrappers import WRAPPERS, Wrapped, harmless_assignment, runs_its_input, unwrapped
 
 _MOST_WORDS = 400
 """A command with more words than this is asked about rather than having every word looked up on disk."""
-_MOST_FOLDERS = 8
+_MOST_FOLDERS = 12
 
 _CHANGES_FOLDER = frozenset(
     "pushd popd eval source . exec alias shopt enable hash trap unalias unset declare typeset local readonly".split()  # noqa: SIM905
@@ -295,6 +295,7 @@ class _Course:
                 inner.words,
                 made,
                 null_separated=wrapped.null_separated,
+                delimited=wrapped.delimited,
                 hidden=self._place.hides is not None,
                 folders=folders,
             )
@@ -360,18 +361,18 @@ class _Course:
         moved: list[str] = []
         likely: list[str] = []
         reason = None
-        plain = len(words) == 2 and bool(words[1]) and not words[1].startswith("-") and command.expanded is None
         beside = command.piped or command.feeds or command.concurrent or self._loops > 0
-        if not plain or command.globs or not of_the_shell or beside:
+        names = None if beside or command.globs or not of_the_shell else self._move_targets(command, len(words))
+        if names is None:
             reason = f"it is not known where `{' '.join(command.sources)}` leads"
-        for folder in self._certain if reason is None else ():
-            target = os.path.normpath(os.path.join(folder, words[1]))  # noqa: PTH118 - pathlib would fold `..` late
+        for folder, name in names or ():
+            target = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - pathlib would fold `..` late
             # Behind a link the shell and the programs it starts disagree on what `..` is.
             if self._place.resolve(target) != target or not is_below(target, self._place.working_dirs):
                 # `cd tests; …; cd ..` leads outside only if the first `cd` failed, though the folder is there.
-                if words[1] == ".." and folder not in self._likely and self._only_read and command.joint != "||":
+                if name == ".." and folder not in self._likely and self._only_read and command.joint != "||":
                     continue
-                reason = f"`{' '.join(words)}` leads outside the working directories"
+                reason = f"`cd {name}` leads outside the working directories"
             moved.append(target)
             if folder in self._likely:
                 likely.append(target)
@@ -383,6 +384,21 @@ class _Course:
         self._seen = tuple(dict.fromkeys((*self._seen, *moved)))
         self._likely = tuple(dict.fromkeys(likely)) if there else self._seen
         return None
+
+    def _move_targets(self, command: SimpleCommand, length: int) -> list[tuple[str, str]] | None:
+        """From where and to where a `cd` may lead; None if that is not known."""
+        found: list[tuple[str, str]] = []
+        try:
+            for folder in self._certain if length == 2 else ():
+                for variant in command.variants:
+                    for one in resolved(variant, folder, self._seen, self._place):
+                        name = one.words[-1]
+                        if len(one.words) != len(command.words) or name[:1] in ("", "-") or NOT_KNOWN.search(name):
+                            return None
+                        found.append((folder, name))
+        except NotResolved:
+            return None
+        return found or None
 
 
 def _may_enter(folder: str) -> bool:

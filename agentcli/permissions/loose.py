@@ -31,14 +31,15 @@ _RUNS_TEXT = re.compile(
 """Programs that may run what they are given as text, an argument or input. Then no argument is taken for inert."""
 
 _INERT = frozenset(
-    "echo printf grep egrep fgrep rg cat ls head tail wc test [ stat file basename dirname which type diff cmp sort uniq"  # noqa: SIM905
-    " cut tr jq mkdir touch true false : sleep date pwd sed tee cp mv rm ln chmod gh pytest ruff mypy tsc eslint tree du df"
-    " nl tac rev od column fold paste seq realpath readlink md5sum sha256sum read export set cd".split()
+    "echo printf grep egrep fgrep rg cat ls head tail wc test [ stat file basename dirname which type diff cmp sort"  # noqa: SIM905
+    " uniq cut tr jq mkdir touch true false : sleep date pwd sed pytest ruff mypy tsc eslint tree"
+    " du df nl tac rev od column fold paste seq realpath readlink md5sum sha256sum read export set cd".split()
 )
 """Programs that never run what they are given; of `sed` only scripts that cannot."""
 _INERT_GIT = frozenset(
-    "commit log grep add show diff status tag blame branch stash rm mv checkout switch restore reset push pull fetch merge"  # noqa: SIM905
-    " cherry-pick revert clean init remote ls-files rev-parse describe shortlog cat-file apply notes worktree reflog".split()
+    "commit log grep add show diff status tag blame branch stash rm mv checkout switch restore reset push pull fetch"  # noqa: SIM905
+    " merge cherry-pick revert clean init remote ls-files rev-parse describe shortlog cat-file apply notes"
+    " worktree reflog".split()
 )
 
 
@@ -151,7 +152,7 @@ def _blank(source: bytearray, node: Node) -> None:
 
 
 def _without_inert(live: bytearray, root: Node) -> tuple[str, dict[int, Segment]]:
-    """The command without quoted here-documents and inert programs; and those programs with their arguments, by node."""
+    """The command without quoted here-documents and inert programs, and those programs with their arguments."""
     source = bytearray(live)
     segments: dict[int, Segment] = {}
     for node in descendants(root):
@@ -181,6 +182,8 @@ def _is_inert(program: str, words: list[str]) -> bool:
         while words[:1] in (["-C"], ["--no-pager"], ["-P"]):
             words = words[2 if words[0] == "-C" else 1 :]
         return bool(words) and words[0] in _INERT_GIT
+    if program == "gh":
+        return words[:1] in (["pr"], ["issue"], ["release"], ["run"])
     # `e` and the flag of `s` run a command, which a script need not write apart.
     return program in _INERT and not (program == "sed" and any(re.search(r"e", word) for word in words))
 

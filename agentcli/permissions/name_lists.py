@@ -26,6 +26,7 @@ def xargs_objection(
     produced_by: tuple[str, ...] | None,
     *,
     null_separated: bool,
+    delimited: bool,
     hidden: bool,
     folders: tuple[str, ...],
 ) -> str | None:
@@ -35,6 +36,9 @@ def xargs_objection(
         return names
     if program in _SHOWS_NO_CONTENT:
         return None
+    # `{}/../..` leads out of the folder.
+    if delimited or any("{}" in word and word != "{}" for word in words):
+        return names
     printing = "-print0" if null_separated else None
     roots = _plain_search(produced_by, printing)
     if hidden or roots is None:

@@ -26,6 +26,7 @@ from agentcli.permissions.loose import unclear_program
 from agentcli.permissions.paths import is_below, is_inside, real_path
 from agentcli.permissions.removal import removed_essential
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules
+from agentcli.permissions.saved_output import may_be_saved, tee_targets
 from agentcli.permissions.shell import NotPlain
 from agentcli.permissions.shelltree import too_long
 
@@ -33,6 +34,7 @@ _BUILT_IN = ("always asks", "agentcli")
 """Rule and source of what is asked about whatever else is said: no hook may answer it."""
 _MOST_MATCHED = 100_000
 """How much of a command that is asked about anyway is looked through for what is denied."""
+_SAVED = "its output goes to a new file"
 _ACCEPTED = "edits in the working directories are accepted"
 
 
@@ -47,6 +49,8 @@ class Policy:
     """Folders beside the working directories that may be read without asking, such as the session's stored results."""
     search_path: str | None = None
     """Where commands look for programs; None: where this process does."""
+    temp: Path | None = None
+    """The folder that `$TMPDIR` names for commands; None: not known."""
     trusted: bool = True
     """Whether the person trusts the folder; a stranger's repository may make git run programs."""
 
@@ -353,13 +357,17 @@ class Policy:
         search_path = os.environ.get("PATH", "") if self.search_path is None else self.search_path
         hidden = hides if hiding else None
         place = Place.of(call.cwd, call.working_dirs, self.readable, hidden, call.resolve, search_path, self.trusted)
+        place = replace(place, home=str(self.home or ""), temp=str(self.temp or ""))
         parts = analyse(command, place)
         if isinstance(parts, NotPlain):
             return [PartVerdict(command, str(parts), allowed=False)]
         changed = Changed(call.resolve, parts)
         verdicts: list[PartVerdict] = []
+        feeding: Rule | None = None
         for part in parts:
-            verdict = self._judge_part(part, call)
+            feeding = feeding if part.command.piped else None
+            verdict = self._judge_part(part, call, feeding)
+            feeding = feeding or verdict.rule
             if verdict.allowed:
                 by_rule = part.objection is not None and self._rule_for(part, call) is not None
                 later = changed.objection(part, by_rule=by_rule)
@@ -369,7 +377,8 @@ class Policy:
             verdicts.append(verdict)
         return verdicts
 
-    def _judge_part(self, part: Part, call: Call) -> PartVerdict:
+    def _judge_part(self, part: Part, call: Call, feeding: Rule | None = None) -> PartVerdict:
+        """`feeding`: the rule that allows a command whose output is piped into this part."""
         text, rule, clause = part.command.text, None, "it only reads"
         if part.objection is not None:
             rule = self._rule_for(part, call)
@@ -377,6 +386,8 @@ class Policy:
                 clause = f"of {_origin(rule)}"
             elif self._changes_accepted(part, call):
                 clause = _ACCEPTED
+            elif feeding is not None and self._may_save(tee_targets(part), call):
+                rule, clause = feeding, _SAVED
             else:
                 return PartVerdict(text, part.objection, allowed=False, part=part)
         for redirection in part.command.redirections:
@@ -385,10 +396,22 @@ class Policy:
             if redirection.kind == "write":
                 writing = self._redirection_rule(redirection.target, part, call)
                 if isinstance(writing, str):
-                    return PartVerdict(text, writing, allowed=False, part=part)
+                    paths = tuple(os.path.join(folder, redirection.target) for folder in part.folders)  # noqa: PTH118
+                    if (rule or feeding) is None or not self._may_save(paths, call):
+                        return PartVerdict(text, writing, allowed=False, part=part)
+                    clause = f"{clause} and {_SAVED}"
+                    continue
                 rule = rule or writing
                 clause = f"{clause} and {f'of {_origin(writing)}' if writing else _ACCEPTED}"
         return PartVerdict(text, clause, allowed=True, rule=rule, part=part)
+
+    def _may_save(self, paths: tuple[str, ...], call: Call) -> bool:
+        return bool(paths) and all(
+            may_be_saved(path, call, self.temp)
+            and not call.is_protected(path)
+            and not self._path_needs_asking(path, call)
+            for path in paths
+        )
 
     def _rule_for(self, part: Part, call: Call) -> Rule | None:
         """The allow rule for a part as it stands, or for what its wrappers run. Assignments are never covered."""

@@ -79,9 +79,9 @@ def folder_objection(words: Sequence[str], folder: str, place: Surroundings) -> 
         reason = _site_objection(folder, place)
         if reason is not None:
             return reason
-    if program == "rg" and (config := os.environ.get("RIPGREP_CONFIG_PATH")) and "--no-config" not in words:
-        if place.holds(os.path.join(folder, config)):  # noqa: PTH118
-            return f"rg takes options from {config}, which can make it run programs"
+    config = os.environ.get("RIPGREP_CONFIG_PATH") if program == "rg" and "--no-config" not in words else None
+    if config and place.holds(os.path.join(folder, config)):  # noqa: PTH118
+        return f"rg takes options from {config}, which can make it run programs"
     steering = STEERED_BY.get(program, ())
     if program != "git" and not steering:
         return None

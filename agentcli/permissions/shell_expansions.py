@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    from agentcli.permissions.shell_walk import Walk
+    from agentcli.permissions.shell_cursor import Cursor
 
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*))")
 _LENGTH = re.compile(r"\$\{#([A-Za-z_]\w*)\}")
@@ -29,7 +29,7 @@ _EXPANSIONS = frozenset({"simple_expansion", "expansion", "command_substitution"
 
 
 class Expansions:
-    def __init__(self, walk: Walk) -> None:
+    def __init__(self, walk: Cursor) -> None:
         self._walk = walk
         self.variables = Variables()
         self._sets_unseen: bool | None = None
@@ -187,7 +187,7 @@ def _sets_variables(node: Node) -> bool:
         return False
     while words and words[0] in _OF_THE_SHELL | {"-p"}:
         words = words[1:]
-    return bool(words) and (words[0] in _SETTERS or words[0] == "printf" and words[1:2] == ["-v"])
+    return bool(words) and (words[0] in _SETTERS or (words[0] == "printf" and words[1:2] == ["-v"]))
 
 
 def _shortened(text: str) -> str:

@@ -3,88 +3,26 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from itertools import product
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from agentcli.permissions.shell import Joint, Redirection, Scope, SimpleCommand, Step, Variant
-from agentcli.permissions.shell_expansions import Expansions
-from agentcli.permissions.shell_values import MARKED, MATCH, MATCH_END, NUMBER, UNKNOWN, is_own_name
-from agentcli.permissions.shell_words import Alternative, Refused, Word, check_visible, read_word
+from agentcli.permissions.shell import Joint, SimpleCommand, Step
+from agentcli.permissions.shell_cursor import refusal
+from agentcli.permissions.shell_redirections import COMPOUND, Redirections
+from agentcli.permissions.shell_values import MATCH, MATCH_END, NUMBER, is_own_name
+from agentcli.permissions.shell_words import Alternative, Refused, Word
 from agentcli.permissions.shelltree import text_of
-from agentcli.permissions.wrappers import harmless_assignment
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 __all__ = ["Refused", "Walk"]
 
-_REASONS = {
-    "command_substitution": "of the command substitution",
-    "process_substitution": "of the process substitution",
-    "simple_expansion": "of the variable",
-    "expansion": "of the variable",
-    "arithmetic_expansion": "of the arithmetic",
-    "ansi_c_string": "of the $'…' string",
-    "translated_string": 'of the $"…" string',
-    "brace_expression": "of the brace expansion",
-    "variable_assignment": "of the assignment",
-    "variable_assignments": "of the assignments",
-    "function_definition": "it defines a function",
-    "c_style_for_statement": "of the for loop",
-    "heredoc_redirect": "of the here-document",
-    "declaration_command": "it sets variables",
-    "unset_command": "it unsets variables",
-    "test_command": "of the [[ … ]] or (( … )) expression",
-    "compound_statement": "of the (( … )) expression",
-    "concatenation": "of a word that is not plain",
-}
-
-
-def refusal(node: Node) -> Refused:
-    clause = _REASONS.get(node.type, "it is not made of plain words")
-    shown = text_of(node)
-    if node.type in ("simple_expansion", "expansion", "command_substitution", "variable_assignment"):
-        clause += f" {shown if len(shown) <= 60 else shown[:57] + '…'}"
-    return Refused(clause)
-
-
-# A line that goes on does so after a blank: otherwise the shell would join two words into one.
-_GAP = re.compile(rb"(?:[ \t]|(?<=[ \t\n])\\\n)*")
-_WIDE_GAP = re.compile(rb"(?:[ \t\n]|(?<=[ \t\n])\\\n)*")
 _JOINTS: dict[str, Joint] = {"&&": "&&", "||": "||", ";": ";", "|": "|", "\n": ";"}
-_REDIRECTION = re.compile(r"(?P<from>\d*|&)(?P<operator>>>|>\||>&|<&|<>|>|<)[ \t]*")
-_PROGRAM = re.compile(r"[A-Za-z0-9_\-./+]+|:")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_COMPOUND = frozenset(
-    {"subshell", "compound_statement", "if_statement", "for_statement", "while_statement", "case_statement"}
-)
-_MOST_VARIANTS = 32
-_LITERALS = frozenset(
-    {"word", "number", "raw_string", "string", "string_content", "concatenation", "command_name", "extglob_pattern"}
-)
-_EXPANSIONS = frozenset({"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"})
 
 
-@dataclass
-class Walk:
-    source: bytes
-    root: Node
-    steps: list[Step] = field(default_factory=list)
-    joint: Joint = ""
-    position: int = 0
-    """How far the source is accounted for."""
-    started: bool = False
-    """The list of commands that is being read has a command already."""
-    concurrent: bool = False
-    looped: bool = False
-
-    def __post_init__(self) -> None:
-        self.expansions = Expansions(self)
-
+class Walk(Redirections):
     def finished(self) -> tuple[Step, ...]:
         self.skip(len(self.source), wide=True)
         if not any(isinstance(step, SimpleCommand) for step in self.steps):
@@ -107,9 +45,9 @@ class Walk:
             elif child.type == "comment":
                 self._comment(child)
             else:
-                self._statement(child)
+                self.statement(child)
 
-    def _statement(self, node: Node) -> None:
+    def statement(self, node: Node) -> None:
         match node.type:
             case "list":
                 self._list(node)
@@ -122,11 +60,11 @@ class Walk:
                 self._redirected(node)
             case "negated_command":
                 self._begin(node)
-                self._token(node.children[0], "!")
+                self.token(node.children[0], "!")
                 self.skip(node.children[1].start_byte, blank=True)
                 joint, self.joint, self.started = self.joint, "", False
                 for child in node.children[1:]:
-                    self._statement(child)
+                    self.statement(child)
                 self.joint, self.started = "", True
                 self._check_negated(joint, node)
             case "test_command":
@@ -139,7 +77,7 @@ class Walk:
             case "declaration_command":
                 self._begin(node)
                 self._append(self._export(node))
-            case kind if kind in _COMPOUND:
+            case kind if kind in COMPOUND:
                 self._begin(node)
                 self._compound(node)
             case _:
@@ -225,20 +163,6 @@ class Walk:
         self.skip(node.start_byte, wide=True)
         self.position = node.end_byte
 
-    def skip(self, end: int, *, wide: bool = False, blank: bool = False) -> None:
-        between = self.source[self.position : end]
-        gap = (_WIDE_GAP if wide else _GAP).fullmatch(between)
-        if gap is None or (blank and not between):
-            raise Refused("it is not made of plain words")
-        self.position = end
-
-    def _token(self, node: Node, *expected: str) -> None:
-        text = text_of(node)
-        if text not in expected:
-            raise Refused("it is not made of plain words")
-        self.skip(node.start_byte, wide=True)
-        self.position = node.end_byte
-
     # ------------------------------------------------------------------------------------- loops, branches, groups
 
     def _compound(self, node: Node) -> None:
@@ -260,30 +184,13 @@ class Walk:
                 self._case(node)
         self.joint, self.started = "", True
 
-    @contextmanager
-    def nested(self, kind: Literal["subshell", "branch", "loop"]) -> Iterator[None]:
-        """A command list of its own: what it defines is not certain after it, and it must be complete."""
-        variables = self.expansions.variables
-        joint, started, defined, looped = self.joint, self.started, set(variables.defined), self.looped
-        self.joint, self.started, self.looped = "", False, looped or kind == "loop"
-        self.steps.append(Scope(kind, begins=True))
-        yield
-        if self.joint not in ("", ";") or not self.started:
-            raise Refused("it is not complete")
-        self.steps.append(Scope(kind, begins=False))
-        self.joint, self.started, self.looped = joint, started, looped
-        variables.defined = defined
-
     def _body(self, node: Node, opened: str, closed: str, kind: Literal["subshell", "branch", "loop"]) -> None:
-        self._token(node.children[0], opened)
+        self.token(node.children[0], opened)
         with self.nested(kind):
             self.statements(node, node.children[1:-1])
-            if closed in ("}", "done") and self.joint != ";" and b"\n" not in self._gap_before(node.children[-1]):
+            if closed in ("}", "done") and self.joint != ";" and b"\n" not in self.gap_before(node.children[-1]):
                 raise Refused("it is not complete")
-        self._token(node.children[-1], closed)
-
-    def _gap_before(self, node: Node) -> bytes:
-        return self.source[self.position : node.start_byte]
+        self.token(node.children[-1], closed)
 
     def _if(self, node: Node) -> None:
         """`if`, `elif` and `else` alike: keywords with a command list after each of them."""
@@ -302,7 +209,7 @@ class Walk:
         if node.type == "if_statement":
             if keyword is None or keyword.type != "fi" or waiting:
                 raise refusal(node)
-            self._token(keyword, "fi")
+            self.token(keyword, "fi")
         else:
             self._clause(node, keyword, waiting, None)
 
@@ -311,10 +218,10 @@ class Walk:
             if children:
                 raise refusal(node)
             return
-        self._token(keyword, "if", "then", "elif", "else")
+        self.token(keyword, "if", "then", "elif", "else")
         with self.nested("branch"):
             self.statements(node, children)
-            ended = self.joint == ";" or following is None or b"\n" in self._gap_before(following)
+            ended = self.joint == ";" or following is None or b"\n" in self.gap_before(following)
             if not ended:
                 raise Refused("it is not complete")
 
@@ -323,18 +230,18 @@ class Walk:
         body = children[-1]
         if len(children) < 4 or body.type != "do_group" or text_of(children[0]) != "for":
             raise refusal(node)
-        self._token(children[0], "for")
+        self.token(children[0], "for")
         name = text_of(children[1])
         if not is_own_name(name) or children[1].type != "variable_name":
             raise Refused(f"of the assignment {name}")
         self.skip(children[1].start_byte, blank=True)
         self.position = children[1].end_byte
-        self._token(children[2], "in")
+        self.token(children[2], "in")
         values: list[str] = []
         ended = False
         for child in children[3:-1]:
             if not child.is_named:
-                self._token(child, ";")
+                self.token(child, ";")
                 ended = True
                 continue
             if ended:
@@ -343,7 +250,7 @@ class Walk:
             for alternative in self._loop_words(child):
                 values += (f"{MATCH}{word.text}{MATCH_END}" if word.glob else word.text for word in alternative)
             self.position = child.end_byte
-        if not ended and b"\n" not in self._gap_before(body):
+        if not ended and b"\n" not in self.gap_before(body):
             raise refusal(node)
         self.skip(body.start_byte, wide=True)
         defined = set(self.expansions.variables.defined)
@@ -365,12 +272,12 @@ class Walk:
         name = condition[0].child_by_field_name("name") if condition[0].type == "command" else None
         if name is None or text_of(name) != "read":
             raise Refused("of the loop, which may not end")
-        self._token(node.children[0], "while")
+        self.token(node.children[0], "while")
         variables = self.expansions.variables
         before = set(variables.defined)
         with self.nested("loop"):
             self.statements(node, node.children[1:-1])
-            if self.joint != ";" and b"\n" not in self._gap_before(body):
+            if self.joint != ";" and b"\n" not in self.gap_before(body):
                 raise Refused("it is not complete")
             defined = set(variables.defined)
         variables.defined = defined
@@ -380,11 +287,11 @@ class Walk:
 
     def _case(self, node: Node) -> None:
         subject, keyword = node.children[1], node.children[2]
-        self._token(node.children[0], "case")
+        self.token(node.children[0], "case")
         self.skip(subject.start_byte, blank=True)
         self.word(subject, assigned=True)
         self.position = subject.end_byte
-        self._token(keyword, "in")
+        self.token(keyword, "in")
         items = node.children[3:-1]
         for item in items:
             if item.type == "comment":
@@ -393,7 +300,7 @@ class Walk:
             if item.type != "case_item":
                 raise refusal(node)
             self._case_item(item)
-        self._token(node.children[-1], "esac")
+        self.token(node.children[-1], "esac")
 
     def _case_item(self, item: Node) -> None:
         closing = next((index for index, child in enumerate(item.children) if child.type == ")"), None)
@@ -406,380 +313,14 @@ class Walk:
                 self.skip(child.start_byte, wide=True)
                 self.position = child.end_byte
             else:
-                self._token(child, "(", "|", ")")
+                self.token(child, "(", "|", ")")
         with self.nested("branch"):
             self.statements(item, item.children[closing + 1 : -1])
             self.started = True
-        self._token(item.children[-1], ";;")
-
-    # ------------------------------------------------------------------------------------------- redirections
-
-    def _redirected(self, node: Node) -> None:
-        body = node.child_by_field_name("body")
-        if body is None:
-            raise Refused(f"of the redirection {text_of(node)}")
-        compound = body.type in _COMPOUND
-        concurrent, self.concurrent = self.concurrent, self.concurrent or compound
-        found: list[Redirection] = []
-        count = len(self.steps)
-        for child in node.children:
-            if child.id == body.id:
-                self._statement(child)
-            elif child.type == "heredoc_redirect":
-                found += self._heredoc(child)
-            else:
-                found.append(self._redirection(child))
-        self.concurrent = concurrent
-        last = self.steps[-1] if self.steps else None
-        if compound:
-            text = " ".join(redirection.text for redirection in found)
-            self.steps.append(SimpleCommand((":",), (text.strip(),), redirections=tuple(found), concurrent=concurrent))
-        elif isinstance(last, SimpleCommand) and len(self.steps) > count:
-            # In the grammar it belongs to the whole list; in bash to the last command.
-            self.steps[-1] = replace(last, redirections=(*last.redirections, *found))
-        else:
-            raise Refused(f"of the redirection {text_of(node)}")
-
-    def _redirection(self, node: Node) -> Redirection:
-        if node.type == "herestring_redirect":
-            return self._herestring(node)
-        if node.type != "file_redirect":
-            raise refusal(node)
-        text = text_of(node)
-        found = _REDIRECTION.match(text)
-        if found is None:
-            raise Refused(f"of the redirection {text}")
-        # In `a2>b` the digit belongs to the word.
-        self.skip(node.start_byte, blank=found["from"] not in ("", "&") and self.position > 0)
-        destination = text[found.end() :]
-        target = self._target(node, destination, text)
-        self.position = node.end_byte
-        source, operator = found["from"], found["operator"]
-        if operator in (">&", "<&"):
-            if source not in ("", "0", "1", "2") or destination not in ("1", "2") or operator == "<&":
-                raise Refused(f"of the redirection {text}")
-            return Redirection("harmless", target, text)
-        if source not in ("", "0", "1", "2", "&") or operator == "<>" or (operator == "<" and source not in ("", "0")):
-            raise Refused(f"of the redirection {text}")
-        if destination == "/dev/null":
-            return Redirection("harmless", target, text)
-        return Redirection("read" if operator == "<" else "write", target, text)
-
-    def _target(self, node: Node, destination: str, text: str) -> str:
-        if "$" not in destination:
-            target, glob = read_word(destination)
-            if glob or not target:
-                raise Refused(f"of the redirection {text}")
-            return target
-        child = node.child_by_field_name("destination")
-        alternatives = self.word(child) if child is not None and text_of(child) == destination else []
-        if len(alternatives) != 1 or len(alternatives[0]) != 1 or alternatives[0][0].glob:
-            raise Refused(f"of the redirection {text}")
-        target = alternatives[0][0].text
-        if not target or re.search(f"[{UNKNOWN}{NUMBER}\ue002{MATCH}]", target):
-            raise Refused(f"of the redirection {text}")
-        return target
-
-    def _herestring(self, node: Node) -> Redirection:
-        operator, word = node.children[0], node.children[-1]
-        if len(node.children) != 2 or text_of(operator) != "<<<":
-            raise Refused("of the here-string")
-        self.skip(operator.start_byte)
-        self.position = operator.end_byte
-        self.skip(word.start_byte)
-        self.word(word, assigned=True)
-        self.position = word.end_byte
-        return Redirection("text", UNKNOWN, text_of(node))
-
-    def _heredoc(self, node: Node) -> list[Redirection]:
-        """Its end is looked for here once more, line by line, as the shell does."""
-        operator, start, *rest = node.children
-        kinds = [child.type for child in rest]
-        written = text_of(start)
-        quoted = re.fullmatch(r"'(\w+)'|\"(\w+)\"", written)
-        name = (quoted[1] or quoted[2]) if quoted else written
-        if text_of(operator) not in ("<<", "<<-") or not re.fullmatch(r"\w+", name):
-            raise refusal(node)
-        if kinds[-2:] != ["heredoc_body", "heredoc_end"] or any(kind != "file_redirect" for kind in kinds[:-2]):
-            if kinds != ["heredoc_end"]:
-                raise refusal(node)
-        self.skip(operator.start_byte)
-        self.position = operator.end_byte
-        self.skip(start.start_byte)
-        self.position = start.end_byte
-        found = [self._redirection(child) for child in rest if child.type == "file_redirect"]
-        line_end = self.source.find(b"\n", self.position)
-        self.skip(line_end)
-        text, end = _heredoc_text(self.source, line_end + 1, name.encode(), strip_tabs=text_of(operator) == "<<-")
-        if end != node.end_byte or text is None or (not quoted and re.search(r"[$`\\]", text)):
-            raise refusal(node)
-        check_visible(text)
-        self.position = end
-        return [*found, Redirection("text", text, f"<<{written}")]
-
-    # ----------------------------------------------------------------------------------------- simple commands
-
-    def word(self, node: Node, *, assigned: bool = False) -> list[Alternative]:
-        """What one word of the source may become."""
-        if self._is_literal(node):
-            value, glob = read_word(text_of(node))
-            return [(Word(value, glob and not assigned),)]
-        return self.expansions.read(node, assigned=assigned)
-
-    def _is_literal(self, node: Node) -> bool:
-        """Nothing in it but words, quoted literals and, if not literal, expansions."""
-        literal = True
-        waiting = [node]
-        while waiting:
-            current = waiting.pop()
-            if current.is_named and current.type in _EXPANSIONS:
-                literal = False
-                continue
-            if current.is_named and current.type not in _LITERALS:
-                raise refusal(current)
-            waiting += current.children
-        return literal
-
-    def _command(self, node: Node) -> SimpleCommand:
-        found: list[list[Alternative]] = []
-        sources: list[str] = []
-        assignments: list[tuple[str, str]] = []
-        redirections: list[Redirection] = []
-        joint = self.joint
-        for child in node.children:
-            if child.type in ("file_redirect", "herestring_redirect"):
-                redirections.append(self._redirection(child))
-                continue
-            self.skip(child.start_byte, blank=child.start_byte > node.start_byte)
-            text = text_of(child)
-            if child.type == "variable_assignment" and not found:
-                assignments.append(self._prefix(child))
-                self.position = child.end_byte
-                continue
-            if child.type == "command_name":
-                if not _PROGRAM.fullmatch(text) or "=" in text:
-                    raise Refused("the program's name is not a plain word")
-            elif not child.is_named and text not in ("!", "=", "=="):
-                raise Refused("it is not made of plain words")
-            found.append(self.word(child))
-            sources.append(_shown(text, found[-1], child))
-            self.position = child.end_byte
-        if not found:
-            raise Refused("of the assignment")
-        first, *others = _variants(found)
-        if first.words[0] == "read":
-            self._read(first, others, assignments)
-            assignments = []
-        return SimpleCommand(
-            first.words,
-            tuple(sources),
-            first.globs,
-            joint,
-            assignments=tuple(assignments),
-            redirections=tuple(redirections),
-            others=tuple(others),
-            concurrent=self.concurrent,
-            looped=self.looped,
-            expanded=next((index for index, each in enumerate(found) if _is_expanded(each)), None),
-        )
-
-    def _read(self, first: Variant, others: list[Variant], assignments: list[tuple[str, str]]) -> None:
-        """`read` sets variables to whatever comes in; a separator given for it alone changes nothing else."""
-        words = list(first.words[1:])
-        while words and words[0] in ("-r", "-d"):
-            del words[: 2 if words[0] == "-d" else 1]
-        if (
-            others
-            or any(name != "IFS" for name, _value in assignments)
-            or not all(map(is_own_name, words))
-            or not words
-        ):
-            raise Refused("of what read is given")
-        for name in words:
-            self.expansions.assign(name, [UNKNOWN])
-
-    def _prefix(self, node: Node) -> tuple[str, str]:
-        """An assignment for one command only."""
-        name, written = _assignment(node)
-        for child in node.children:
-            if child.is_named and child.type != "variable_name" and not self._is_literal(child):
-                raise refusal(node)
-        value, glob = read_word(written) if written else ("", False)
-        if glob:
-            raise refusal(node)
-        return name, value
-
-    def _assignments(self, node: Node) -> None:
-        """Variables of the command itself."""
-        for each in [node] if node.type == "variable_assignment" else node.children:
-            name, written = _assignment(each)
-            self.skip(each.start_byte, blank=each.start_byte > node.start_byte)
-            value = each.child_by_field_name("value")
-            if written and (value is None or text_of(value) != written):
-                raise refusal(each)
-            self.position = each.start_byte + len(name) + 1
-            alternatives = self.word(value, assigned=True) if value is not None and written else [(Word(""),)]
-            values = [alternative[0].text for alternative in alternatives]
-            harmless = all(harmless_assignment(name, text) for text in values)
-            if not is_own_name(name) and not harmless:
-                raise refusal(each)
-            self.expansions.assign(name, values)
-            self.position = each.end_byte
-        self.joint, self.started = "", True
-
-    def _export(self, node: Node) -> SimpleCommand:
-        """`export CI=1`: of harmless variables only."""
-        words, sources = ["export"], ["export"]
-        if text_of(node.children[0]) != "export" or len(node.children) < 2:
-            raise refusal(node)
-        joint = self.joint
-        self._token(node.children[0], "export")
-        for child in node.children[1:]:
-            if child.type != "variable_assignment":
-                raise refusal(node)
-            self.skip(child.start_byte, blank=True)
-            name, value = self._prefix(child)
-            if not harmless_assignment(name, value):
-                raise refusal(child)
-            self.expansions.assign(name, [value])
-            words.append(f"{name}={value}")
-            sources.append(text_of(child))
-            self.position = child.end_byte
-        return SimpleCommand(tuple(words), tuple(sources), joint=joint, concurrent=self.concurrent, looped=self.looped)
-
-    # ------------------------------------------------------------------------------------------------ tests
-
-    def _test(self, node: Node) -> SimpleCommand:
-        """`[ … ]`: the grammar makes an expression of it; for the shell they are words like any others."""
-        found: list[list[Alternative]] = []
-        sources: list[str] = []
-        joint = self.joint
-        for leaf in _test_leaves(node):
-            if self.position != leaf.start_byte and not found:
-                raise Refused("it is not made of plain words")
-            self.skip(leaf.start_byte, blank=bool(found))
-            text = text_of(leaf)
-            if text in ("[", "]", "!", "=", "!=", "=="):
-                alternatives: list[Alternative] = [(Word(text),)]
-            elif leaf.is_named and leaf.type != "test_operator":
-                alternatives = self.word(leaf)
-            else:
-                alternatives = [(Word(read_word(text)[0]),)]
-            if any(word.glob for alternative in alternatives for word in alternative):
-                raise Refused("of the pattern in [ … ]")
-            found.append(alternatives)
-            sources.append(text)
-            self.position = leaf.end_byte
-        if len(found) < 2 or sources[-1] != "]" or self.position != node.end_byte:
-            raise refusal(node)
-        first, *others = _variants(found)
-        return self._test_part(first, others, sources, joint)
-
-    def _test_part(self, first: Variant, others: list[Variant], sources: list[str], joint: Joint) -> SimpleCommand:
-        return SimpleCommand(
-            first.words,
-            tuple(sources),
-            joint=joint,
-            others=tuple(others),
-            concurrent=self.concurrent,
-            looped=self.looped,
-        )
-
-    def _double_test(self, node: Node) -> SimpleCommand:
-        """`[[ … ]]`, as words; `readonly` judges which operators may have which operands."""
-        found: list[list[Alternative]] = []
-        sources: list[str] = []
-        joint = self.joint
-        for leaf in _test_leaves(node):
-            text = text_of(leaf)
-            self.skip(leaf.start_byte, blank=bool(found) and text not in (")",) and sources[-1] != "(")
-            if leaf.type == "regex":
-                if not re.fullmatch(r"[\w.^*+?\[\]/:,\\-]+\$?", text):
-                    raise refusal(node)
-                alternatives: list[Alternative] = [(Word(text),)]
-            elif leaf.is_named and leaf.type != "test_operator":
-                # Nothing is split or expanded to names here; a pattern is matched against text.
-                alternatives = self.word(leaf, assigned=True)
-            else:
-                alternatives = [(Word(text),)]
-            found.append(alternatives)
-            sources.append(text)
-            self.position = leaf.end_byte
-        if sources[:1] != ["[["] or sources[-1] != "]]" or self.position != node.end_byte:
-            raise refusal(node)
-        first, *others = _variants(found)
-        return self._test_part(first, others, sources, joint)
-
-
-def _is_expanded(alternatives: list[Alternative]) -> bool:
-    """Whether a word has more than one value, or one that the text alone does not decide."""
-    return len(alternatives) != 1 or len(alternatives[0]) != 1 or MARKED.search(alternatives[0][0].text) is not None
-
-
-def _shown(source: str, alternatives: list[Alternative], node: Node) -> str:
-    """How a word appears to rules and on the screen: as written, or as its value where that is certain."""
-    if node.type in ("word", "number", "raw_string", "command_name") or "$" not in source and "`" not in source:
-        return source
-    if _is_expanded(alternatives) or alternatives[0][0].glob:
-        return source
-    return shlex.quote(alternatives[0][0].text)
+        self.token(item.children[-1], ";;")
 
 
 def _operands(node: Node) -> list[Node]:
     """The commands of a list and the operators between them; the grammar nests it to the left."""
     first, *rest = node.children
     return [*(_operands(first) if first.type == "list" else [first]), *rest]
-
-
-def _variants(words: list[list[Alternative]]) -> list[Variant]:
-    found: list[Variant] = []
-    for choice in product(*words):
-        if len(found) >= _MOST_VARIANTS:
-            raise Refused("its variables have too many values to be looked at")
-        flat = [word for alternative in choice for word in alternative]
-        globs = frozenset(index for index, word in enumerate(flat) if word.glob)
-        found.append(Variant(tuple(word.text for word in flat), globs))
-    return list(dict.fromkeys(found))
-
-
-def _assignment(node: Node) -> tuple[str, str]:
-    name, equals, written = text_of(node).partition("=")
-    if not equals or not _NAME.fullmatch(name):
-        raise refusal(node)
-    return name, written
-
-
-def _heredoc_text(source: bytes, start: int, name: bytes, *, strip_tabs: bool) -> tuple[str | None, int]:
-    """The text of a here-document and where the word that ends it ends; no text if it never does."""
-    lines: list[bytes] = []
-    position = start
-    while 0 < position <= len(source):
-        end = source.find(b"\n", position)
-        line = source[position : len(source) if end < 0 else end]
-        shown = line.lstrip(b"\t") if strip_tabs else line
-        if shown == name:
-            return b"".join(one + b"\n" for one in lines).decode(), position + len(line)
-        if end < 0:
-            break
-        lines.append(shown)
-        position = end + 1
-    return None, -1
-
-
-def _test_leaves(node: Node) -> list[Node]:
-    leaves: list[Node] = []
-    waiting = [node]
-    nested = (
-        "test_command",
-        "unary_expression",
-        "binary_expression",
-        "negation_expression",
-        "parenthesized_expression",
-    )
-    while waiting:
-        current = waiting.pop()
-        if current.type in nested:
-            waiting.extend(reversed(current.children))
-        else:
-            leaves.append(current)
-    return leaves

@@ -1,4 +1,4 @@
-"""Words with their markers replaced by what the place decides: `$PWD`, `$HOME`, `$TMPDIR`, names that match a pattern."""
+"""Words whose markers are replaced by what the place decides: `$PWD`, `$HOME`, `$TMPDIR`, matches of patterns."""
 
 from __future__ import annotations
 

@@ -48,6 +48,8 @@ class Wrapped:
     extended: bool = False
     """Further arguments are added that nobody knows beforehand (xargs)."""
     null_separated: bool = False
+    delimited: bool = False
+    """What comes in is cut at a character of its own (`xargs -d`)."""
 
 
 def harmless_assignment(name: str, value: str) -> bool:
@@ -59,7 +61,7 @@ def harmless_assignment(name: str, value: str) -> bool:
 
 def unwrapped(words: tuple[str, ...]) -> Wrapped:
     """Where the real command begins: 0 when there is no wrapper that is understood."""
-    start, extended, null = 0, False, False
+    start, extended, null, delimited = 0, False, False, False
     for _ in range(4):
         length = _wrapper_length(words[start:])
         if length is None or start + length >= len(words):
@@ -70,11 +72,10 @@ def unwrapped(words: tuple[str, ...]) -> Wrapped:
                 break
             extended = True
             # A delimiter of one's own outweighs -0, and cuts names into other names.
-            null = not any(word.startswith("-d") for word in options) and any(
-                word == "--null" or re.fullmatch(r"-[rt]*0[0rt]*", word) for word in options
-            )
+            delimited = any(word.startswith("-d") for word in options)
+            null = not delimited and any(word == "--null" or re.fullmatch(r"-[rt]*0[0rt]*", word) for word in options)
         start += length
-    return Wrapped(start, extended, null)
+    return Wrapped(start, extended, null, delimited)
 
 
 def _wrapper_length(words: tuple[str, ...]) -> int | None:
