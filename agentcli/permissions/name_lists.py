@@ -41,7 +41,8 @@ def xargs_objection(
         return names
     printing = "-print0" if null_separated else None
     roots = _plain_search(produced_by, printing)
-    if hidden or roots is None:
+    # Counts and sizes show nothing of a file that a rule hides.
+    if roots is None or (hidden and program not in _READS_LISTS):
         return names
     if not null_separated:
         if any(map(_CUT_BY_XARGS.search, roots)):
@@ -65,7 +66,7 @@ def find_exec(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]
 def exec_objection(search: tuple[str, ...], command: tuple[str, ...], *, hidden: bool) -> str | None:
     """Each name is one word and begins with a root of the search, so that none is taken for a flag."""
     names = f"find gives {command[0]} names that are not known beforehand"
-    if _plain_search(search, None) is None or (hidden and command[0] not in _SHOWS_NO_CONTENT):
+    if _plain_search(search, None) is None or (hidden and command[0] not in _SHOWS_NO_CONTENT | _READS_LISTS):
         return names
     return None if command[0] in _SHOWS_NO_CONTENT or _may_be_given(command[0], search) else names
 
