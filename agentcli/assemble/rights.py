@@ -101,6 +101,7 @@ class RightsParts:
             deny=(*parse_rules(options.disallowed_tools, "--disallowedTools"), *self._rules("deny")),
             home=self._ground.home,
             search_path=self._ground.environ.get("PATH", ""),
+            temp=self._temp_root() if self._sandbox_mode() != "off" or self._ground.environ.get("TMPDIR") else None,
             trusted=self._ground.is_trusted(),
             private=self._private_files(),
             installation=self._installation,
@@ -133,16 +134,15 @@ class RightsParts:
     def _launcher(self, policy: Policy, readable: tuple[Path, ...], denied: DeniedFiles | None) -> Launcher:
         """How commands are started; warns where no sandbox works though one was wanted. `readable`: folders with tool
         output, which commands may read though they are among our own."""
-        mode = self._ground.settings.text("sandbox.mode") or "on"
+        mode = self._sandbox_mode()
         if mode == "off":
             return BareLauncher()
         from agentcli.permissions.sandbox.choose import Surroundings, choose
 
         cache_dir = self._ground.paths.cache_dir
-        temp_root = Path(self._ground.environ.get("TMPDIR") or tempfile.gettempdir())
         around = Surroundings(
             environ=self._ground.environ,
-            temp_root=temp_root,
+            temp_root=self._temp_root(),
             cache_dir=cache_dir,
             quarantine=self._ground.paths.quarantine_dir,
         )
@@ -150,6 +150,12 @@ class RightsParts:
         if chosen.warning:
             self._ground.warn(chosen.warning, "sandbox")
         return chosen.launcher
+
+    def _sandbox_mode(self) -> str:
+        return self._ground.settings.text("sandbox.mode") or "on"
+
+    def _temp_root(self) -> Path:
+        return Path(self._ground.environ.get("TMPDIR") or tempfile.gettempdir())
 
     def _denied_files(self, policy: Policy) -> DeniedFiles | None:
         """The files that a sandbox has to hide from commands; None when there is neither a rule nor a key file."""

@@ -5,6 +5,7 @@ Nothing here starts a process or knows a sandbox: tools start what a `Launcher` 
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +83,8 @@ class BareLauncher:
         self.level = level
 
     def launch(self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Launch:
-        return Launch(tuple(arguments), environ)
+        # Without it `> $TMPDIR/x` would be a file in the root folder.
+        return Launch(tuple(arguments), {"TMPDIR": tempfile.gettempdir(), **environ})
 
     def explain(self, code: int, output: str) -> str | None:
         return None

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from agentcli.permissions.commands import Part
 from agentcli.permissions.filecommands import part_changes
@@ -18,7 +18,9 @@ _CHANGES_PLAIN_FILES = frozenset({"rm", "sed", "tee"})
 """They make no links and no folders either, but what they find counts."""
 _MOVES = frozenset({"cp", "mv", "ln", "install", "rsync", "tar", "unzip"})
 """They can put links and whole folders anywhere."""
-_LOOKS_AT_NO_FILE = frozenset({"echo", "printf", "true", "false", ":", "exit", "sleep", "date", "whoami", "seq"})
+_LOOKS_AT_NO_FILE = frozenset({"echo", "printf", "true", "false", ":", "exit", "sleep", "date", "whoami", "seq"}) | {
+    *("read", "export", "set")
+}
 
 _CLAUSE = "a part before it changes files, so that what this part finds is not known yet"
 
@@ -26,18 +28,23 @@ _CLAUSE = "a part before it changes files, so that what this part finds is not k
 class Changed:
     """Follows the parts of one command that are allowed, in their order."""
 
-    def __init__(self, resolve: Callable[[str], str]) -> None:
+    def __init__(self, resolve: Callable[[str], str], parts: Iterable[Part] = ()) -> None:
         self._resolve = resolve
         self._anything = False
         self._moved: list[str] = []
         """Below these anything may be a link by now."""
+        for part in parts:
+            # In a loop the parts that come later run before the others do so again.
+            if part.command.looped:
+                self.note(part)
 
     def objection(self, part: Part, *, by_rule: bool) -> str | None:
         """Why a part that is allowed by what is on disk now may do something else when its turn comes."""
         program = part.inner[0]
         changes = program in _MAKES_PLAIN_FILES | _CHANGES_PLAIN_FILES | _MOVES and part.objection is not None
+        beside = part.command.piped or part.command.feeds or part.command.concurrent
         # `tee` writes one plain file, as a redirection does.
-        if changes and program != "tee" and not by_rule and (part.command.piped or part.command.feeds):
+        if changes and program != "tee" and not by_rule and beside:
             # All parts of a pipeline run at the same time.
             return "it changes files while other parts of the pipeline run"
         if not self._anything:

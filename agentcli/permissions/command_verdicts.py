@@ -16,11 +16,13 @@ from agentcli.permissions.interpreters import runs_input
 from agentcli.permissions.paths import is_below
 from agentcli.permissions.reach import Reach, Restriction
 from agentcli.permissions.rules import READING_TOOLS, Rule
+from agentcli.permissions.saved_output import may_be_saved, tee_targets
 from agentcli.permissions.shell import NotPlain
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy
 
+_SAVED = "its output goes to a new file"
 ACCEPTED = "edits in the working directories are accepted"
 
 
@@ -40,10 +42,13 @@ class CommandJudge:
         parts = analyse(command, self._place(command))
         if isinstance(parts, NotPlain):
             return [PartVerdict(command, str(parts), allowed=False)]
-        changed = Changed(self.call.resolve)
+        changed = Changed(self.call.resolve, parts)
         verdicts: list[PartVerdict] = []
+        feeding: Rule | None = None
         for part in parts:
-            verdict = self._judge_part(part)
+            feeding = feeding if part.command.piped else None
+            verdict = self._judge_part(part, feeding)
+            feeding = feeding or verdict.rule
             if verdict.allowed:
                 by_rule = part.objection is not None and self.rule_for(part) is not None
                 later = changed.objection(part, by_rule=by_rule)
@@ -77,7 +82,16 @@ class CommandJudge:
             )
         hides = every.hides if every.specs else None
         return Place.of(
-            call.cwd, call.working_dirs, policy.readable, hides, call.resolve, search_path, policy.trusted, reach
+            call.cwd,
+            call.working_dirs,
+            policy.readable,
+            hides,
+            call.resolve,
+            search_path,
+            policy.trusted,
+            reach,
+            home=str(policy.home or ""),
+            temp=str(policy.temp or ""),
         )
 
     def _restriction(self, rules: tuple[Rule, ...], folders: tuple[str, ...]) -> Restriction:
@@ -108,7 +122,8 @@ class CommandJudge:
         real = self.call.resolve(literal)
         return any(is_below(real, [folder]) or is_below(folder, [real, literal]) for folder in folders)
 
-    def _judge_part(self, part: Part) -> PartVerdict:
+    def _judge_part(self, part: Part, feeding: Rule | None = None) -> PartVerdict:
+        """`feeding`: the rule that allows a command whose output is piped into this part."""
         text, rule, clause = part.command.text, None, "it only reads"
         if part.objection is not None:
             rule = self.rule_for(part)
@@ -116,6 +131,8 @@ class CommandJudge:
                 clause = f"of {origin(rule)}"
             elif self.changes_accepted(part):
                 clause = ACCEPTED
+            elif feeding is not None and self._may_save(tee_targets(part)):
+                rule, clause = feeding, _SAVED
             else:
                 return PartVerdict(text, part.objection, allowed=False, part=part)
         for redirection in part.command.redirections:
@@ -124,10 +141,22 @@ class CommandJudge:
             if redirection.kind == "write":
                 writing = self.redirection_rule(redirection.target, part)
                 if isinstance(writing, str):
-                    return PartVerdict(text, writing, allowed=False, part=part)
+                    paths = tuple(os.path.join(folder, redirection.target) for folder in part.folders)  # noqa: PTH118
+                    if (rule or feeding) is None or not self._may_save(paths):
+                        return PartVerdict(text, writing, allowed=False, part=part)
+                    clause = f"{clause} and {_SAVED}"
+                    continue
                 rule = rule or writing
                 clause = f"{clause} and {f'of {origin(writing)}' if writing else ACCEPTED}"
         return PartVerdict(text, clause, allowed=True, rule=rule, part=part)
+
+    def _may_save(self, paths: tuple[str, ...]) -> bool:
+        return bool(paths) and all(
+            may_be_saved(path, self.call, self.policy.temp)
+            and not self._is_guarded(path)
+            and not self._needs_asking(path)
+            for path in paths
+        )
 
     def rule_for(self, part: Part) -> Rule | None:
         """The allow rule for a part as it stands, or for what its wrappers run. Assignments are never covered."""
@@ -138,7 +167,7 @@ class CommandJudge:
         for rule in self.policy.allow:
             if not rule.names(self.call.tool_name) or (needs_wildcard and not is_wild(rule)):
                 continue
-            if rule.matches_command(part.command.text) or rule.matches_command(part.inner_text, extended=part.extended):
+            if any(rule.matches_command(text, extended=extended) for text, extended in part.rule_texts):
                 return rule
         return None
 

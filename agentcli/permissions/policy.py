@@ -56,6 +56,8 @@ class Policy:
     """Folders beside the working directories that may be read without asking, such as the session's stored results."""
     search_path: str | None = None
     """Where commands look for programs; None: where this process does."""
+    temp: Path | None = None
+    """The folder that `$TMPDIR` names for commands; None: not known."""
     trusted: bool = True
     """Whether the person trusts the folder; a stranger's repository may make git run programs."""
     private: tuple[str, ...] = ()

@@ -114,7 +114,7 @@ def test_names_of_servers_agents_and_skills(rule: str, tool: str, target: str, b
         ("echo x > .envrc", "acceptEdits", "ask"),
         ("echo x > .vscode/tasks.json", "acceptEdits", "ask"),
         ("npm test > out.txt", "acceptEdits", "ask"),
-        ("echo $(id) > out.txt", "acceptEdits", "ask"),
+        ("echo $(id -u; touch x) > out.txt", "acceptEdits", "ask"),
         ("echo x > /dev/tcp/example.com/80", "acceptEdits", "ask"),
         ("echo x > out.txt", "plan", "deny"),
         ("echo x > out.txt", "dontAsk", "deny"),
@@ -128,7 +128,7 @@ def test_the_target_of_a_redirection_is_a_write(command: str, mode: str, behavio
 def test_an_edit_rule_lets_a_redirection_pass(tree: Path) -> None:
     rules = policy(allow="Edit(logs/**)\nBash(npm test *)")
     assert bash(rules, "npm test > logs/out.txt 2>&1", tree).behavior == "allow"
-    assert bash(rules, "npm test > out.txt", tree).reason == "asked because of the redirection to out.txt"
+    assert bash(rules, "npm test > a.txt", tree).reason == "asked because of the redirection to a.txt"
     assert bash(policy(allow="Bash(npm test *)", deny="Edit(logs/**)"), "ls > logs/x", tree).behavior == "deny"
 
 
@@ -256,7 +256,8 @@ def test_a_copy_over_a_restricted_file_is_no_accepted_edit(tree: Path) -> None:
         ("sudo npm test", "ask"),
         ("npm testing", "ask"),
         ("npm test; npm publish", "ask"),
-        ("npm test $(id)", "ask"),
+        ("npm test $(touch x)", "ask"),
+        ('npm test "$(id)"', "allow"),
         ("npm test $X", "ask"),
         ("cd .. && npm test", "ask"),
     ],
@@ -319,7 +320,7 @@ def test_an_allowed_command_names_its_rule_and_file(tree: Path) -> None:
 
 
 def test_what_cannot_be_taken_apart_says_why(tree: Path) -> None:
-    assert bash(policy(), "echo $HOME", tree).reason == "asked because of the variable $HOME"
+    assert bash(policy(), "echo $SECRET", tree).reason == "asked because of the variable $SECRET"
     assert bash(policy(), "ls 'x", tree).reason == "asked because it cannot be parsed"
 
 
