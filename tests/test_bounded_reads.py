@@ -31,7 +31,12 @@ ALLOWED = {
     "cli/invocation.py": "a file that the user names on the command line, which may be a pipe",
     "cli/reference.py": "a file that the developer names on the command line",
     "providers/script.py": "a file that the user names in AGENTCLI_SCRIPT",
+    "permissions/sandbox/filtered.py": "opens without following links, regular files only, with a limit of its own",
+    "permissions/sandbox/leftovers.py": "compares the size first",
+    "permissions/sandbox/limits.py": "/proc of our own children, and the machine's memory",
+    "permissions/sandbox/quarantine.py": "our own state folder",
     "tools/builtin.py": "files of the package itself",
+    "tools/pdf.py": "files of the package itself",
     "context/prompt.py": "files of the package itself",
     "demo/project.py": "the tour's own folder",
 }

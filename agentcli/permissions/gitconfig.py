@@ -12,11 +12,11 @@ import functools
 import os
 import re
 import stat
-import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.core.own_programs import run_program
 from agentcli.core.programs import find_program
 
 MOST_BYTES = 256 * 1024
@@ -125,7 +125,7 @@ def git_program(working_dirs: tuple[str, ...]) -> str | None:
 
 
 def _run(program: str, arguments: Sequence[str], cwd: str, data: bytes, **further: str) -> tuple[int, bytes, bytes]:
-    """Raises OSError and subprocess.SubprocessError."""
+    """Raises OSError."""
     environ = {
         "PATH": os.defpath,
         "HOME": "/dev/null",
@@ -146,10 +146,8 @@ def _run(program: str, arguments: Sequence[str], cwd: str, data: bytes, **furthe
         "GIT_CONFIG_VALUE_2": os.devnull,
         **further,
     }
-    done = subprocess.run(  # noqa: S603 - the program lies outside of the working directories
-        [program, *arguments], cwd=cwd, env=environ, input=data, capture_output=True, timeout=_SECONDS, check=False
-    )
-    return done.returncode, done.stdout, done.stderr
+    done = run_program([program, *arguments], cwd=cwd, environ=environ, seconds=_SECONDS, input=data)
+    return done.code, done.output, done.errors
 
 
 @functools.lru_cache(maxsize=64)
@@ -161,7 +159,7 @@ def list_settings(data: bytes, program: str | None) -> tuple[Setting, ...] | Non
         arguments = ("config", "--file", "-", "--no-includes", "-z", "--list")
         # No repository around it: nothing else is read.
         code, listed, _errors = _run(program, arguments, "/", data, GIT_DIR=os.devnull)
-    except (OSError, subprocess.SubprocessError):
+    except OSError:
         return None
     if code != 0:
         return None
@@ -249,7 +247,7 @@ def _asked(folder: Path, program: str) -> Path | str | None:
     """The git directory that git uses in a folder; None: no repository; a text: why that is not known."""
     try:
         code, output, errors = _run(program, ("rev-parse", "--absolute-git-dir"), str(folder), b"")
-    except (OSError, subprocess.SubprocessError):
+    except OSError:
         return "git does not say which repository it uses there"
     if code == 0:
         return Path(os.path.realpath(os.fsdecode(output.removesuffix(b"\n"))))

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.permissions.paths import expanded_pattern, is_below
 from agentcli.permissions.sandbox.denied import RestrictedFiles
@@ -221,16 +222,10 @@ def _brought_back(path: str) -> bool:
 
 def _text(path: Path) -> bytes | None:
     """Empty if there is no such file; None if it is too long or no plain file."""
-    if not os.path.lexists(path):
-        return b""
-    try:
-        if not path.is_file():
-            return None
-        with path.open("rb") as file:
-            data = file.read(_MOST_IGNORE_BYTES + 1)
-    except OSError:
-        return None
-    return data if len(data) <= _MOST_IGNORE_BYTES else None
+    data = read_bounded(path, _MOST_IGNORE_BYTES)
+    if isinstance(data, Unread):
+        return b"" if data.reason is Reason.MISSING and not os.path.lexists(path) else None
+    return data
 
 
 # --------------------------------------------------------------------------------------------------------------- git

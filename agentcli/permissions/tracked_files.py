@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from agentcli.core.bounded_read import read_start
+from agentcli.core.own_programs import run_program
 from agentcli.core.programs import find_program
 from agentcli.permissions.sandbox.denied import name_glob
 
@@ -112,21 +113,13 @@ class TrackedFiles:
 def _run(git: str, command: tuple[str, ...], pathspecs: list[str], folder: str, seconds: float) -> list[str] | None:
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     try:
-        done = subprocess.run(  # noqa: S603 - an absolute path outside of the working directories
-            [git, "--no-pager", *settings, *command, "--", *pathspecs],
-            cwd=folder,
-            env=_ENVIRON,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=max(seconds, 0.0),
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError, ValueError):
+        words = [git, "--no-pager", *settings, *command, "--", *pathspecs]
+        done = run_program(words, cwd=folder, environ=_ENVIRON, seconds=max(seconds, 0.0))
+    except (OSError, ValueError):
         return None
-    if done.returncode != 0:
+    if done.code != 0:
         return None
-    return list(dict.fromkeys(name.strip("\n") for name in os.fsdecode(done.stdout).split("\0") if name.strip("\n")))
+    return list(dict.fromkeys(name.strip("\n") for name in os.fsdecode(done.output).split("\0") if name.strip("\n")))
 
 
 def _pathspecs(specs: tuple[str, ...]) -> Iterator[str]:
@@ -149,8 +142,7 @@ def _state(top: str) -> tuple[object, ...] | None:
     if git.is_file():
         # A linked worktree: its own references, and those that it shares.
         try:
-            with git.open("rb") as file:
-                pointer = os.fsdecode(file.read(4096))
+            pointer = read_start(git)
             own = (git.parent / pointer.removeprefix("gitdir:").strip()).resolve()
             folders = [own, own.parent.parent]
         except (OSError, ValueError):
