@@ -192,6 +192,11 @@ class Holdings:
         return self.interactive and self._parts.tuning.compact_preview
 
     @property
+    def confirm_cost_above(self) -> float:
+        """Dollars from which a change that makes the prompt cache useless is confirmed first."""
+        return self._parts.tuning.confirm_cost_above
+
+    @property
     def sandbox(self) -> str:
         """What holds the commands that tools run."""
         return self._tool_context.launcher.level

@@ -25,7 +25,7 @@ READ_ON: tuple[Line, ...] = (
 )
 """Where else there are answers."""
 
-_NOW = "With something cached, the price of sending it anew is asked about first; now does not ask."
+_NOW = "If re-reading the context costs confirmCostAbove or more, you are asked first; now skips the question."
 
 MANUAL: Mapping[str, Page] = {
     "help": Page(

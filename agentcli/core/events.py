@@ -288,6 +288,9 @@ class PermissionRequested(Event):
     suggestions: list[str] = field(default_factory=list)
     """The allow rules, one per part of a compound command, that together would make this question go away; exactly
     what is saved when the answer says always."""
+    rule_choices: list[Json] = field(default_factory=list)
+    """What "always" can save, the exact call first, then broader ones: `rules` (a list of rules that are saved
+    together), `covers` (a sentence) and `note`. Empty: `suggestions` is the only choice."""
     display: Json = field(default_factory=dict)
     """What the call would do, for people, in the form of a tool's display: a diff, the parsed command, a plan."""
     details: list[str] = field(default_factory=list)

@@ -274,15 +274,15 @@ async def test_a_change_that_makes_the_cache_useless_says_what_that_costs(tmp_pa
         assert await said(engine, "/effort low") == "The effort is low.", "nothing is cached yet"
         await collect(engine.submit("Hi"))
         assert await said(engine, "/effort high") == (
-            "The effort is high. This re-bills 40,000 tokens, about $0.10, once."
+            "The effort is high. The next request re-reads 40k tokens, about $0.10."
         )
         assert await said(engine, "/effort high") == "The effort is high.", "it was high already"
         assert await said(engine, "/effort low") == "The effort is low.", "what is cached was made with it"
         assert await said(engine, "/model opus") == (
-            "The model is now claude-opus-5-5. This re-bills 40,000 tokens, about $0.20, once."
+            "The model is now claude-opus-5-5. The next request re-reads 40k tokens, about $0.20."
         )
         assert await said(engine, "/model sonnet") == "The model is now claude-sonnet-5-5."
-        assert "re-bills" in await said(engine, "/thinking disabled")
+        assert "re-reads" in await said(engine, "/thinking disabled")
 
 
 async def test_a_shell_line_runs_bare_and_the_model_is_told_with_the_next_prompt(tmp_path: Path) -> None:
