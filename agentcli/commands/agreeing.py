@@ -1,8 +1,8 @@
 """Changes that make the prompt cache useless: what that costs is said before they are made.
 
-In an interactive session the user is asked when the price is at or above the setting `confirmCostAbove`; a `now` at the
-end of the line says yes beforehand, as the pickers do, which have shown the price. Otherwise the change is made, and its
-price is reported with it.
+In an interactive session the user is asked when the price is at or above the setting `confirmCostAbove`; a `now` at
+the end of the line says yes beforehand, as the pickers do, which have shown the price. Otherwise the change is made,
+and its price is reported with it.
 """
 
 from __future__ import annotations
