@@ -26,6 +26,7 @@ from agentcli.assemble.telling import Telling
 from agentcli.commands.registry import names as command_names
 from agentcli.config.settings import Settings
 from agentcli.core.launch import Launcher
+from agentcli.permissions.policy import Policy
 from agentcli.tools.base import ToolContext
 from agentcli.tools.environment import child_environment
 from agentcli.tools.shells import Shells
@@ -60,7 +61,13 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
     results_dir = session.store.results_dir()
     readable = (*((results_dir,) if results_dir else ()), *session.results_elsewhere)
     launcher = rights.launcher(policy, readable)
-    permissions = LivePermissions(replace(rights.keeping_keys(policy), readable=readable), rights.rule_keeper().save)
+
+    def reread() -> Policy:
+        again = RightsParts(Ground(replace(options, cwd=ground.cwd)))
+        return again.keeping_keys(again.policy(registry))
+
+    keeper = rights.rule_keeper()
+    permissions = LivePermissions(replace(rights.keeping_keys(policy), readable=readable), keeper, reread=reread)
     shells = Shells()
     system = sessions.system(session)
     hides = rights.hides(policy)

@@ -108,11 +108,11 @@ def test_lines_of_a_command_have_marks_and_blanks_at_their_ends_are_seen() -> No
     assert "  | one··\n  | two\n" in text
 
 
-@pytest.mark.parametrize("typed", ["", "x", "yes but", "1 2", "7", "a little", "ye"])
+@pytest.mark.parametrize("typed", ["", "x", "yes but", "1 2", "8", "a little", "ye"])
 def test_anything_else_is_asked_about_again(typed: str) -> None:
     answer, text = answered(requested(), typed, "n")
     assert answer == Answer("deny")
-    assert "Type one of y, a, p, u, n, e and Enter." in text
+    assert "Type one of y, a, p, u, r, n, e and Enter." in text
 
 
 def test_esc_is_no_answer_also_while_the_reason_is_asked_for() -> None:

@@ -191,7 +191,7 @@ def test_a_narrow_edit_is_one_column_and_the_choices_stay_in_sight() -> None:
         "─── Make this change? ────────────── +1\n"
         " src/a.py  +1 −1\n"
         " 1   def head(text):\n"
-        "─── ↓ 10 more: scroll to the end ───────\n"
+        "─── ↓ 10 more: scroll to allow ─────────\n"
         " ❯ 1 Allow once\n"
         "   2 Always allow  ‹\u00a0this\u00a0session\u00a0›\n"
         "   3 Allow all edits\n"

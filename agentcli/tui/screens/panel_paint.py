@@ -52,7 +52,7 @@ def _locked_row(below: int, lines: str, width: int, style: Style, palette: Palet
         text = " Enlarge the window to allow "  # there is no room for a single line
     else:
         longest = f" ↓ {below} more{lines}: scroll to the end to allow "
-        texts = (longest, f" ↓ {below} more: scroll to the end ", f" ↓ {below} more: scroll ", f" ↓ {below} ")
+        texts = (longest, f" ↓ {below} more: scroll to allow ", f" ↓ {below} more: scroll ", f" ↓ {below} ")
         text = next((text for text in texts if cell_len(text) <= width - 4), texts[-1])
     rest = "─" * max(0, width - 3 - cell_len(text))
     return Strip([Segment("───", palette.faint), Segment(text, style), Segment(rest, palette.faint)]).crop(0, width)
