@@ -45,10 +45,13 @@ def checked(text: str) -> Rule:
 
 def covered_by(rules: Sequence[str]) -> str:
     """A clause for people: `pytest with any arguments`."""
-    described = [_covered(parse_rule(rule)) for rule in rules]
-    if len(described) > 1 and all(map(_is_exact_command, rules)):
+    if len(rules) > 1 and all(map(_is_exact_command, rules)):
         return f"exactly these {len(rules)} commands"
-    return "; ".join(described)
+    if len(rules) == 1:
+        return _covered(parse_rule(rules[0]))
+    return "; ".join(
+        f"exactly {parse_rule(rule).spec}" if _is_exact_command(rule) else _covered(parse_rule(rule)) for rule in rules
+    )
 
 
 def _is_exact_command(text: str) -> bool:
