@@ -189,6 +189,8 @@ class HunkReview(Panel[Answer | None]):
         self.update()
         if current < len(self._places):
             self.scrolled.reveal(*self._places[current])
+            if self._note_reading():
+                self._arrange()
 
     def _sign(self, hunk: Hunk) -> tuple[str, Style]:
         return ("✓", self.palette.success) if hunk.number in self.accepted else ("✗", self.palette.error)
