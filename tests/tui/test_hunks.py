@@ -384,7 +384,7 @@ def test_a_write_is_reviewed_against_the_file(tmp_path: Path) -> None:
 
 def test_a_write_of_a_new_file_is_all_or_nothing(tmp_path: Path) -> None:
     input = {"file_path": str(tmp_path / "new.txt"), "content": NEW}
-    found = answers("enter", "n enter", of=lambda: review("Write", input))
+    found = answers("end enter", "n enter", of=lambda: review("Write", input))
     assert [answer.behavior for answer in found] == ["allow", "deny"]
     assert "  1 Apply the hunk" in look(review("Write", input), (80, 40))
 
