@@ -232,6 +232,8 @@ class Engine(Curated):
 
         while self._parts.news:
             yield told(self._parts.news.pop(0), "instructions")
+        while (text := self._parts.permissions.take_notice()) is not None:
+            yield ev.NoticeRaised(text=text, code="permissions")
         while (text := self._parts.store.take_notice()) is not None:
             yield told(text, "session")
         while (text := self._parts.seams.workspace.take_notice()) is not None:

@@ -26,6 +26,7 @@ from agentcli.assemble.telling import Telling
 from agentcli.commands.registry import names as command_names
 from agentcli.config.settings import Settings
 from agentcli.core.launch import Launcher
+from agentcli.permissions.policy import Policy
 from agentcli.tools.shells import Shells
 
 __all__ = ["Options", "Rights", "build_engine", "rights_for", "sandbox_for", "settings_for"]
@@ -54,7 +55,11 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
     provider, key_source = models.provider()
     results_dir = session.store.results_dir()
     rights = parts.assembled(results_dir, tuple(session.results_elsewhere))
-    permissions = LivePermissions(rights.policy, parts.rule_keeper().save)
+
+    def reread() -> Policy:
+        return RightsParts(Ground(replace(options, cwd=ground.cwd))).policy(rights.registry)
+
+    permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)
     shells = Shells()
     system = sessions.system(session)
     telling = Telling(ground, session, rights.context.hides)

@@ -92,6 +92,7 @@ class ModelParts:
             auto_threshold=settings.number("autoCompactThreshold") or 0.9,
             reactive_compact=settings.boolean("reactiveCompact"),
             compact_preview=settings.boolean("compactPreview"),
+            confirm_cost_above=settings.number("confirmCostAbove") or 0.0,
         )
 
     def provider(self) -> tuple[Provider, str]:

@@ -58,7 +58,7 @@ class RightsParts:
         """Policy, tools, sandbox and folders, put together in one place. `results_elsewhere`: further folders with
         stored results of this conversation."""
         registry = self._registry()
-        policy = self._policy(registry)
+        policy = self.policy(registry)
         registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
         readable = (*((results_dir,) if results_dir else ()), *results_elsewhere)
         denied = self._denied_files(policy)
@@ -91,7 +91,8 @@ class RightsParts:
             extra.append(StructuredOutput(options.json_schema))
         return registry.adding(extra)
 
-    def _policy(self, registry: Registry) -> Policy:
+    def policy(self, registry: Registry) -> Policy:
+        """The rules and the mode by the settings as they are now, without what only a running session knows."""
         options, settings = self._ground.options, self._ground.settings
         mode = options.permission_mode or PermissionMode(settings.text("permissions.defaultMode") or "default")
         policy = Policy(

@@ -34,10 +34,12 @@ class RuleKeeper:
     cwd: Path
 
     def save(self, rules: Sequence[str], where: str) -> str:
-        """Add rules to a file; returns its path. Raises `AgentError`, and nothing was changed then.
+        """Add allow rules to a file; returns its path. Raises `AgentError`, and nothing was changed then."""
+        return self.change(where, "allow", add=rules)
 
-        A folder that was trusted stays so: what is new in its files is the person's own answer.
-        """
+    def change(self, where: str, behavior: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> str:
+        """Remove and add rules of one kind in a file; returns its path. Raises `AgentError`, and nothing was changed
+        then. A folder that was trusted stays so: what is new in its files was decided by the user."""
         path = self.paths.get(where)
         if path is None:
             raise AgentError(f"There is no {where} settings file to keep a rule in.")
@@ -46,7 +48,7 @@ class RuleKeeper:
         before = self.trust.state(self.cwd)
         try:
             _make_folder(path.parent)
-            change = add_rules(path, "allow", rules)
+            change = change_rules(path, behavior, add=add, remove=remove)
         except OSError as error:
             raise AgentError(f"The rule could not be saved in {path}: {error.strerror}.") from error
         if change is not None and where != "user":
@@ -66,20 +68,36 @@ class RuleKeeper:
             )
 
 
-def add_rules(path: Path, behavior: str, rules: Sequence[str]) -> tuple[str | None, str] | None:
-    """Add what is not there yet to `permissions.<behavior>`. Raises `AgentError` for an unusable file, and OSError.
+def change_rules(
+    path: Path, behavior: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
+) -> tuple[str | None, str] | None:
+    """Remove rules from `permissions.<behavior>` and add those that are not there yet, in the place of the first
+    removed one. Raises `AgentError` for an unusable file or a rule that is not there, and OSError.
 
     Returns the hashes of the content before (None: there was no file) and after, or None if nothing had to change."""
     values, indent, raw = _read(path)
     permissions = values.setdefault("permissions", {})
     if not isinstance(permissions, dict) or not isinstance(permissions.get(behavior, []), list):
         raise AgentError(f"{path}: its permissions do not have the form of rules. Nothing was saved there.")
-    kept = permissions.setdefault(behavior, [])
-    new = [rule for rule in dict.fromkeys(rules) if rule not in kept]
-    if not new:
+    rules = permissions.setdefault(behavior, [])
+    gone = set(map(_canonical, remove))
+    missing = gone - {_canonical(rule) for rule in rules if isinstance(rule, str)}
+    if missing:
+        raise AgentError(f"{path} has no {behavior} rule {min(missing)}. Nothing was changed there.")
+    kept = [rule for rule in rules if not (isinstance(rule, str) and _canonical(rule) in gone)]
+    place = next((at for at, rule in enumerate(rules) if isinstance(rule, str) and _canonical(rule) in gone), len(kept))
+    kept[place:place] = [rule for rule in dict.fromkeys(add) if rule not in kept]
+    if kept == rules:
         return None
-    kept += new
+    permissions[behavior] = kept
     return None if raw is None else content_digest(raw), content_digest(_write(path, values, indent))
+
+
+def _canonical(rule: str) -> str:
+    """A rule without the differences that mean nothing: blanks around it, and a spec that matches everything."""
+    name, opened, rest = rule.strip().partition("(")
+    spec = rest.removesuffix(")").strip()
+    return f"{name.strip()}({spec})" if opened and spec not in ("", "*") else name.strip()
 
 
 def save_setting(path: Path, name: str, value: Any) -> None:

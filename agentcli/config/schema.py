@@ -329,6 +329,15 @@ KEYS: tuple[Key, ...] = (
         environment=("AGENTCLI_MAX_BUDGET_USD",),
     ),
     Key(
+        "confirmCostAbove",
+        "number",
+        "Ask before a change of model, effort or thinking when re-reading the context costs this many dollars or more.",
+        default=0.10,
+        minimum=0,
+        repository="no",
+        environment=("AGENTCLI_CONFIRM_COST_ABOVE",),
+    ),
+    Key(
         "env",
         "text map",
         "Environment variables for agentcli's requests and for the commands it runs.",

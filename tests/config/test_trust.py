@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.config.save import RuleKeeper, add_rules
+from agentcli.config.save import RuleKeeper, change_rules
 from agentcli.config.trust import UNREADABLE, TrustStore, trust_root
 from agentcli.core.errors import AgentError, UsageError
 
@@ -237,8 +237,8 @@ def test_a_rule_is_added_and_all_else_stays(tmp_path: Path) -> None:
         '{\n    "unknown": {"z": 1, "a": 2},\n    "permissions": {"deny": ["Read(.env)"]},\n    "model": "ö"\n}\n'
     )
     path.chmod(0o644)
-    add_rules(path, "allow", ["Bash(make *)", "Bash(make *)"])
-    add_rules(path, "allow", ["Bash(make *)", "Edit"])
+    change_rules(path, "allow", add=["Bash(make *)", "Bash(make *)"])
+    change_rules(path, "allow", add=["Bash(make *)", "Edit"])
     values = json.loads(path.read_text())
     assert list(values) == ["unknown", "permissions", "model"]
     assert list(values["unknown"]) == ["z", "a"]
@@ -255,7 +255,7 @@ def test_a_file_that_is_not_understood_is_not_touched(tmp_path: Path, content: s
     path = tmp_path / "settings.json"
     path.write_text(content)
     with pytest.raises(AgentError):
-        add_rules(path, "allow", ["Edit"])
+        change_rules(path, "allow", add=["Edit"])
     assert path.read_text() == content
 
 
@@ -278,12 +278,12 @@ def test_saving_an_answer_trusts_nothing_else_that_changed_meanwhile(
     assert trusted(store, repository)
     keeper = RuleKeeper({"local": repository / ".agentcli" / "settings.local.json"}, store, repository)
 
-    def add_and_swap(*given: Any) -> Any:
+    def add_and_swap(*given: Any, **named: Any) -> Any:
         (repository / swapped).parent.mkdir(exist_ok=True)
         (repository / swapped).write_text('{"permissions": {"allow": ["Bash"]}}')
-        return add_rules(*given)
+        return change_rules(*given, **named)
 
-    monkeypatch.setattr("agentcli.config.save.add_rules", add_and_swap)
+    monkeypatch.setattr("agentcli.config.save.change_rules", add_and_swap)
     keeper.save(["Edit"], "local")
     assert store.state(repository).changed == (swapped,)
 
@@ -294,11 +294,11 @@ def test_an_answer_that_was_added_to_a_file_of_somebody_else_is_not_trusted(
     local = repository / ".agentcli" / "settings.local.json"
     assert trusted(store, repository)
 
-    def swap_and_add(*given: Any) -> Any:
+    def swap_and_add(*given: Any, **named: Any) -> Any:
         local.write_text('{"permissions": {"allow": ["Bash"]}}')
-        return add_rules(*given)
+        return change_rules(*given, **named)
 
-    monkeypatch.setattr("agentcli.config.save.add_rules", swap_and_add)
+    monkeypatch.setattr("agentcli.config.save.change_rules", swap_and_add)
     RuleKeeper({"local": local}, store, repository).save(["Edit"], "local")
     assert store.state(repository).changed == (".agentcli/settings.local.json",)
 

@@ -69,16 +69,50 @@ def test_all_of_the_command_and_all_that_would_be_saved_is_shown() -> None:
     assert "rule for always: Bash(make all)\n" in text
 
 
+CHOICES = [
+    {"rules": ["Bash(pytest -q)"], "covers": "exactly this command", "note": ""},
+    {"rules": ["Bash(pytest *)"], "covers": "pytest with any arguments", "note": "Also python -m pytest."},
+]
+
+
+def test_a_broader_rule_is_chosen_by_its_number_and_shown_before_it_is_saved() -> None:
+    event = requested(suggestions=["Bash(pytest -q)"], rule_choices=CHOICES)
+    answer, text = answered(event, "r", "2", "p")
+    assert answer == Answer("allow", rules=("Bash(pytest *)",), save_to="local")
+    assert text.index("rule for always: Bash(pytest -q)") < text.index("covers: exactly this command")
+    assert text.index("covers: exactly this command") < text.index("yes, once")
+    shown = text.rindex("rule for always: Bash(pytest *)")
+    assert shown < text.index("note: Also python -m pytest.") < text.rindex("yes, once")
+    assert answered(event, "r", "7", "", "a")[0] == Answer("allow", rules=("Bash(pytest -q)",))
+
+
+def test_a_rule_is_edited_checked_and_described_again() -> None:
+    event = requested(suggestions=["Bash(pytest -q)"], rule_choices=CHOICES)
+    answer, text = answered(event, "r", "e", "Bash(pytest", "Bash(pytest -q *)", "a")
+    assert answer == Answer("allow", rules=("Bash(pytest -q *)",))
+    assert "Not a permission rule" in text
+    assert "covers: pytest -q with any arguments" in text
+    assert "invisible" in answered(event, "r", "e", "Bash(l\u200bs)", "", "n")[1]
+
+
+@pytest.mark.parametrize("rule", ["Bash", "Bash(python3 *)", "Bash(bash -c *)", "Bash(* --help)", "Edit"])
+def test_a_rule_that_allows_anything_is_confirmed_by_a_word(rule: str) -> None:
+    event = requested(suggestions=["Bash(pytest -q)"], rule_choices=CHOICES)
+    answer, text = answered(event, "r", "e", rule, "a", "no", "a", "yes")
+    assert answer == Answer("allow", rules=(rule,))
+    assert f"! {rule} allows" in text
+
+
 def test_lines_of_a_command_have_marks_and_blanks_at_their_ends_are_seen() -> None:
     _answer, text = answered(requested(input={"command": "one  \ntwo"}), "n")
     assert "  | one··\n  | two\n" in text
 
 
-@pytest.mark.parametrize("typed", ["", "x", "yes but", "1 2", "7", "a little", "ye"])
+@pytest.mark.parametrize("typed", ["", "x", "yes but", "1 2", "8", "a little", "ye"])
 def test_anything_else_is_asked_about_again(typed: str) -> None:
     answer, text = answered(requested(), typed, "n")
     assert answer == Answer("deny")
-    assert "Type one of y, a, p, u, n, e and Enter." in text
+    assert "Type one of y, a, p, u, r, n, e and Enter." in text
 
 
 def test_esc_is_no_answer_also_while_the_reason_is_asked_for() -> None:

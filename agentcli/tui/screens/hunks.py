@@ -87,6 +87,14 @@ class HunkReview(Panel[Answer | None]):
         return "Enter confirms · y accept · n reject · Esc back · ↑↓ hunk · a accept the rest · d reject the rest"
 
     @property
+    def gated(self) -> bool:
+        return bool(self.hunks)
+
+    @property
+    def locked_hints(self) -> str:
+        return "↓ next hunk · PgDn scrolls · End jumps to the end · y accept · n reject · Esc back"
+
+    @property
     def size_of_body(self) -> int:
         return PAINTED * self._characters
 
@@ -129,7 +137,7 @@ class HunkReview(Panel[Answer | None]):
         if not count:
             return [Choice("done", "Deny: nothing is changed")]
         label = f"Apply {count} of {len(hunks)} hunks" if count < len(hunks) else f"Apply all {count} hunks"
-        return [Choice("done", label if len(hunks) > 1 else "Apply the hunk")]
+        return [Choice("done", label if len(hunks) > 1 else "Apply the hunk", locked=self.locked)]
 
     def choose(self, name: str) -> None:
         hunks = self.hunks or []
@@ -183,6 +191,8 @@ class HunkReview(Panel[Answer | None]):
         self.update()
         if current < len(self._places):
             self.scrolled.reveal(*self._places[current])
+            if self._note_reading():
+                self._arrange()
 
     def _sign(self, hunk: Hunk) -> tuple[str, Style]:
         return ("✓", self.palette.success) if hunk.number in self.accepted else ("✗", self.palette.error)
