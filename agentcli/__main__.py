@@ -58,10 +58,42 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
     return instant.begin(0, 1, look)
 
 
+def without_project(entries: Sequence[str], folder: str) -> list[str]:
+    """An import path without the current folder and what lies in it, unless the interpreter or this package is there.
+
+    Many imports are deferred until they are needed. With `python -m agentcli`, or a PYTHONPATH that leads into the
+    project, a module that a tool has written meanwhile would be imported in their place.
+    """
+    inside = folder.rstrip("/") + "/"
+    own = tuple(f"{prefix}/" for prefix in (sys.prefix, sys.base_prefix))
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 -- before any import
+    kept: list[str] = []
+    is_source = False
+    for entry in entries:
+        if os.path.abspath(entry) == root and not entry.endswith("-packages"):  # noqa: PTH100
+            is_source = True
+        elif (
+            entry.startswith(own)
+            or entry.endswith("-packages")
+            or (entry.startswith("/") and not f"{entry}/".startswith(inside))
+        ):
+            kept.append(entry)
+    # Last, so that nothing beside the package stands in for a library.
+    return [*kept, root] if is_source else kept
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 -- before any import
+    except OSError:
+        return "/nowhere"
+
+
 def main() -> None:
     """The console script. Never returns."""
     early: Instant | None = None
     try:
+        sys.path[:] = without_project(sys.path, _current_folder())
         if len(sys.argv) == 2 and sys.argv[1] in ("-v", "--version"):
             code = print_version()
         else:
@@ -79,6 +111,10 @@ def main() -> None:
         code = 141
     if early is not None:
         early.restore.restore_terminal()
+    if "agentcli.core.exit_cleanup" in sys.modules:
+        from agentcli.core.exit_cleanup import run_exit_cleanup
+
+        run_exit_cleanup()
     # All that had to be closed is closed by now; taking the interpreter apart would only cost tens of milliseconds.
     os._exit(code)
 

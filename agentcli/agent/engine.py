@@ -232,6 +232,8 @@ class Engine(Curated):
 
         while self._parts.news:
             yield told(self._parts.news.pop(0), "instructions")
+        while (text := self._parts.permissions.take_notice()) is not None:
+            yield ev.NoticeRaised(text=text, code="permissions")
         while (text := self._parts.store.take_notice()) is not None:
             yield told(text, "session")
         while (text := self._parts.seams.workspace.take_notice()) is not None:
@@ -379,6 +381,7 @@ class Engine(Curated):
             await self._parts.seams.workspace.aclose()
             await self._parts.provider.aclose()
             self._parts.store.close()
+            self._tool_context.launcher.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.cachewatch import Setup
 from agentcli.agent.conversation import Conversation
+from agentcli.agent.permission import LivePermissions
 from agentcli.agent.profile import ConversationRequests, Profile, price_of
 from agentcli.agent.prompts import PromptQueue
 from agentcli.agent.questions import Asking, Audience, Questions
@@ -20,7 +21,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
 from agentcli.core.ids import seconds_between
 from agentcli.core.messages import Json, Message
-from agentcli.core.permission import PermissionMode
+from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.core.usage import CacheLosses, Totals
 from agentcli.permissions.policy import Policy
 from agentcli.providers.catalog import Catalog
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from agentcli.tools.fileindex import FileIndex
 
 
+_RULES_POLLED_SECONDS = 2.0
+"""Three `stat` calls: cheaper than a watcher, and it sees files in folders that do not exist yet."""
 CHANGED_BEFORE = "old content was dropped, restored or shortened before the session was left"
 
 
@@ -174,6 +177,29 @@ class Holdings:
         return self._parts.permissions.policy
 
     @property
+    def permissions(self) -> LivePermissions:
+        """The permission rules, to list and change them."""
+        return self._parts.permissions
+
+    def test_permission(self, tool_name: str, subject: str) -> Decision:
+        """What would be decided about a command, or what another tool's main argument names. Nothing is counted."""
+        tool = self._parts.registry.get(tool_name)
+        field = getattr(tool, "subject", None)
+        needs: tuple[Need, ...] = (Need("other", subject),)
+        if tool is not None and field is not None:
+            needs = tool.needs({field: subject}, self._tool_context)
+        return self._parts.permissions.preview(getattr(tool, "name", tool_name), {}, needs, self._tool_context)
+
+    async def rule_changes(self) -> str:
+        """Wait until a settings file changed the permission rules; says how. For between submissions: while one runs,
+        its events tell. Cancel it."""
+        while True:
+            self._parts.permissions.refresh()
+            if (text := self._parts.permissions.take_notice()) is not None:
+                return text
+            await asyncio.sleep(_RULES_POLLED_SECONDS)
+
+    @property
     def cwd(self) -> Path:
         return self._tool_context.cwd
 
@@ -190,6 +216,11 @@ class Holdings:
     def previews_compaction(self) -> bool:
         """Whether `/compact` waits for somebody to look at the summary."""
         return self.interactive and self._parts.tuning.compact_preview
+
+    @property
+    def confirm_cost_above(self) -> float:
+        """Dollars from which a change that makes the prompt cache useless is confirmed first."""
+        return self._parts.tuning.confirm_cost_above
 
     @property
     def sandbox(self) -> str:

@@ -19,8 +19,7 @@ from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, Tool
 from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import Price, Usage
 
-LEAST_ASKED_USD = 0.01
-"""A change that costs less than this is made without a question."""
+_CENT = 0.01
 Reach = Literal["sent", "head", "nothing"]
 """Of the prompt cache into the next request: all that was sent before, what comes before the messages, or nothing."""
 Category = Literal["system", "tools", "prompts", "answers", "thinking", "calls", "results", "attachments", "summary"]
@@ -93,10 +92,18 @@ class ChangePrice:
     cold: bool = False
     """Nothing is billed anew because the cache has run out."""
 
+    def needs_confirmation(self, threshold_usd: float) -> bool:
+        """Whether the user is asked first: at or above the threshold, and where the price is not known."""
+        return self.tokens > 0 and (self.usd is None or self.usd >= threshold_usd)
+
     @property
-    def matters(self) -> bool:
-        """Whether a person wants to be asked: from a cent on, and where nobody knows."""
-        return self.tokens > 0 and (self.usd is None or self.usd >= LEAST_ASKED_USD)
+    def note(self) -> str:
+        """A sentence to follow the report of the change; empty if there is nothing to say."""
+        if not self.tokens:
+            return "The cache is cold: nothing is re-billed." if self.cold else ""
+        tokens = f"{self.tokens:,}" if self.tokens < 1_000 else f"{self.tokens / 1_000:,.0f}k"
+        cost = "at an unknown price" if self.usd is None else self._about
+        return f"The next request re-reads {tokens} tokens, {cost}."
 
     @property
     def text(self) -> str:
@@ -105,8 +112,11 @@ class ChangePrice:
             return "the cache is cold: nothing is re-billed" if self.cold else ""
         if self.usd is None:
             return f"re-bills {self.tokens:,} tokens once; the price is not known"
-        about = f"about ${self.usd:.2f}" if self.usd >= LEAST_ASKED_USD else "less than a cent"
-        return f"re-bills {self.tokens:,} tokens, {about}, once"
+        return f"re-bills {self.tokens:,} tokens, {self._about}, once"
+
+    @property
+    def _about(self) -> str:
+        return f"about ${self.usd:.2f}" if self.usd is not None and self.usd >= _CENT else "less than a cent"
 
 
 def price_of_change(before: Cached, after: Cached, price: Price | None) -> ChangePrice:

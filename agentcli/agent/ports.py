@@ -16,8 +16,9 @@ from agentcli.agent.state import LoopState
 from agentcli.core.abort import AbortSignal
 from agentcli.core.events import ContextEdited, Event
 from agentcli.core.frozen import frozen
+from agentcli.core.grant import Grant
 from agentcli.core.messages import Json, Message, ToolResultBlock, ToolUseBlock
-from agentcli.core.permission import Decision, Need, PermissionMode, SaveTo
+from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice, SaveTo
 from agentcli.core.usage import Usage
 from agentcli.providers.base import Provider, Request
 from agentcli.tools.base import ToolContext
@@ -101,6 +102,20 @@ class Permissions(Protocol):
     def decide(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> Decision: ...
 
     def suggest(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]: ...
+
+    def rule_choices(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[RuleChoice]:
+        """What an "always" answer can save, narrowest first; the first has the rules of `suggest`."""
+        ...
+
+    def suggest_prefix(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
+        """Rules for this call and others like it (`Bash(npm test *)`), for the hint of a refusal that nobody could
+        answer; the exact rules where no prefix is safe to offer, none where no rule can cover the call."""
+        ...
+
+    def grant(self, needs: tuple[Need, ...], context: ToolContext, *, approved: bool) -> Grant:
+        """What an allowed command may do beyond its sandbox's ordinary limits. `approved`: by a rule or an answer, not
+        by the mode alone."""
+        ...
 
     def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
         """Allow rules that a person gave with an answer. Returns where they are kept: `session` or a file's path."""

@@ -52,6 +52,8 @@ class Tuning:
     compact_preview: bool = True
     """`/compact` shows what it would do first, where somebody is there to look."""
     raised_output_cap: int = 64_000
+    confirm_cost_above: float = 0.10
+    """Dollars from which a change that makes the prompt cache useless is confirmed first."""
 
 
 class ConversationRequests:

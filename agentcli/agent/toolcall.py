@@ -7,17 +7,22 @@ answers may change a copy that the tool runs with (T9).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import field, replace
+from functools import partial
 from typing import Protocol, cast
 
+from agentcli.agent.network_offer import declined_network, host_rule, network_reason
 from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PreToolVerdict, Workspace
 from agentcli.agent.questions import Audience, Questions
+from agentcli.agent.refusals import unattended_refusal
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
+from agentcli.core.bounded_json import DEEPEST_INPUT
 from agentcli.core.events import (
     Event,
     ModeChanged,
+    NoticeRaised,
     PermissionDecided,
     PermissionDenied,
     PermissionRequested,
@@ -32,6 +37,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, TextBlock, ToolResultBlock, ToolUseBlock, clean_text
 from agentcli.core.permission import Answer, Decision, Need, PermissionMode
+from agentcli.core.plaintext import plain_line
 from agentcli.tools.base import Output, Progress, SmallModel, Tool, ToolContext
 from agentcli.tools.builtin import in_thread
 from agentcli.tools.registry import Registry
@@ -72,8 +78,18 @@ class _Approved:
     input: Json
     context: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
+    by_user: bool = False
+    """Allowed by a rule or an answer, not by the mode alone."""
     said: str = ""
     """What the person said with their yes; the model gets it with the result."""
+
+
+@frozen
+class _Work:
+    """How a running call is stopped, and where its events go."""
+
+    signal: AbortSignal
+    emit: Emit
 
 
 class StartedCallback(Protocol):
@@ -181,7 +197,8 @@ class ToolRunner:
             await self._deny(call, input, decision.reason, emit)
         if signal.reason is not None:
             raise Aborted(signal.reason)
-        return _Approved(tool, input, verdict.context, needs, said)
+        by_user = decision.behavior == "ask" or bool(decision.rule)
+        return _Approved(tool, input, verdict.context, needs, by_user, said)
 
     def title(self, name: str, input: Json) -> str:
         """One line for people about a call."""
@@ -196,7 +213,8 @@ class ToolRunner:
             raise _Refused(f"There is no tool called {call.name[:100]!r}.{hint}", "unknown tool")
         if call.invalid_json is not None:
             shown = call.invalid_json.encode("utf-8", "replace")[:INVALID_JSON_SHOWN].decode("utf-8", "replace")
-            raise _Refused(f"The input is not a JSON object. It begins with: {shown}", "invalid input")
+            what = f"The input is not a JSON object, or it is nested more than {DEEPEST_INPUT} levels deep"
+            raise _Refused(f"{what}. It begins with: {shown}", "invalid input")
         return tool
 
     def _parse(self, tool: Tool, given: Json, context: ToolContext, *, answered: bool = False) -> Json:
@@ -236,46 +254,76 @@ class ToolRunner:
         if self.questions.audience is Audience.NOBODY and _is_question(needs):
             await self._deny(call, input, getattr(tool, "unanswered", "Nobody is there to answer."), emit)
         if self.questions.audience is Audience.NOBODY:
-            rules = self.permissions.suggest(tool.name, input, needs, context)
-            wanted = ",".join(rules)
-            hint = f" It can be allowed beforehand with --allowedTools '{wanted}'." if rules else ""
-            await self._deny(call, input, f"{decision.reason}. Nobody is there to ask.{hint}", emit)
-        request_id = self.ids.new()
-        future = self.questions.ask(request_id)
-        try:
-            await emit(
-                PermissionRequested(
-                    request_id=request_id,
-                    tool_use_id=call.id,
-                    name=tool.name,
-                    input=input,
-                    title=title_of(tool, input, context.working_dirs[0]),
-                    reason=decision.reason,
-                    suggestions=self.permissions.suggest(tool.name, input, needs, context),
-                    details=list(decision.details),
-                    display=await _previewed(tool, input, context),
-                )
-            )
-            answer = await signal.run(_answered(future))
-        except Aborted:
-            await emit(PermissionResolved(request_id=request_id, tool_use_id=call.id, behavior="withdrawn"))
-            raise
-        finally:
-            self.questions.withdraw(request_id)
-        await emit(PermissionResolved(request_id=request_id, tool_use_id=call.id, behavior=answer.behavior))
+            rules = self.permissions.suggest_prefix(tool.name, input, needs, context)
+            title = title_of(tool, input, context.working_dirs[0])
+            await self._deny(call, input, unattended_refusal(title, input, decision, rules), emit, title, rules)
+        choices = self.permissions.rule_choices(tool.name, input, needs, context)
+        question = PermissionRequested(
+            request_id=self.ids.new(),
+            tool_use_id=call.id,
+            name=tool.name,
+            input=input,
+            title=title_of(tool, input, context.working_dirs[0]),
+            reason=decision.reason,
+            suggestions=list(choices[0].rules) if choices else [],
+            rule_choices=[choice.record() for choice in choices],
+            details=list(decision.details),
+            display=await _previewed(tool, input, context),
+        )
+        answer = await self._answer_to(question, signal, emit)
         if answer.behavior == "deny":
             if answer.interrupt:
                 self.on_interrupting_denial()
             await self._deny(call, input, _refusal(tool, answer.message), emit)
-        if answer.rules:
-            where = self.permissions.learn(answer.rules, answer.save_to)
-            await emit(RulesLearned(rules=list(answer.rules), where=where))
-        if answer.mode is not None:
-            self.permissions.set_mode(answer.mode)
-            await emit(ModeChanged(mode=answer.mode.value, reason="the answer to a question"))
         if answer.updated_input is not None and answer.updated_input != input:
             return self._parse(tool, answer.updated_input, context, answered=True), answer.message
         return input, answer.message
+
+    async def _answer_to(self, question: PermissionRequested, signal: AbortSignal, emit: Emit) -> Answer:
+        """The answer, with its rules and its mode applied. An abort withdraws the question and is raised."""
+        future = self.questions.ask(question.request_id)
+        ended = partial(PermissionResolved, request_id=question.request_id, tool_use_id=question.tool_use_id)
+        try:
+            await emit(question)
+            answer = await signal.run(_answered(future))
+        except Aborted:
+            await emit(ended(behavior="withdrawn"))
+            raise
+        finally:
+            self.questions.withdraw(question.request_id)
+        await emit(ended(behavior=answer.behavior))
+        if answer.behavior == "allow" and answer.rules:
+            where = self.permissions.learn(answer.rules, answer.save_to)
+            await emit(RulesLearned(rules=list(answer.rules), where=where))
+        if answer.behavior == "allow" and answer.mode is not None:
+            self.permissions.set_mode(answer.mode)
+            await emit(ModeChanged(mode=answer.mode.value, reason="the answer to a question"))
+        return answer
+
+    async def _with_network(
+        self, call: ToolUseBlock, approved: _Approved, output: Output, context: ToolContext, work: _Work
+    ) -> Output:
+        """Offer a command that failed for want of network again; its first output if the user declines."""
+        hosts, signal, emit = output.wanted_hosts, work.signal, work.emit
+        if hosts is None or signal.aborted or self.questions.audience is Audience.NOBODY:
+            return output
+        rules = [host_rule(host) for host in hosts]
+        question = PermissionRequested(
+            request_id=self.ids.new(),
+            tool_use_id=call.id,
+            name=approved.tool.name,
+            input=approved.input,
+            title=title_of(approved.tool, approved.input, context.working_dirs[0]),
+            reason=network_reason(hosts),
+            suggestions=rules,
+            display={**await _previewed(approved.tool, approved.input, context), "network": list(hosts)},
+        )
+        answer = await self._answer_to(question, signal, emit)
+        if answer.behavior == "deny":
+            return declined_network(output, answer.message)
+        grant = self.permissions.grant(approved.needs, context, approved=approved.by_user)
+        again = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *hosts))
+        return await self._output(call, approved, replace(context, grant=again), work) or output
 
     async def _apply(self, output: Output, emit: Emit) -> None:
         """What a call changes besides files: it must hold before the next call is decided about."""
@@ -287,27 +335,52 @@ class ToolRunner:
             await emit(ModeChanged(mode=mode.value, reason="the plan was approved"))
         if output.todos is not None:
             await emit(TodosChanged(todos=output.todos))
+        for text in output.notices:
+            await emit(NoticeRaised(text=text, level="warning", code="quarantine"))
 
-    async def _deny(self, call: ToolUseBlock, input: Json, reason: str, emit: Emit) -> None:
-        await emit(PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=reason))
+    async def _deny(
+        self, call: ToolUseBlock, input: Json, reason: str, emit: Emit, title: str = "", rules: Sequence[str] = ()
+    ) -> None:
+        await emit(
+            PermissionDenied(
+                tool_use_id=call.id,
+                name=call.name,
+                input=input,
+                reason=reason,
+                title=title or plain_line(self.title(call.name, input)),
+                rules=list(rules),
+            )
+        )
         raise _Refused(reason, "denied")
+
+    async def _output(
+        self, call: ToolUseBlock, approved: _Approved, context: ToolContext, work: _Work
+    ) -> Output | None:
+        output: Output | None = None
+        with AbortController(parent=work.signal) as controller:
+            async with aclosing(approved.tool.run(approved.input, context, controller.signal)) as items:
+                async for item in items:
+                    if isinstance(item, Progress):
+                        await work.emit(ToolProgressed(tool_use_id=call.id, text=item.text, data=item.data))
+                    else:
+                        output = item
+        return output
 
     async def _run_tool(
         self, call: ToolUseBlock, approved: _Approved, context: ToolContext, signal: AbortSignal, emit: Emit
     ) -> CallResult:
-        output: Output | None = None
-        context = replace(context, needs=approved.needs, call_id=call.id)
+        grant = self.permissions.grant(approved.needs, context, approved=approved.by_user)
+        context = replace(context, needs=approved.needs, call_id=call.id, grant=grant)
+        for need in approved.needs:
+            if need.kind == "write":
+                context.launcher.permit(need.target)
         if self.small_model is not None:
             context = replace(context, small_model=self.small_model(emit))
-        with AbortController(parent=signal) as controller:
-            async with aclosing(approved.tool.run(approved.input, context, controller.signal)) as items:
-                async for item in items:
-                    if isinstance(item, Progress):
-                        await emit(ToolProgressed(tool_use_id=call.id, text=item.text, data=item.data))
-                    else:
-                        output = item
+        work = _Work(signal, emit)
+        output = await self._output(call, approved, context, work)
         if output is None:
             return failed(call, f"{call.name} ended without a result.")
+        output = await self._with_network(call, approved, output, context, work)
         block = result_block(call, output)
         if approved.said:
             note = TextBlock(clean_text(f"The person who approved this call says: {approved.said}"))

@@ -26,8 +26,7 @@ from agentcli.assemble.telling import Telling
 from agentcli.commands.registry import names as command_names
 from agentcli.config.settings import Settings
 from agentcli.core.launch import Launcher
-from agentcli.tools.base import ToolContext
-from agentcli.tools.environment import child_environment
+from agentcli.permissions.policy import Policy
 from agentcli.tools.shells import Shells
 
 __all__ = ["Options", "Rights", "build_engine", "rights_for", "sandbox_for", "settings_for"]
@@ -50,38 +49,28 @@ def build_engine(options: Options) -> Engine:
 
 
 def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> Engine:
-    options, models, rights = ground.options, ModelParts(ground), RightsParts(ground)
-    registry = rights.registry()
-    policy = rights.policy(registry)
-    registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
+    options, models, parts = ground.options, ModelParts(ground), RightsParts(ground)
     profile = models.profile(session.last_model)
     bounds = models.bounds(profile)
     provider, key_source = models.provider()
     results_dir = session.store.results_dir()
-    readable = (*((results_dir,) if results_dir else ()), *session.results_elsewhere)
-    launcher = rights.launcher(policy, readable)
-    permissions = LivePermissions(replace(rights.keeping_keys(policy), readable=readable), rights.rule_keeper().save)
+    rights = parts.assembled(results_dir, tuple(session.results_elsewhere))
+
+    def reread() -> Policy:
+        return RightsParts(Ground(replace(options, cwd=ground.cwd))).policy(rights.registry)
+
+    permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)
     shells = Shells()
     system = sessions.system(session)
-    hides = rights.hides(policy)
-    telling = Telling(ground, session, hides)
+    telling = Telling(ground, session, rights.context.hides)
     seams = _seams(ground, sessions, session)
     seams = replace(seams, attachments=telling.attachments(permissions, shells, system, seams.attachments))
-    tool_context = ToolContext(
-        cwd=ground.cwd,
-        working_dirs=ground.working_dirs,
-        results_dir=results_dir,
-        environ=child_environment(ground.environ),
-        hides=hides,
-        reaches=permissions.reaches,
-        launcher=launcher,
-        shells=shells,
-    )
+    tool_context = replace(rights.context, reaches=permissions.reaches, shells=shells)
     telling.recall(tool_context)
     return Engine(
         Conversation(
             provider=provider,
-            registry=registry,
+            registry=rights.registry,
             store=session.store,
             permissions=permissions,
             profile=replace(profile, system=system),
@@ -130,20 +119,12 @@ def settings_for(options: Options) -> Settings:
 
 def rights_for(options: Options) -> Rights:
     """The rules that an engine with these options would go by; for `agentcli permissions`."""
-    ground = Ground(options)
-    parts = RightsParts(ground)
-    registry = parts.registry()
-    policy = parts.policy(registry)
-    if parts.keys_file is not None and parts.keys_file.exists():
-        policy = parts.keeping_keys(policy)
-    context = ToolContext(cwd=ground.cwd, working_dirs=ground.working_dirs, environ=child_environment(ground.environ))
-    return Rights(policy, registry, context, tuple(notice.text for notice in ground.notices))
+    return RightsParts(Ground(options)).assembled()
 
 
 def sandbox_for(options: Options) -> tuple[Launcher, str]:
     """How commands of an engine with these options would be started, and what there is to say about it; for `agentcli
     doctor`. Raises `UsageError` as `build_engine` does."""
     ground = Ground(options)
-    parts = RightsParts(ground)
-    launcher = parts.launcher(parts.policy(parts.registry()))
-    return launcher, " ".join(notice.text for notice in ground.notices if notice.code == "sandbox")
+    rights = RightsParts(ground).assembled()
+    return rights.context.launcher, " ".join(notice.text for notice in ground.notices if notice.code == "sandbox")

@@ -11,6 +11,7 @@ from agentcli.config.settings import SettingsRequest, load_settings
 from agentcli.config.trust import TrustStore
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
+from agentcli.core.programs import folders_named
 from agentcli.providers.catalog import Catalog
 
 
@@ -25,6 +26,7 @@ class Ground:
         home = given.get("HOME")
         self.home = Path(home) if home else None
         self.trust = TrustStore(self.paths.state_dir, self.home)
+        state = self.trust.state(self.cwd)
         self.settings = load_settings(
             SettingsRequest(
                 paths=self.paths,
@@ -33,7 +35,8 @@ class Ground:
                 flag_text=options.settings,
                 flag_values=flag_values(options),
                 sources=options.setting_sources,
-                trusted=self.is_trusted(),
+                trusted=options.trust or state.trusted,
+                trusted_digests=None if options.trust else state.digests(),
             )
         )
         self.environ = {**given, **self.settings.mapping("env")}
@@ -47,6 +50,11 @@ class Ground:
 
     def is_trusted(self) -> bool:
         return self.options.trust or self.trust.state(self.cwd).trusted
+
+    @property
+    def writable_dirs(self) -> tuple[Path, ...]:
+        """Where tools or commands in the sandbox may write: programs of our own are never taken from there."""
+        return (*self.working_dirs, *folders_named(self.settings.texts("sandbox.allowWrite"), self.cwd, self.home))
 
     def warn(self, text: str, code: str) -> None:
         self.notices.append(ev.NoticeRaised(text=text, level="warning", code=code))

@@ -92,6 +92,7 @@ class ModelParts:
             auto_threshold=settings.number("autoCompactThreshold") or 0.9,
             reactive_compact=settings.boolean("reactiveCompact"),
             compact_preview=settings.boolean("compactPreview"),
+            confirm_cost_above=settings.number("confirmCostAbove") or 0.0,
         )
 
     def provider(self) -> tuple[Provider, str]:
@@ -157,7 +158,8 @@ class ModelParts:
         kept = key_store(self._ground).find
         if chosen is not None:
             return with_kept_key(normal_base_url(chosen), "chosen for this session", kept)
-        return resolve_credentials(self._ground.environ, settings.text("apiKeyHelper"), settings.text("baseUrl"), kept)
+        helper, base_url = settings.text("apiKeyHelper"), settings.text("baseUrl")
+        return resolve_credentials(self._ground.environ, helper, base_url, kept, self._ground.writable_dirs)
 
     def base_url(self) -> tuple[str, str]:
         """Where requests would go, with a key or without one, and what says so."""

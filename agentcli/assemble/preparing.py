@@ -16,6 +16,7 @@ from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import Snip
 from agentcli.context.steps import Step
 from agentcli.context.view import View
+from agentcli.core.bounded_read import read_bounded
 
 STEPS = ("budget", "snip", "microcompact", "collapse")
 """Their strict order (SPEC 2.1)."""
@@ -47,7 +48,7 @@ def _saving_in(folder: Path | None) -> Callable[[str, str], str | None]:
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except FileExistsError:
-            return str(path) if path.is_file() and path.read_bytes() == data else None
+            return str(path) if read_bounded(path, len(data)) == data else None
         except OSError:
             return None
         try:

@@ -5,26 +5,33 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.assemble.ground import Ground
 from agentcli.assemble.model import key_store
+from agentcli.assemble.unknown_tools import unknown_tools
 from agentcli.config.paths import project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
+from agentcli.core.installation import installation_paths
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.permission import PermissionMode
 from agentcli.permissions.commands import runs_beside_others
+from agentcli.permissions.granting import known_credentials
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
+from agentcli.tools.environment import PassedVariables, child_environment
 from agentcli.tools.registry import Registry, builtin_tools
 
 if TYPE_CHECKING:
+    from agentcli.permissions.sandbox.denied import DeniedFiles
+    from agentcli.permissions.sandbox.limits import Limits
     from agentcli.permissions.sandbox.plan import SandboxRules
 
 STRUCTURED_OUTPUT = "StructuredOutput"
@@ -32,10 +39,11 @@ STRUCTURED_OUTPUT = "StructuredOutput"
 
 @frozen
 class Rights:
-    """What decides about calls, without a model and a session."""
+    """What decides about calls and how they run: the same for the program, `agentcli permissions` and `doctor`."""
 
     policy: Policy
     registry: Registry
+    """Without the tools that a deny rule takes away."""
     context: ToolContext
     notices: tuple[str, ...] = ()
 
@@ -45,8 +53,42 @@ class RightsParts:
         self._ground = ground
         self._uncertain = ground.settings.rights_uncertain
         """A file that may forbid something could not be used: then everything asks."""
+        self._installation = installation_paths(ground.working_dirs, ground.home)
 
-    def registry(self) -> Registry:
+    def assembled(self, results_dir: Path | None = None, results_elsewhere: tuple[Path, ...] = ()) -> Rights:
+        """Policy, tools, sandbox and folders, put together in one place. `results_elsewhere`: further folders with
+        stored results of this conversation."""
+        registry = self._registry()
+        policy = self.policy(registry)
+        registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
+        readable = (*((results_dir,) if results_dir else ()), *results_elsewhere)
+        denied = self._denied_files(policy)
+        launcher = self._launcher(policy, readable, denied)
+        policy = replace(
+            policy,
+            mode=self._usable_mode(policy.mode, launcher),
+            readable=readable,
+            scratch=() if launcher.temp_folder is None else (launcher.temp_folder,),
+            hidden_from_commands=partial(_hides_from, launcher, denied),
+            contains=partial(_contains, launcher),
+        )
+        settings = self._ground.settings
+        passed = PassedVariables.from_settings(settings.texts("sandbox.env"), settings.mapping("env"))
+        context = ToolContext(
+            cwd=self._ground.cwd,
+            working_dirs=self._ground.working_dirs,
+            results_dir=results_dir,
+            environ=child_environment(self._ground.environ, passed),
+            passed=passed,
+            proxies={name: value for name, value in self._ground.environ.items() if name.lower().endswith("_proxy")},
+            hides=self._hides(policy),
+            launcher=launcher,
+            credentials={name: self._ground.environ[name] for name in policy.credentials},
+            also_writable=self._ground.writable_dirs[len(self._ground.working_dirs) :],
+        )
+        return Rights(policy, registry, context, tuple(notice.text for notice in self._ground.notices))
+
+    def _registry(self) -> Registry:
         options = self._ground.options
         registry = Registry(builtin_tools(runs_beside_others))
         if options.tools is not None:
@@ -59,6 +101,7 @@ class RightsParts:
         return registry.adding(extra)
 
     def policy(self, registry: Registry) -> Policy:
+        """The rules and the mode by the settings as they are now, without what only a running session knows."""
         options, settings = self._ground.options, self._ground.settings
         mode = options.permission_mode or PermissionMode(settings.text("permissions.defaultMode") or "default")
         policy = Policy(
@@ -68,8 +111,15 @@ class RightsParts:
             deny=(*parse_rules(options.disallowed_tools, "--disallowedTools"), *self._rules("deny")),
             home=self._ground.home,
             search_path=self._ground.environ.get("PATH", ""),
+            temp=self._temp_root() if self._sandbox_mode() != "off" or self._ground.environ.get("TMPDIR") else None,
+            credentials=known_credentials(self._ground.environ),
             trusted=self._ground.is_trusted(),
+            private=self._private_files(),
+            installation=self._installation,
+            own_folders=tuple(os.path.realpath(folder) for folder in self._own_folders()),
         )
+        for problem in unknown_tools((*policy.allow, *policy.ask, *policy.deny), registry.names):
+            self._ground.warn(problem, "rules")
         if options.json_schema is not None:
             policy = policy.with_allowed([STRUCTURED_OUTPUT], "--json-schema")
         if self._uncertain:
@@ -78,16 +128,22 @@ class RightsParts:
             policy = policy.with_rules(ask=parse_rules(registry.names, source))
         return policy
 
-    @property
-    def keys_file(self) -> Path | None:
-        return key_store(self._ground).path
+    def _usable_mode(self, mode: PermissionMode, launcher: Launcher) -> PermissionMode:
+        """Raises `UsageError` when the command line asks for auto mode and nothing contains commands here."""
+        if mode is not PermissionMode.AUTO or not launcher.uncontained:
+            return mode
+        problem = f"Auto mode is not available: {launcher.uncontained}"
+        if self._ground.options.permission_mode is PermissionMode.AUTO:
+            raise UsageError(problem)
+        self._ground.warn(problem, "sandbox")
+        return PermissionMode.DEFAULT
 
-    def keeping_keys(self, policy: Policy) -> Policy:
-        """With the file of kept keys denied to the agent in every mode. Commands in a sandbox do not see it anyway."""
-        if self.keys_file is None:
-            return policy
-        rules = [f"{tool}(/{Path(os.path.realpath(self.keys_file))})" for tool in ("Read", "Edit")]
-        return policy.with_rules(deny=parse_rules(rules, "agentcli itself"))
+    def _private_files(self) -> tuple[str, ...]:
+        keys = key_store(self._ground).path
+        return () if keys is None else (os.path.realpath(keys),)
+
+    def _own_folders(self) -> tuple[Path, ...]:
+        return tuple(folder for folder in (self._ground.paths.config_dir, self._ground.paths.state_dir) if folder)
 
     def rule_keeper(self) -> RuleKeeper:
         folder = project_folder(self._ground.cwd)
@@ -96,29 +152,50 @@ class RightsParts:
             paths["user"] = self._ground.paths.user_settings
         return RuleKeeper(paths, self._ground.trust, self._ground.cwd)
 
-    def launcher(self, policy: Policy, readable: tuple[Path, ...] = ()) -> Launcher:
-        """How commands are started; says so where no sandbox holds though one was wanted. `readable`: folders with
-        tool output, which commands may read though they are among our own."""
-        mode = self._ground.settings.text("sandbox.mode") or "on"
+    def _launcher(self, policy: Policy, readable: tuple[Path, ...], denied: DeniedFiles | None) -> Launcher:
+        """How commands are started; warns where no sandbox works though one was wanted. `readable`: folders with tool
+        output, which commands may read though they are among our own."""
+        mode = self._sandbox_mode()
         if mode == "off":
             return BareLauncher()
         from agentcli.permissions.sandbox.choose import Surroundings, choose
 
         cache_dir = self._ground.paths.cache_dir
-        temp_root = Path(self._ground.environ.get("TMPDIR") or tempfile.gettempdir())
-        around = Surroundings(environ=self._ground.environ, temp_root=temp_root, cache_dir=cache_dir)
-        chosen = choose(mode, self._sandbox_rules(policy, readable), around)
+        around = Surroundings(
+            environ=self._ground.environ,
+            temp_root=self._temp_root(),
+            cache_dir=cache_dir,
+            quarantine=self._ground.paths.quarantine_dir,
+        )
+        chosen = choose(mode, self._sandbox_rules(policy, readable, denied), around)
         if chosen.warning:
             self._ground.warn(chosen.warning, "sandbox")
         return chosen.launcher
 
-    def _sandbox_rules(self, policy: Policy, readable: tuple[Path, ...]) -> SandboxRules:
+    def _sandbox_mode(self) -> str:
+        return self._ground.settings.text("sandbox.mode") or "on"
+
+    def _temp_root(self) -> Path:
+        return Path(self._ground.environ.get("TMPDIR") or tempfile.gettempdir())
+
+    def _denied_files(self, policy: Policy) -> DeniedFiles | None:
+        """The files that a sandbox has to hide from commands; None when there is neither a rule nor a key file."""
         from agentcli.permissions.sandbox.denied import DeniedFiles
+
+        if not policy.hides_anything and not policy.private:
+            return None
+        home = Path(os.path.realpath(policy.home)) if policy.home else None
+        specs = [rule.spec for rule in policy.deny if rule.spec is not None and rule.tool in READING_TOOLS]
+        hides = partial(policy.hides, cwd=self._ground.cwd, working_dirs=self._ground.working_dirs)
+        # Without a rule there is nothing to walk for.
+        folders = self._ground.working_dirs if specs else ()
+        return DeniedFiles(hides, specs, folders, home, single=map(Path, policy.private))
+
+    def _sandbox_rules(self, policy: Policy, readable: tuple[Path, ...], denied: DeniedFiles | None) -> SandboxRules:
         from agentcli.permissions.sandbox.plan import SandboxRules
+        from agentcli.permissions.sandbox.upstream import Upstream
 
         home = Path(os.path.realpath(policy.home)) if policy.home else None
-        hides = self._hidden_by_rules(policy)
-        specs = [rule.spec for rule in policy.deny if rule.spec is not None and rule.tool in READING_TOOLS]
 
         def paths(name: str) -> tuple[Path, ...]:
             given = self._ground.settings.texts(f"sandbox.{name}")
@@ -131,30 +208,36 @@ class RightsParts:
             allow_write=paths("allowWrite"),
             allow_read=paths("allowRead"),
             deny_read=paths("denyRead"),
-            own_folders=tuple(
-                folder for folder in (self._ground.paths.config_dir, self._ground.paths.state_dir) if folder
-            ),
+            own_folders=self._own_folders(),
             readable=readable,
-            denied_files=DeniedFiles(hides, specs, self._ground.working_dirs, home) if hides else lambda: (),
+            denied_files=denied if denied is not None else lambda: (),
             excluded_commands=self._ground.settings.texts("sandbox.excludedCommands"),
+            limits=self._limits(),
+            upstream=Upstream.from_environ(self._ground.environ),
             cache_dir=self._ground.paths.cache_dir / "sandbox" if self._ground.paths.cache_dir else None,
+            installation=self._installation,
         )
 
-    def hides(self, policy: Policy) -> Callable[[str], bool] | None:
-        """What searches must not bring out, wherever they look; None when there is nothing."""
-        by_rules = self._hidden_by_rules(policy)
-        if by_rules is not None or self.keys_file is None:
-            return by_rules
-        name, keys = self.keys_file.name, os.path.realpath(self.keys_file)
-        # By its name first: most files are asked about only to hear no, and links are slow to follow.
-        return lambda path: path.endswith(name) and os.path.realpath(path) == keys
+    def _limits(self) -> Limits:
+        from agentcli.permissions.sandbox.limits import Limits, default_memory
 
-    def _hidden_by_rules(self, policy: Policy) -> Callable[[str], bool] | None:
-        """None when no rule hides anything, and no key lies where a command in a sandbox would see it."""
-        beside = self.keys_file is not None and any(map(self.keys_file.is_relative_to, self._ground.working_dirs))
-        if not beside and not policy.hides_anything:
+        settings = self._ground.settings
+        memory = settings.integer("sandbox.maxMemoryMb")
+        return Limits(
+            memory=default_memory() if memory is None else memory * 2**20 or None,
+            processes=settings.integer("sandbox.maxProcesses") or None,
+            cpu_seconds=settings.integer("sandbox.maxCpuSeconds") or None,
+        )
+
+    def _hides(self, policy: Policy) -> Callable[[str], bool] | None:
+        """What searches of the file tools must not bring out, wherever they look; None when there is nothing."""
+        if policy.hides_anything:
+            return partial(policy.hides, cwd=self._ground.cwd, working_dirs=self._ground.working_dirs)
+        if not policy.private:
             return None
-        return partial(self.keeping_keys(policy).hides, cwd=self._ground.cwd, working_dirs=self._ground.working_dirs)
+        names = tuple(os.path.basename(path) for path in policy.private)  # noqa: PTH119
+        # By its name first: most files are asked about only to hear no, and links are slow to follow.
+        return lambda path: path.endswith(names) and policy.private_file(os.path.realpath(path)) is not None
 
     def _rules(self, behavior: str) -> tuple[Rule, ...]:
         """The rules of the settings files. A text that is no rule is reported; if it was to restrict, all asks."""
@@ -172,6 +255,19 @@ class RightsParts:
                     self._ground.warn(str(error), "settings")
                     self._uncertain = self._uncertain or behavior != "allow"
         return tuple(rules)
+
+
+def _hides_from(launcher: Launcher, denied: DeniedFiles | None, command: str) -> bool:
+    """Whether this command would run where denied and private files are covered, all of them."""
+    if launcher.name == BareLauncher.name:
+        return False
+    runs_bare: Callable[[str], bool] | None = getattr(launcher, "runs_bare", None)
+    return not (runs_bare is not None and runs_bare(command)) and (denied is None or denied.complete)
+
+
+def _contains(launcher: Launcher, command: str) -> bool:
+    runs_bare: Callable[[str], bool] | None = getattr(launcher, "runs_bare", None)
+    return not launcher.uncontained and not (runs_bare is not None and runs_bare(command))
 
 
 def _at_home(text: str, home: Path | None) -> Path:

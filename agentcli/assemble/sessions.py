@@ -18,6 +18,7 @@ from agentcli.context.view import View
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message
+from agentcli.core.programs import clean_search_path
 from agentcli.session.base import Store, Workplace
 from agentcli.session.null import NullStore
 from agentcli.workspace.late import LateHistory
@@ -149,4 +150,5 @@ class SessionParts:
         state_dir = Path(os.path.realpath(self._ground.paths.state_dir))
 
         whose = (session.store.session_id, session.forked_from)
-        return LateHistory(state_dir, whose, self._ground.environ.get("PATH"), self._ground.is_trusted)
+        search_path = clean_search_path(self._ground.environ.get("PATH"), self._ground.writable_dirs)
+        return LateHistory(state_dir, whose, search_path, self._ground.is_trusted)

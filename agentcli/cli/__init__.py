@@ -8,6 +8,7 @@ COMMAND_NAMES = (
     "permissions",
     "doctor",
     "trust",
+    "quarantine",
     "login",
     "logout",
     "status",

@@ -6,7 +6,6 @@ The flags come from the same table as the fast parser's, so what the help lists 
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,14 +18,15 @@ from typer.main import get_command
 
 from agentcli.cli import login as cli_login
 from agentcli.cli import permissions as cli_permissions
+from agentcli.cli import quarantine as cli_quarantine
 from agentcli.cli import status as cli_status
 from agentcli.cli.flags import COMMANDS, FLAGS, GROUPS, MODES, SHELLS, Flag
 from agentcli.cli.helptext import Manual, Section, command_help, here, print_help, root_help
+from agentcli.cli.output import echo, echo_json, notice
 from agentcli.cli.parse import nearest
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
 
 _TEST_HELP = (
     "What would be decided about COMMAND, part by part, and by which rule of which file. Nothing is run. "
@@ -60,6 +60,11 @@ def build_app() -> typer.Typer:
     permissions.command("test", help=_TEST_HELP)(cli_permissions.try_rules)
     permissions.command("list", help="The rules in force, each with where it is from.")(cli_permissions.list_rules)
     app.add_typer(permissions, name="permissions")
+    quarantine = typer.Typer(help=COMMANDS["quarantine"], rich_markup_mode=None, no_args_is_help=True)
+    quarantine.command("list", help="The items in quarantine, oldest first.")(cli_quarantine.list_items)
+    quarantine.command("restore", help="Put an item back to where it was.")(cli_quarantine.restore)
+    quarantine.command("rm", help="Delete items from quarantine.")(cli_quarantine.remove)
+    app.add_typer(quarantine, name="quarantine")
     return app
 
 
@@ -233,7 +238,7 @@ def completion(
 
     if shell not in SCRIPTS:
         raise UsageError(f"There is no completion for {shell!r}. Choose one of {', '.join(SCRIPTS)}.")
-    typer.echo(SCRIPTS[shell], nl=False)
+    echo(SCRIPTS[shell], end="")
 
 
 def config(
@@ -245,7 +250,7 @@ def config(
 
     settings = settings_for(Options(trust=trust))
     for problem in settings.problems:
-        typer.echo(f"agentcli: {plain_line(problem.text, 600)}", err=True)
+        notice(problem.text)
     _print(setting_records(settings) if as_json else setting_lines(settings))
 
 
@@ -257,9 +262,7 @@ def sessions_list(
 
     found = find_sessions(Paths.from_environ(os.environ), None if everywhere else Path.cwd())
     if not found and not as_json:
-        typer.echo(
-            "There are no sessions here yet. agentcli sessions list --all shows those of other folders.", err=True
-        )
+        echo("There are no sessions here yet. agentcli sessions list --all shows those of other folders.", err=True)
     # A session of another folder is found by its whole id only.
     width = here()[0] if sys.stdout.isatty() and not everywhere else None
     _print(session_records(found) if as_json else session_lines(found, width))
@@ -272,7 +275,7 @@ def _list_by_default(context: typer.Context) -> None:
 
 def _print(output: list[Json] | Iterator[str]) -> None:
     if isinstance(output, list):
-        typer.echo(json.dumps(output, indent=2, default=str))
+        echo_json(output)
         return
     for line in output:
-        typer.echo(line)
+        echo(line)

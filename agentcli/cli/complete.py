@@ -5,15 +5,15 @@ What is offered comes from tables and from the person's own files; names that a 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.cli.flags import BY_NAME, COMMANDS, FLAGS, MODES, SANDBOX_MODES, SHELLS, Flag
+from agentcli.cli.output import write_bytes
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_line
+from agentcli.core.plaintext import plain_line, spell_hidden
 
 if TYPE_CHECKING:
     from typer.core import TyperGroup
@@ -45,7 +45,7 @@ def answer(shell: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
     if is_split:
         found = [Offer(offer.value.partition("=")[2], offer.text) for offer in found]
     text = "".join(f"{_line(shell, offer)}\n" for offer in found)
-    os.write(1, text.encode("utf-8", "replace"))
+    write_bytes(spell_hidden(text).encode("utf-8", "replace"))
     return 0
 
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from agentcli.cli.crash import ReportingHandler
 from agentcli.cli.early import giving_back
+from agentcli.cli.output import write_bytes
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
-from agentcli.core.plaintext import plain_line
+from agentcli.core.plaintext import plain_line, terminal_line, terminal_text
 from agentcli.demo import FIRST_PROMPT
 from agentcli.demo.project import CODE, Project, sweep
 from agentcli.demo.server import DemoServer
@@ -219,11 +220,11 @@ def _verdict(project: Project, code: int) -> int:
 
 def _farewell(project: Project, code: int) -> int:
     if project.keep:
-        _print(f"The demo's folder is kept: {project.root}")
+        _print(f"The demo's folder is kept: {terminal_line(str(project.root))}")
     elif code == 0:
         _print("The demo's folder is gone. Next: agentcli login, then agentcli in a project of your own.")
     return code
 
 
 def _print(text: str, descriptor: int = 1) -> None:
-    os.write(descriptor, f"{text}\n".encode(errors="replace"))
+    write_bytes(f"{terminal_text(text)}\n".encode(errors="replace"), descriptor)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import typer
 
 from agentcli.assemble import Options
 from agentcli.cli.flags import SANDBOX_MODES
+from agentcli.cli.output import echo, echo_json, echo_styled
 from agentcli.core.errors import UsageError
 from agentcli.doctor.examine import examine
 from agentcli.doctor.finding import Finding, finding_lines, summary
@@ -27,11 +27,11 @@ def diagnose(*, as_json: bool, online: bool, sandbox: str | None) -> None:
         if not as_json:
             # Each as it is known: a slow check does not hold back the others.
             for line in finding_lines(finding, screen.columns, coloured):
-                typer.echo(line)
+                echo_styled(line)
     failed = any(finding.status == "fail" for finding in found)
     if as_json:
-        typer.echo(json.dumps({"ok": not failed, "checks": [finding.record() for finding in found]}, indent=2))
+        echo_json({"ok": not failed, "checks": [finding.record() for finding in found]})
     else:
-        typer.echo(f"\n{summary(found)}")
+        echo(f"\n{summary(found)}")
     if failed:
         raise typer.Exit(1)

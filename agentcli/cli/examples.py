@@ -63,6 +63,11 @@ OF_COMMANDS: Mapping[str, tuple[Example, ...]] = {
         Example("agentcli doctor --online", "also ask the server for its models"),
         Example("agentcli doctor --sandbox strict", "prove the sandbox without network"),
     ),
+    "quarantine": (
+        Example("agentcli quarantine list", "what was moved away, from where and why"),
+        Example("agentcli quarantine restore ID", "put an item back to where it was"),
+        Example("agentcli quarantine rm ID", "delete an item"),
+    ),
     "trust": (
         Example("agentcli trust", "see what this folder's settings do, and decide"),
         Example("agentcli trust --list", "the folders that are trusted"),

@@ -340,6 +340,7 @@ COMMANDS = {
     "config": "Show each setting with where it came from.",
     "permissions": "Say what the permission rules decide about a command, and why.",
     "trust": "Look at what a folder's own settings would do, and trust them.",
+    "quarantine": "Show and take back what the sandbox moved out of working directories.",
     "completion": "Print the completion script for a shell.",
 }
 """Sub-commands with their help; `app.py` has one function for each."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from agentcli.cli.examples import GENERAL, OF_COMMANDS, Example
 from agentcli.cli.exits import EXIT_CODES
 from agentcli.cli.flags import COMMANDS, FLAGS, GROUPS, Flag
+from agentcli.cli.output import echo_styled
 from agentcli.core.frozen import frozen
 
 Row = tuple[str, str]
@@ -134,7 +135,7 @@ def _wrapped(text: str, width: int, indent: int) -> list[str]:
 
 def print_help(text: str) -> int:
     """The exit code."""
-    os.write(1, f"{text}\n".encode(errors="replace"))
+    echo_styled(text)
     return 0
 
 

@@ -13,6 +13,7 @@ import typer
 
 from agentcli.assemble import Options
 from agentcli.assemble.login import Address, Login, tidy_key
+from agentcli.cli.output import ask_secret, confirm, echo, notice
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.core.plaintext import plain_line
 from agentcli.providers.check import Checked
@@ -57,7 +58,7 @@ def login(
     work = Login(Options())
     address = work.address(base_url)
     if address.in_the_open:
-        _tell(f"Attention: {shown_url(address.url)} is not encrypted. Whoever is on the way can read the key.")
+        notice(f"Attention: {shown_url(address.url)} is not encrypted. Whoever is on the way can read the key.")
     # What is typed is never echoed, whichever flags there are.
     typed = sys.stdin.isatty()
     person = typed and not from_stdin
@@ -84,25 +85,23 @@ def logout(
     addresses = [Address(url, "kept") for url in work.kept_addresses()] if everything else [work.address(base_url)]
     forgotten = [address.host for address in addresses if work.forget(address)]
     if forgotten:
-        typer.echo(f"The key for {plain_line(', '.join(forgotten))} is forgotten.")
+        echo(f"The key for {plain_line(', '.join(forgotten))} is forgotten.")
     else:
         where = "any address" if everything else addresses[0].host
-        typer.echo(f"No key was kept for {plain_line(where)}.")
+        echo(f"No key was kept for {plain_line(where)}.")
     try:
         source = work.credentials().source
     except CredentialError:
         return
     if source not in ("none", "agentcli login"):
-        typer.echo(f"{source} is still set, and is used.")
+        echo(f"{source} is still set, and is used.")
 
 
 def _asked(address: Address) -> str:
     """Without an echo. Ctrl+C goes up, Ctrl+D is no key."""
-    from getpass import getpass
-
     none = "" if address.is_public else ", or Enter if it needs none"
     try:
-        return getpass(f"API key for {plain_line(address.host)} (it is not shown{none}): ")
+        return ask_secret(f"API key for {plain_line(address.host)} (it is not shown{none}): ")
     except EOFError:
         return ""
 
@@ -115,7 +114,7 @@ def _piped() -> str:
 
 
 async def _checked(work: Login, address: Address, key: str) -> Checked:
-    _tell(f"Asking {plain_line(address.host)} …")
+    notice(f"Asking {plain_line(address.host)} …")
     return await work.check(address, key)
 
 
@@ -125,16 +124,16 @@ def _may_be_kept(checked: Checked, person: bool, *, last: bool) -> bool:
         case "accepted":
             return True
         case "unclear":
-            _tell(f"{checked.text} The key is kept unchecked.")
+            notice(f"{checked.text} The key is kept unchecked.")
             return True
         case "refused":
             again = " Try again." if person and not last else " Nothing was changed."
-            _tell(f"{checked.text}{again}")
+            notice(f"{checked.text}{again}")
             return False
-    _tell(checked.text)
-    if person and typer.confirm("Keep the key without a check?", default=False):
+    notice(checked.text)
+    if person and confirm("Keep the key without a check?"):
         return True
-    _tell("Nothing was changed. Try again later, or use --no-check.")
+    notice("Nothing was changed. Try again later, or use --no-check.")
     raise typer.Exit(_TRY_LATER)
 
 
@@ -145,15 +144,11 @@ def _keep(work: Login, address: Address, key: str, *, chosen: bool) -> None:
     if key:
         placed = work.keep(address, key)
         if placed.problem:
-            _tell(placed.problem)
-        typer.echo(f"The key for {host} is kept in {placed.where}, and goes to no other address.")
+            notice(placed.problem)
+        echo(f"The key for {host} is kept in {placed.where}, and goes to no other address.")
     if changed:
-        typer.echo(f"Requests go to {host} from now on ({changed}).")
+        echo(f"Requests go to {host} from now on ({changed}).")
     if key and (hindrance := work.in_the_way(address)):
-        _tell(f"It is not used now, {hindrance}.")
+        notice(f"It is not used now, {hindrance}.")
     elif sys.stdout.isatty():
-        typer.echo("Start with: agentcli")
-
-
-def _tell(text: str) -> None:
-    typer.echo(f"agentcli: {plain_line(text, 600)}", err=True)
+        echo("Start with: agentcli")

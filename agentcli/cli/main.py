@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.cli.early import give_back, giving_back
 from agentcli.cli.flags import COMPLETE_VARIABLE
+from agentcli.cli.output import complain, write_bytes
 from agentcli.cli.parse import Parsed, parse
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.plaintext import plain_text
 from agentcli.plain.wanted import is_bare, may_be_wanted
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
+    from agentcli.config.settings import Settings
     from agentcli.tui.terminal.instant import Instant
 
 
@@ -102,7 +102,7 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
         Start(
             make_options=make_options,
             cwd=cwd,
-            environ=environ,
+            environ=_environment_of_programs(parsed, environ, cwd),
             settings=parsed.get("settings"),
             theme=parsed.get("theme"),
             prompt=parsed.prompt or "",
@@ -119,20 +119,44 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
 def _become_demo(early: Instant | None) -> int:
     """The tour is a program of its own: nothing of this session stays with it."""
     give_back(early)
-    # -P: else a folder of the person's, which may hold anything, would be where modules are looked for first.
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "agentcli", "demo"])  # noqa: S606 -- our own program
+    from agentcli.core.installation import library_folders, package_root
+    from agentcli.core.own_programs import become
+
+    libraries = dict.fromkeys((*library_folders(), str(package_root())))
+    become("from agentcli.__main__ import main; main()", "demo", libraries=list(libraries))
+
+
+def _environment_of_programs(
+    parsed: Parsed, environ: Mapping[str, str], cwd: Path, further: Sequence[str] = ()
+) -> Mapping[str, str]:
+    """The environment for a front end and the programs it starts (editor, clipboard, status line). The engine and the
+    model's commands have the whole one."""
+    from agentcli.core.own_programs import user_environment
+    from agentcli.core.programs import folders_named
+
+    home = environ.get("HOME")
+    named = folders_named((*parsed.get("add_dir", ()), *further), cwd, Path(home) if home else None)
+    return user_environment(environ, (cwd, *named))
+
+
+def _writable_folders(parsed: Parsed, environ: Mapping[str, str], cwd: Path) -> tuple[str, ...]:
+    settings = _settings(parsed, environ, cwd)
+    return (*settings.texts("permissions.additionalDirectories"), *settings.texts("sandbox.allowWrite"))
 
 
 def _wants_lines(parsed: Parsed, environ: Mapping[str, str]) -> bool:
     """By flag, by setting, or because the terminal can do no more."""
     if parsed.get("plain") or is_bare(environ):
         return True
+    return _settings(parsed, environ, _current_folder()).boolean("plain")
+
+
+def _settings(parsed: Parsed, environ: Mapping[str, str], cwd: Path) -> Settings:
     from agentcli.config.paths import Paths
     from agentcli.config.settings import SettingsRequest, load_settings
 
-    paths, cwd = Paths.from_environ(environ), _current_folder()
-    request = SettingsRequest(paths=paths, cwd=cwd, environ=environ, flag_text=parsed.get("settings"))
-    return load_settings(request).boolean("plain")
+    paths = Paths.from_environ(environ)
+    return load_settings(SettingsRequest(paths=paths, cwd=cwd, environ=environ, flag_text=parsed.get("settings")))
 
 
 def _plain(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> int:
@@ -151,7 +175,7 @@ def _plain(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) ->
         PlainStart(
             make_options=make_options,
             cwd=cwd,
-            environ=environ,
+            environ=_environment_of_programs(parsed, environ, cwd, _writable_folders(parsed, environ, cwd)),
             prompt=parsed.prompt or "",
             pick_session="resume" in parsed.values and not parsed.get("resume"),
             goes_on=bool(parsed.get("resume") or parsed.get("continue")),
@@ -184,7 +208,7 @@ def _tell_programs(message: str, parsed: Parsed) -> None:
     from agentcli.headless.encode import encode_whole
     from agentcli.headless.result_frame import failure_frame
 
-    os.write(1, encode_whole(failure_frame(message, "", RandomIds().new())))
+    write_bytes(encode_whole(failure_frame(message, "", RandomIds().new())))
 
 
 def _keep_tracebacks_off_the_screen(environ: Mapping[str, str]) -> None:
@@ -228,8 +252,5 @@ def _open_missing_streams() -> bool:
 
 
 def _complain(message: str, code: int) -> int:
-    try:
-        os.write(2, f"agentcli: {plain_text(message)}\n".encode(errors="replace"))
-    except OSError:
-        return code
+    complain(message)
     return code

@@ -2,47 +2,71 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from agentcli.assemble import Options, Rights, rights_for
-from agentcli.core.errors import UsageError
+from agentcli.assemble import Rights, rights_for
+from agentcli.cli.output import echo, echo_json, notice
 from agentcli.core.messages import Json
-from agentcli.core.permission import Decision, Need, PermissionMode
-from agentcli.core.plaintext import plain_line, visible_text
+from agentcli.core.permission import Decision, Need
+from agentcli.core.plaintext import plain_line, terminal_line
 
 EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
+
+
+_Mode = Annotated[
+    str | None, typer.Option("--permission-mode", "--mode", metavar="MODE", help="As if this mode were on.")
+]
+_Trust = Annotated[bool, typer.Option("--trust", help="As if this folder were trusted.")]
+_Sandbox = Annotated[str | None, typer.Option("--sandbox", metavar="MODE", help="As with agentcli --sandbox.")]
+_Allowed = Annotated[
+    list[str] | None, typer.Option("--allowedTools", "--allowed-tools", metavar="RULES", help="Further allow rules.")
+]
+_Disallowed = Annotated[
+    list[str] | None,
+    typer.Option("--disallowedTools", "--disallowed-tools", metavar="RULES", help="Further deny rules."),
+]
+_AddDir = Annotated[list[str] | None, typer.Option("--add-dir", metavar="FOLDER", help="A further folder to work in.")]
+_Settings = Annotated[str | None, typer.Option("--settings", metavar="JSON|FILE", help="Settings laid over the files.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
 
 
 def try_rules(
     subject: Annotated[str, typer.Argument(metavar="COMMAND", help="The command; or a path or URL, with --tool.")],
     tool: Annotated[str, typer.Option("--tool", help="The tool: Bash, Read, Edit, WebFetch, …")] = "Bash",
-    mode: Annotated[str | None, typer.Option("--mode", help="As if this permission mode were on.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="As if this folder were trusted.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    mode: _Mode = None,
+    trust: _Trust = False,
+    sandbox: _Sandbox = None,
+    allowed: _Allowed = None,
+    disallowed: _Disallowed = None,
+    add_dir: _AddDir = None,
+    settings: _Settings = None,
+    as_json: _AsJson = False,
 ) -> None:
-    rights = _rights(trust, mode)
-    needs = _needs(rights, tool, subject)
-    name = getattr(rights.registry.get(tool), "name", tool)
-    place = (rights.context.cwd, rights.context.working_dirs)
-    decision = rights.policy.decide(name, {}, needs, *place)
-    rules = rights.policy.suggestions(name, needs, *place) if decision.behavior == "ask" else []
+    rights = _rights(_flags(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
+    decision, rules, name = decided(rights, tool, subject)
     if as_json:
-        typer.echo(json.dumps(_record(decision, rules, name, rights), indent=2, ensure_ascii=False))
+        echo_json(_record(decision, rules, name, rights))
     else:
         for line in _lines(decision, rules):
-            typer.echo(line)
+            echo(line)
     raise typer.Exit(EXIT_CODES[decision.behavior])
 
 
 def list_rules(
-    trust: Annotated[bool, typer.Option("--trust", help="As if this folder were trusted.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    mode: _Mode = None,
+    trust: _Trust = False,
+    sandbox: _Sandbox = None,
+    allowed: _Allowed = None,
+    disallowed: _Disallowed = None,
+    add_dir: _AddDir = None,
+    settings: _Settings = None,
+    as_json: _AsJson = False,
 ) -> None:
-    rights = _rights(trust, None)
+    rights = _rights(_flags(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
     policy = rights.policy
     rows: list[Json] = [
         {"behavior": behavior, "rule": rule.text, "source": rule.source}
@@ -51,24 +75,56 @@ def list_rules(
     ]
     if as_json:
         folders = [str(folder) for folder in rights.context.working_dirs]
-        typer.echo(json.dumps({"mode": policy.mode.value, "working_dirs": folders, "rules": rows}, indent=2))
+        echo_json({"mode": policy.mode.value, "working_dirs": folders, "rules": rows})
         return
-    typer.echo(f"mode: {policy.mode.value}")
+    echo(f"mode: {policy.mode.value}")
     for folder in rights.context.working_dirs:
-        typer.echo(f"works in: {visible_text(str(folder))}")
+        echo(f"works in: {terminal_line(str(folder))}")
     for row in rows:
-        typer.echo(f"{row['behavior']:<5}  {visible_text(row['rule'])}  # {plain_line(row['source'], 400)}")
+        echo(f"{row['behavior']:<5}  {terminal_line(row['rule'])}  # {plain_line(row['source'], 400)}")
     if not rows:
-        typer.echo("There are no rules. What only reads in these folders is allowed, everything else asks.")
+        echo("There are no rules. What only reads in these folders is allowed, everything else asks.")
 
 
-def _rights(trust: bool, mode: str | None) -> Rights:
-    modes = [known.value for known in PermissionMode]
-    if mode is not None and mode not in modes:
-        raise UsageError(f"There is no permission mode {mode!r}. Choose one of {', '.join(modes)}.")
-    rights = rights_for(Options(trust=trust, permission_mode=PermissionMode(mode) if mode else None))
-    for notice in rights.notices:
-        typer.echo(f"agentcli: {plain_line(notice, 600)}", err=True)
+def decided(rights: Rights, tool: str, subject: str) -> tuple[Decision, list[str], str]:
+    """The decision, the rules that would allow the call if it asks, and the tool's full name."""
+    needs = _needs(rights, tool, subject)
+    name = getattr(rights.registry.get(tool), "name", tool)
+    place = (rights.context.cwd, rights.context.working_dirs)
+    decision = rights.policy.decide(name, {}, needs, *place)
+    rules = rights.policy.suggestions(name, needs, *place) if decision.behavior == "ask" else []
+    return decision, rules, name
+
+
+def rights_with(flags: list[str]) -> Rights:
+    """What the program would go by with these flags on its command line."""
+    from agentcli.cli.invocation import build_invocation
+    from agentcli.cli.parse import parse
+
+    return rights_for(build_invocation(parse(flags), Path.cwd()).options)
+
+
+def _flags(
+    mode: str | None,
+    trust: bool,
+    sandbox: str | None,
+    allowed: list[str] | None,
+    disallowed: list[str] | None,
+    add_dir: list[str] | None,
+    settings: str | None,
+) -> list[str]:
+    """The same flags as a command line of the program has them, so that both are read by one parser."""
+    given = [("--permission-mode", mode), ("--sandbox", sandbox), ("--settings", settings)]
+    given += [("--allowedTools", rules) for rules in allowed or ()]
+    given += [("--disallowedTools", rules) for rules in disallowed or ()]
+    given += [("--add-dir", folder) for folder in add_dir or ()]
+    return [f"{name}={value}" for name, value in given if value is not None] + (["--trust"] if trust else [])
+
+
+def _rights(flags: list[str]) -> Rights:
+    rights = rights_with(flags)
+    for text in rights.notices:
+        notice(text)
     return rights
 
 
@@ -82,12 +138,12 @@ def _needs(rights: Rights, tool: str, subject: str) -> tuple[Need, ...]:
 
 
 def _lines(decision: Decision, rules: list[str]) -> Iterator[str]:
-    yield f"{decision.behavior}: {visible_text(decision.reason)}"
+    yield f"{decision.behavior}: {terminal_line(decision.reason)}"
     if len(decision.details) > 1:
         for line in decision.details:
-            yield f"  {visible_text(line)}"
+            yield f"  {terminal_line(line)}"
     if rules:
-        yield f"To allow it: {visible_text(', '.join(rules))}"
+        yield f"To allow it: {terminal_line(', '.join(rules))}"
 
 
 def _record(decision: Decision, rules: list[str], tool: str, rights: Rights) -> Json:

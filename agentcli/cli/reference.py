@@ -18,6 +18,7 @@ from agentcli.cli.examples import GENERAL, OF_COMMANDS
 from agentcli.cli.exits import EXIT_CODES
 from agentcli.cli.flags import COMMANDS, FLAGS, GROUPS
 from agentcli.cli.helptext import flag_row
+from agentcli.cli.output import echo
 from agentcli.commands.manual import MANUAL
 from agentcli.commands.registry import COMMANDS as SLASH_COMMANDS
 from agentcli.config.environment import FILES, SET_FOR_COMMANDS, VARIABLES, Named
@@ -141,18 +142,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("file", nargs="?", type=Path, default=Path("README.md"), metavar="FILE")
     options = parser.parse_args(arguments)
     if not (options.write or options.check):
-        sys.stdout.write(f"{reference()}\n")
+        echo(reference())
         return 0
     text = options.file.read_text(encoding="utf-8")
     try:
         fresh = with_reference(text)
     except ValueError as error:
-        sys.stderr.write(f"{options.file}: {error}\n")
+        echo(f"{options.file}: {error}", err=True)
         return 1
     if fresh == text:
         return 0
     if options.check:
-        sys.stderr.write(f"{options.file} is not what the code says. Run: python -m agentcli.cli.reference --write\n")
+        echo(f"{options.file} is not what the code says. Run: python -m agentcli.cli.reference --write", err=True)
         return 1
     options.file.write_text(fresh, encoding="utf-8")
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import textwrap
@@ -14,6 +13,7 @@ from agentcli import __version__
 from agentcli.assemble import Options, sandbox_for
 from agentcli.assemble.ground import Ground
 from agentcli.assemble.model import ModelParts
+from agentcli.cli.output import echo, echo_json
 from agentcli.config.trust import parts_of
 from agentcli.core.errors import AgentError, CredentialError
 from agentcli.core.messages import Json
@@ -27,11 +27,11 @@ STATUS_HELP = "Say which model, server and key are used here, and whether all is
 def status(as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False) -> None:
     facts = gather(Options())
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        echo_json(facts)
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         for name, value in _rows(facts):
-            typer.echo(_row(name, plain_line(value, 400), width))
+            echo(_row(name, plain_line(value, 400), width))
     if not facts["ready"]:
         raise typer.Exit(1)
 

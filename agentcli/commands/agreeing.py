@@ -1,7 +1,8 @@
 """Changes that make the prompt cache useless: what that costs is said before they are made.
 
-With somebody there, and from a cent on, they are asked; a `now` at the end of the line says yes beforehand, as the
-pickers do, which have shown the price. With nobody there the change is made, and its price told with it.
+In an interactive session the user is asked when the price is at or above the setting `confirmCostAbove`; a `now` at
+the end of the line says yes beforehand, as the pickers do, which have shown the price. Otherwise the change is made,
+and its price is reported with it.
 """
 
 from __future__ import annotations
@@ -34,16 +35,14 @@ class Agreement:
         self._question = question
         self._at_once = at_once
         self.given = True
-        self.note = ""
-        if text := self._price.text:
-            self.note = f" This {text}." if self._price.tokens else f" {text[0].upper()}{text[1:]}."
+        self.note = f" {self._price.note}" if self._price.note else ""
 
     @property
     def is_a_change(self) -> bool:
         return self._engine.profile != self._profile
 
     async def run(self) -> AsyncGenerator[Event, None]:
-        if self._at_once or not self._price.matters:
+        if self._at_once or not self._price.needs_confirmation(self._engine.confirm_cost_above):
             return
         text = f"This {self._price.text}: what is cached was made with the old one."
         display = {"kind": "confirm", "text": text, "yes": "Change it", "no": "Leave it as it is"}

@@ -25,7 +25,7 @@ READ_ON: tuple[Line, ...] = (
 )
 """Where else there are answers."""
 
-_NOW = "With something cached, the price of sending it anew is asked about first; now does not ask."
+_NOW = "If re-reading the context costs confirmCostAbove or more, you are asked first; now skips the question."
 
 MANUAL: Mapping[str, Page] = {
     "help": Page(
@@ -75,8 +75,15 @@ MANUAL: Mapping[str, Page] = {
     ),
     "plan": Page("The model looks around and proposes; you approve, refuse or change.", (("/plan", "begin to plan"),)),
     "permissions": Page(
-        "Deny beats ask beats allow, then the mode decides. To try a rule: agentcli permissions test 'COMMAND'.",
-        (("/permissions", "the rules, and what was refused so far"),),
+        "Deny beats ask beats allow, then the mode decides. --scope is session (the default), local, project or user. "
+        "Settings files that you edit take effect at once.",
+        (
+            ("/permissions", "the rules by scope, when each last decided, and what was refused"),
+            ("/permissions add allow 'Bash(npm test *)' --scope local", "add a rule"),
+            ("/permissions edit allow 'Bash(make)' 'Bash(make *)'", "change one"),
+            ("/permissions remove 'Bash(npm test *)'", "remove one"),
+            ("/permissions test git push", "what would be decided, and why"),
+        ),
     ),
     "context": Page(
         "What is pinned survives everything; what is dropped is not sent any more, and can be brought back. In the app "

@@ -1,25 +1,218 @@
-"""/permissions: the rules in force, with where each is from. Deny beats ask beats allow, then the mode decides."""
+"""/permissions: list, add, edit, remove and test permission rules."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import shlex
+from collections.abc import AsyncGenerator, Sequence
+from datetime import datetime
+from typing import cast
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import say
+from agentcli.agent.permission import BEHAVIORS, EDITABLE, RuleEntry
+from agentcli.commands.base import fail, say
+from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
-from agentcli.core.plaintext import plain_line
+from agentcli.core.frozen import frozen
+from agentcli.core.permission import Behavior, SaveTo
+from agentcli.core.plaintext import plain_line, visible_text
+from agentcli.permissions.rule_text import checked, covered_by, risk_of
+
+SCOPES = ("session", "local", "project", "user", "flags", "managed", "agentcli")
+"""In the order in which they are listed."""
+_USAGE = (
+    "Use /permissions add allow|ask|deny RULE, edit allow|ask|deny RULE NEW, remove [allow|ask|deny] RULE or "
+    "test COMMAND; --scope session|local|project|user says where."
+)
+_MOST_DENIALS = 10
 
 
-async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
-    policy = engine.policy
-    lines = [f"The mode is {engine.permission_mode.value}."]
-    for behavior, rules in (("deny", policy.deny), ("ask", policy.ask), ("allow", policy.allow)):
-        lines += [f"  {behavior:<5} {plain_line(rule.text, 300)}  ({plain_line(rule.source, 300)})" for rule in rules]
-    if len(lines) == 1:
-        lines.append("There are no rules. They go into the settings (permissions.allow, ask, deny) or --allowedTools.")
+@frozen
+class _Line:
+    """The words of a line, and its options."""
+
+    words: tuple[str, ...]
+    scope: SaveTo | None = None
+    tool: str = "Bash"
+    yes: bool = False
+
+
+async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+    try:
+        yield say(_answer(engine, arguments))
+    except AgentError as error:
+        yield fail(str(error))
+
+
+def _answer(engine: Engine, arguments: str) -> str:
+    name, _blank, rest = arguments.strip().partition(" ")
+    if not name:
+        return listing(engine)
+    if name == "test":
+        return _tested(engine, rest)
+    if name not in ("add", "edit", "remove"):
+        raise UsageError(_USAGE)
+    if not engine.interactive:
+        # A prompt of a program may be anybody's text.
+        raise UsageError("Rules can only be changed in an interactive session. Edit the settings file instead.")
+    line = _parsed(rest)
+    match name:
+        case "add":
+            return _added(engine, line)
+        case "edit":
+            return _edited(engine, line)
+        case _:
+            return _removed(engine, line)
+
+
+# ------------------------------------------------------------------------------------------------------------ listing
+
+
+def listing(engine: Engine) -> str:
+    lines = [f"Mode: {engine.permission_mode.value}. Deny beats ask beats allow, then the mode decides."]
+    entries = engine.permissions.entries()
+    for scope in SCOPES:
+        rows = [entry for entry in entries if entry.scope == scope]
+        if not rows:
+            continue
+        sources = sorted({entry.source for entry in rows if entry.source.startswith("/")})
+        lines += ["", f"{scope}  {plain_line(sources[0], 300)}" if len(sources) == 1 else scope]
+        lines += [f"  {entry.behavior:<5}  {visible_text(plain_line(entry.text, 300))}{_used(entry)}" for entry in rows]
+    if not entries:
+        lines.append("There are no rules. Add one with /permissions add allow 'Bash(npm test *)' --scope local")
     denials = engine.denials
     if denials:
-        lines.append("Refused in this process so far:")
-        lines += [f"  {plain_line(str(denial['tool_name']))}  {plain_line(str(denial['tool_input']), 200)}"
-                  for denial in denials[-10:]]  # fmt: skip
-    yield say("\n".join(lines))
+        lines += ["", "Refused in this session:"]
+        lines += [
+            f"  {plain_line(engine.title_of(str(denial['tool_name']), denial['tool_input']), 200)}"
+            for denial in denials[-_MOST_DENIALS:]
+        ]
+    return "\n".join(lines)
+
+
+def _used(entry: RuleEntry) -> str:
+    return f"  ({used(entry)})" if entry.last is not None else ""
+
+
+def used(entry: RuleEntry) -> str:
+    """What it decided in this session: `3 times, last at 14:02:11`."""
+    if entry.last is None:
+        return "not used in this session"
+    times = "once, at" if entry.count == 1 else f"{entry.count} times, last at"
+    return f"{times} {datetime.fromtimestamp(entry.last).strftime('%H:%M:%S')}"
+
+
+# ----------------------------------------------------------------------------------------------------------- changing
+
+
+def _added(engine: Engine, line: _Line) -> str:
+    behavior, (rule,) = _behavior_and(line, 1, "/permissions add allow 'Bash(npm test *)' --scope local")
+    text = _sound(rule, behavior, line)
+    scope = line.scope or "session"
+    where = engine.permissions.change(scope, behavior, add=[text])
+    return f"Added: {behavior} {_shown(text)} (covers {plain_line(covered_by([text]), 300)}), {_kept(scope, where)}."
+
+
+def _edited(engine: Engine, line: _Line) -> str:
+    behavior, (old, new) = _behavior_and(line, 2, "/permissions edit allow 'Bash(npm test)' 'Bash(npm test *)'")
+    text = _sound(new, behavior, line)
+    entry = _found(engine, checked(old).text, behavior, line.scope)
+    where = engine.permissions.change(_scope(entry), behavior, add=[text], remove=[entry.text])
+    said = f"{_shown(text)} (covers {plain_line(covered_by([text]), 300)})"
+    return f"Changed: {behavior} {_shown(entry.text)} is now {said}, {_kept(entry.scope, where)}."
+
+
+def _removed(engine: Engine, line: _Line) -> str:
+    words = line.words
+    behavior = words[0] if words[:1] and words[0] in BEHAVIORS else None
+    rules = words[1:] if behavior else words
+    if len(rules) != 1:
+        raise UsageError("Give one rule: /permissions remove 'Bash(npm test *)'")
+    entry = _found(engine, checked(rules[0]).text, behavior, line.scope)
+    where = engine.permissions.change(_scope(entry), entry.behavior, remove=[entry.text])
+    return f"Removed: {entry.behavior} {_shown(entry.text)} from {plain_line(where, 300)}."
+
+
+def _found(engine: Engine, text: str, behavior: Behavior | None, scope: str | None) -> RuleEntry:
+    """The rule that is meant. Raises `UsageError` where there is none, or more than one."""
+    entries = [entry for entry in engine.permissions.entries() if entry.text == text]
+    entries = [entry for entry in entries if behavior in (None, entry.behavior) and scope in (None, entry.scope)]
+    changeable = [entry for entry in entries if entry.editable]
+    if len(changeable) > 1:
+        places = ", ".join(f"{entry.behavior} --scope {entry.scope}" for entry in changeable)
+        raise UsageError(f"There are several rules {_shown(text)}. Say which one: {places}.")
+    if not changeable and entries:
+        source = plain_line(entries[0].source, 300)
+        raise UsageError(f"{_shown(text)} comes from {source} and cannot be changed here.")
+    if not changeable:
+        raise UsageError(f"There is no rule {_shown(text)}. /permissions lists them.")
+    return changeable[0]
+
+
+def _sound(rule: str, behavior: Behavior, line: _Line) -> str:
+    parsed = checked(rule)
+    risk = risk_of(parsed) if behavior == "allow" else ""
+    if risk and not line.yes:
+        raise UsageError(f"{risk} Nothing was changed. Repeat the line with --yes to save it.")
+    return parsed.text
+
+
+def _behavior_and(line: _Line, count: int, example: str) -> tuple[Behavior, tuple[str, ...]]:
+    if len(line.words) != count + 1 or line.words[0] not in BEHAVIORS:
+        raise UsageError(f"For example: {example}")
+    return line.words[0], line.words[1:]
+
+
+def _parsed(text: str) -> _Line:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"A quote is not closed. {_USAGE}") from error
+    plain: list[str] = []
+    options: dict[str, str] = {}
+    pending = iter(words)
+    for word in pending:
+        if word in ("--scope", "--tool"):
+            options[word] = next(pending, "")
+        elif word == "--yes":
+            options[word] = word
+        else:
+            plain.append(word)
+    scope = options.get("--scope")
+    if scope is not None and scope not in EDITABLE:
+        raise UsageError(f"There is no scope {_shown(scope)}. Choose one of {', '.join(EDITABLE)}.")
+    return _Line(tuple(plain), scope, options.get("--tool", "Bash"), "--yes" in options)
+
+
+def _scope(entry: RuleEntry) -> SaveTo:
+    return cast(SaveTo, entry.scope)
+
+
+def _kept(scope: str, where: str) -> str:
+    if scope == "session":
+        return "until this session ends; --scope local, project or user keeps it"
+    return f"saved in {plain_line(where, 300)}"
+
+
+def _shown(text: str) -> str:
+    return visible_text(plain_line(text, 300))
+
+
+# ------------------------------------------------------------------------------------------------------------ testing
+
+
+def _tested(engine: Engine, text: str) -> str:
+    tool, subject = "Bash", text.strip()
+    if subject.startswith("--tool "):
+        _flag, tool, subject = [*subject.split(maxsplit=2), "", ""][:3]
+    if not subject:
+        raise UsageError(
+            "Give a command: /permissions test git push. Another tool: /permissions test --tool Edit src/a.py"
+        )
+    decision = engine.test_permission(tool, subject)
+    lines = [f"{decision.behavior}: {visible_text(decision.reason)}"]
+    lines += _details(decision.details)
+    return "\n".join(lines)
+
+
+def _details(details: Sequence[str]) -> list[str]:
+    return [f"  {visible_text(detail)}" for detail in details] if len(details) > 1 else []

@@ -17,7 +17,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("thinking", "Show or choose whether the model thinks first", "[adaptive|enabled|disabled [now]]"),
     Command("mode", "Show or choose the permission mode", "[name]"),
     Command("plan", "Plan first: nothing is changed until you approve"),
-    Command("permissions", "The permission rules in force, and where each is from"),
+    Command("permissions", "List, add, edit, remove or test permission rules", "[add|edit|remove|test …]"),
     Command("context", "What is in the context; pin, drop or restore parts of it", "[items|pin|drop|restore ID]"),
     Command("cost", "What this conversation has used so far", aliases=("usage",)),
     Command("budget", "Show, set or lift what this session may cost", "[dollars|off]"),

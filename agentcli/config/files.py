@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from agentcli.core.bounded_json import JsonLimitError, parse_json
+from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
 
 SIZE_LIMIT = 1024 * 1024
+MOST_PROBLEMS = 20
+"""Of one kind in one file; more are counted, not listed."""
+_LONGEST_NAME = 80
 
 
 @frozen
@@ -32,35 +37,25 @@ class Document:
     problems: tuple[Problem, ...] = ()
     doubled: frozenset[str] = frozenset()
     """Names that occur twice in one object; only the last of each counted."""
+    raw: bytes = b""
+    """The bytes that were parsed."""
 
 
 def read_document(path: Path) -> Document | None:
     """None if there is no such file. Never raises, never waits on a pipe."""
     name = str(path)
-    try:
-        # Not blocking: opening a FIFO would otherwise wait for a writer for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                return _unusable(name, "is not a regular file")
-            if status.st_size > SIZE_LIMIT:
-                return _unusable(name, f"is larger than {SIZE_LIMIT // 1024} KB")
-            raw = _read(descriptor)
-        finally:
-            os.close(descriptor)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        return _unusable(name, f"cannot be read: {(error.strerror or 'unknown error').lower()}")
-    return parse_document(raw, name)
-
-
-def _read(descriptor: int) -> bytes:
-    pieces = []
-    while piece := os.read(descriptor, SIZE_LIMIT):
-        pieces.append(piece)
-    return b"".join(pieces)
+    raw = read_bounded(path, SIZE_LIMIT)
+    if not isinstance(raw, Unread):
+        return replace(parse_document(raw, name), raw=raw)
+    match raw.reason:
+        case Reason.MISSING:
+            return None
+        case Reason.TOO_LARGE:
+            return _unusable(name, f"is larger than {SIZE_LIMIT // 1024} KB")
+        case Reason.NOT_A_FILE:
+            return _unusable(name, "is not a regular file")
+        case Reason.UNREADABLE:
+            return _unusable(name, f"cannot be read: {raw.detail}")
 
 
 def parse_document(raw: bytes, name: str) -> Document:
@@ -79,22 +74,27 @@ def parse_document(raw: bytes, name: str) -> Document:
     def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            names = [key for key, _value in pairs]
-            doubled.update(key for key in found if names.count(key) > 1)
+            doubled.update(key for key, count in Counter(key for key, _value in pairs).items() if count > 1)
         return found
 
     try:
-        values = json.loads(text, object_pairs_hook=collect, parse_constant=_refuse_constant)
+        values = parse_json(text, most_digits=4_000, object_pairs_hook=collect)
     except json.JSONDecodeError as error:
         return _unusable(name, f"is not valid JSON: {_explain(error)}", error.lineno, error.colno)
-    except RecursionError:
-        return _unusable(name, "is nested too deeply")
-    except ValueError as error:
-        return _unusable(name, f"is not valid JSON: {error}")
+    except JsonLimitError as error:
+        return _unusable(name, str(error))
     if not isinstance(values, dict):
         return _unusable(name, "must hold one JSON object, such as {}")
-    twice = tuple(Problem(f"{name}: {key!r} is there twice; the last one counts.", name) for key in sorted(doubled))
-    return Document(values, twice, frozenset(doubled))
+    shown = sorted(doubled)[:MOST_PROBLEMS]
+    twice = [Problem(f"{name}: {short(key)} is there twice; the last one counts.", name) for key in shown]
+    if len(doubled) > len(shown):
+        twice.append(Problem(f"{name}: {len(doubled) - len(shown):,} more names are there twice.", name))
+    return Document(values, tuple(twice), frozenset(doubled))
+
+
+def short(name: str) -> str:
+    """A name that a file gives, quoted, in a length that a message can have."""
+    return repr(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…")
 
 
 def _unusable(name: str, what: str, line: int | None = None, column: int | None = None) -> Document:
@@ -112,7 +112,3 @@ def _explain(error: json.JSONDecodeError) -> str:
     if rest.startswith("'"):
         return "strings need double quotes"
     return error.msg[:1].lower() + error.msg[1:]
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number that JSON knows")

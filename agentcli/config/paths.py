@@ -41,6 +41,10 @@ class Paths:
     def user_settings(self) -> Path | None:
         return self.config_dir / "settings.json" if self.config_dir else None
 
+    @property
+    def quarantine_dir(self) -> Path | None:
+        return self.state_dir / "quarantine" if self.state_dir else None
+
 
 def project_folder(cwd: Path) -> Path:
     """The `.agentcli` folder in force: the nearest one from `cwd` up to the repository's root, else the one in `cwd`.

@@ -17,7 +17,7 @@ from agentcli.config.atomic import replace_file
 from agentcli.config.files import read_document
 from agentcli.config.paths import PROJECT_FOLDER
 from agentcli.config.schema import BY_NAME
-from agentcli.config.trust import TrustStore, trust_root
+from agentcli.config.trust import TrustStore, content_digest, trust_root
 from agentcli.config.values import Unfit, fit
 from agentcli.core.errors import AgentError
 
@@ -34,10 +34,12 @@ class RuleKeeper:
     cwd: Path
 
     def save(self, rules: Sequence[str], where: str) -> str:
-        """Add rules to a file; returns its path. Raises `AgentError`, and nothing was changed then.
+        """Add allow rules to a file; returns its path. Raises `AgentError`, and nothing was changed then."""
+        return self.change(where, "allow", add=rules)
 
-        A folder that was trusted stays so: what is new in its files is the person's own answer.
-        """
+    def change(self, where: str, behavior: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> str:
+        """Remove and add rules of one kind in a file; returns its path. Raises `AgentError`, and nothing was changed
+        then. A folder that was trusted stays so: what is new in its files was decided by the user."""
         path = self.paths.get(where)
         if path is None:
             raise AgentError(f"There is no {where} settings file to keep a rule in.")
@@ -46,11 +48,11 @@ class RuleKeeper:
         before = self.trust.state(self.cwd)
         try:
             _make_folder(path.parent)
-            add_rules(path, "allow", rules)
+            change = change_rules(path, behavior, add=add, remove=remove)
         except OSError as error:
             raise AgentError(f"The rule could not be saved in {path}: {error.strerror}.") from error
-        if before.trusted:
-            self.trust.trust(self.trust.state(self.cwd))
+        if change is not None and where != "user":
+            self.trust.trust_own_change(before, path, *change)
         return str(path)
 
     def _refuse_what_leads_outside(self, path: Path) -> None:
@@ -66,18 +68,36 @@ class RuleKeeper:
             )
 
 
-def add_rules(path: Path, behavior: str, rules: Sequence[str]) -> None:
-    """Add what is not there yet to `permissions.<behavior>`. Raises `AgentError` for an unusable file, and OSError."""
-    values, indent = _read(path)
+def change_rules(
+    path: Path, behavior: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
+) -> tuple[str | None, str] | None:
+    """Remove rules from `permissions.<behavior>` and add those that are not there yet, in the place of the first
+    removed one. Raises `AgentError` for an unusable file or a rule that is not there, and OSError.
+
+    Returns the hashes of the content before (None: there was no file) and after, or None if nothing had to change."""
+    values, indent, raw = _read(path)
     permissions = values.setdefault("permissions", {})
     if not isinstance(permissions, dict) or not isinstance(permissions.get(behavior, []), list):
         raise AgentError(f"{path}: its permissions do not have the form of rules. Nothing was saved there.")
-    kept = permissions.setdefault(behavior, [])
-    new = [rule for rule in dict.fromkeys(rules) if rule not in kept]
-    if not new:
-        return
-    kept += new
-    _write(path, values, indent)
+    rules = permissions.setdefault(behavior, [])
+    gone = set(map(_canonical, remove))
+    missing = gone - {_canonical(rule) for rule in rules if isinstance(rule, str)}
+    if missing:
+        raise AgentError(f"{path} has no {behavior} rule {min(missing)}. Nothing was changed there.")
+    kept = [rule for rule in rules if not (isinstance(rule, str) and _canonical(rule) in gone)]
+    place = next((at for at, rule in enumerate(rules) if isinstance(rule, str) and _canonical(rule) in gone), len(kept))
+    kept[place:place] = [rule for rule in dict.fromkeys(add) if rule not in kept]
+    if kept == rules:
+        return None
+    permissions[behavior] = kept
+    return None if raw is None else content_digest(raw), content_digest(_write(path, values, indent))
+
+
+def _canonical(rule: str) -> str:
+    """A rule without the differences that mean nothing: blanks around it, and a spec that matches everything."""
+    name, opened, rest = rule.strip().partition("(")
+    spec = rest.removesuffix(")").strip()
+    return f"{name.strip()}({spec})" if opened and spec not in ("", "*") else name.strip()
 
 
 def save_setting(path: Path, name: str, value: Any) -> None:
@@ -85,7 +105,7 @@ def save_setting(path: Path, name: str, value: Any) -> None:
     key = BY_NAME[name]
     try:
         _make_folder(path.parent)
-        values, indent = _read(path)
+        values, indent, _raw = _read(path)
         *sections, last = key.name.split(".")
         place = values
         for section in sections:
@@ -103,20 +123,22 @@ def save_setting(path: Path, name: str, value: Any) -> None:
         raise AgentError(f"The setting could not be saved in {path}: {error.strerror}.") from error
 
 
-def _read(path: Path) -> tuple[dict[str, Any], str | int]:
-    """What a file holds, and how it is indented. Raises `AgentError` when it cannot be read without doubt."""
+def _read(path: Path) -> tuple[dict[str, Any], str | int, bytes | None]:
+    """The values of a file, its indentation and its bytes, None without a file. Raises `AgentError` when it cannot be
+    read without doubt."""
     document = read_document(path)
     if document is None:
-        return {}, 2
+        return {}, 2, None
     if document.values is None or document.doubled:
         raise AgentError(f"{document.problems[0].text} Nothing was saved there; mend the file first.")
-    found = _INDENT.search(path.read_text(encoding="utf-8-sig"))
-    return document.values, found.group(1) if found else 2
+    found = _INDENT.search(document.raw.decode("utf-8-sig"))
+    return document.values, found.group(1) if found else 2, document.raw
 
 
-def _write(path: Path, values: dict[str, Any], indent: str | int) -> None:
-    text = json.dumps(values, indent=indent, ensure_ascii=False) + "\n"
-    replace_file(path, text.encode(), 0o600)
+def _write(path: Path, values: dict[str, Any], indent: str | int) -> bytes:
+    data = (json.dumps(values, indent=indent, ensure_ascii=False) + "\n").encode()
+    replace_file(path, data, 0o600)
+    return data
 
 
 def _make_folder(folder: Path) -> None:

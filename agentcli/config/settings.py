@@ -16,14 +16,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from agentcli.config.files import Document, Problem, parse_document, read_document
+from agentcli.config.files import MOST_PROBLEMS, Document, Problem, parse_document, read_document, short
 from agentcli.config.paths import Paths, project_folder
 from agentcli.config.schema import BY_NAME, HOLD_WITHOUT_TRUST, KEYS, SECTIONS, Key
-from agentcli.config.trust import trust_root
+from agentcli.config.trust import content_digest, trust_root
 from agentcli.config.values import Unfit, fit, fit_text
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 
+_MOST_TEXTS = 1_000
+_MOST_TEXT = 65_536
+"""Entries, and characters of all of them together, that one list of settings may have."""
 SOURCES = ("user", "project", "local")
 
 
@@ -86,6 +89,9 @@ class SettingsRequest:
     """Of user, project, local; None for all. Managed settings always hold."""
     trusted: bool = False
     """Whether the person trusts this folder's own settings."""
+    trusted_digests: Mapping[str, str] | None = None
+    """The hash that each of the folder's own files had when its trust was checked: other content is not trusted. None:
+    whatever is there counts, as with --trust."""
 
 
 class Settings:
@@ -159,7 +165,7 @@ class Settings:
 
 def load_settings(request: SettingsRequest) -> Settings:
     """Raises `UsageError` for `--settings` and single flags, nothing else."""
-    reading = _Reading(request.trusted)
+    reading = _Reading(request.trusted, request.trusted_digests)
     reading.take_file(Layer.MANAGED, request.paths.managed_settings)
     reading.take_flags(request)
     reading.take_environment(request.environ)
@@ -179,11 +185,12 @@ def load_settings(request: SettingsRequest) -> Settings:
 class _Reading:
     """Collects what the layers give."""
 
-    def __init__(self, trusted: bool) -> None:
+    def __init__(self, trusted: bool, digests: Mapping[str, str] | None = None) -> None:
         self.given: list[Given] = []
         self.problems: list[Problem] = []
         self.rights_uncertain = False
         self._trusted = trusted
+        self._digests = digests
 
     # ----------------------------------------------------------------------------------------------------- layers
 
@@ -199,7 +206,9 @@ class _Reading:
         self.problems += document.problems
         if document.doubled & {"permissions", "deny", "ask"}:
             self.rights_uncertain = True
-        self._take_values(document.values, Source(layer, str(path)))
+        expected = None if self._digests is None else self._digests.get(os.path.normpath(path), "")
+        as_trusted = expected is None or expected == content_digest(document.raw)
+        self._take_values(document.values, Source(layer, str(path)), as_trusted=as_trusted)
 
     def take_flags(self, request: SettingsRequest) -> None:
         before = len(self.problems)
@@ -227,8 +236,8 @@ class _Reading:
 
     # ----------------------------------------------------------------------------------------------------- values
 
-    def _take_values(self, values: Mapping[str, Any], source: Source) -> None:
-        untrusted = source.layer.in_repository and not self._trusted
+    def _take_values(self, values: Mapping[str, Any], source: Source, *, as_trusted: bool = True) -> None:
+        untrusted = source.layer.in_repository and not (self._trusted and as_trusted)
         flat = self._flattened(values, source, quiet=untrusted)
         if untrusted:
             ignored = [name for name in flat if name not in HOLD_WITHOUT_TRUST]
@@ -240,11 +249,16 @@ class _Reading:
                     "Use --trust, or `agentcli trust` to see what is in them and trust them for good.",
                     note=True,
                 )
+        unknown = [name for name in flat if name not in BY_NAME]
+        for name in unknown[:MOST_PROBLEMS]:
+            self._say(source, f"the setting {short(name)} is not known{_did_you_mean(name)}. It is ignored.")
+        if len(unknown) > MOST_PROBLEMS:
+            self._say(source, f"{len(unknown) - MOST_PROBLEMS:,} more settings are not known. They are ignored.")
         for name, value in flat.items():
             key = BY_NAME.get(name)
             if key is None:
-                self._say(source, f"the setting {name!r} is not known{_did_you_mean(name)}. It is ignored.")
-            elif source.layer.in_repository and key.repository == "no":
+                continue
+            if source.layer.in_repository and key.repository == "no":
                 self._say(source, f"{name!r} cannot be set by a project's own files. Put it into the user settings.")
             else:
                 self._take(key, value, source)
@@ -267,6 +281,7 @@ class _Reading:
     def _take(self, key: Key, value: Any, source: Source) -> None:
         if value is None:
             return
+        value = self._limited(key, value, source)
         try:
             self.given.append(Given(key, fit(key, value), source))
         except Unfit as unfit:
@@ -279,6 +294,25 @@ class _Reading:
                 self.given.append(Given(key, usable, source))
                 text = f"{key.name!r} must be {unfit}. Only its strings are used"
             self._say(source, f"{text}, and every tool asks.")
+
+    def _limited(self, key: Key, value: Any, source: Source) -> Any:
+        """The beginning of a list that is too long: each rule of it would be matched at every tool call."""
+        if key.kind != "texts" or not isinstance(value, list):
+            return value
+        kept, size = 0, 0
+        for item in value[:_MOST_TEXTS]:
+            size += len(item) if isinstance(item, str) else 1
+            if size > _MOST_TEXT:
+                break
+            kept += 1
+        if kept == len(value):
+            return value
+        consequence = ""
+        if key.name in HOLD_WITHOUT_TRUST:
+            self.rights_uncertain = True
+            consequence = ", and every tool asks"
+        self._say(source, f"only the first {kept:,} of {len(value):,} entries of {key.name!r} are used{consequence}.")
+        return value[:kept]
 
     def drop_what_a_repository_may_not_raise(self) -> None:
         """Last, because it depends on what the weaker layers say; the stronger ones win anyway."""
@@ -359,7 +393,7 @@ def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
 def _did_you_mean(name: str) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, list(BY_NAME), n=1)
+    near = get_close_matches(name, list(BY_NAME), n=1) if len(name) < 80 else ()
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -14,7 +14,6 @@ import fcntl
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +23,10 @@ from typing import Any
 from agentcli.config.atomic import replace_file
 from agentcli.config.files import SIZE_LIMIT
 from agentcli.config.paths import PROJECT_FOLDER, project_folder
+from agentcli.core.bounded_json import parse_json
+from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.plaintext import terminal_line
 
 _FILES = ("settings.json", "settings.local.json")
 _FOLDERS = (
@@ -38,6 +40,7 @@ _FOLDERS = (
     ".agents/skills",
 )
 _MOST_FILES = 2_000
+_LARGEST_STORE = 16 * 1024 * 1024
 UNREADABLE = "unreadable"
 """Stands for the hash of what is no regular file, too large, or leads outside the folder. It is never trusted."""
 
@@ -50,7 +53,7 @@ class Part:
     """Relative to the root."""
     digest: str
     text: str = ""
-    """Its content as it is, for showing it whole; empty when it is not readable as text."""
+    """The content that `digest` was computed from, for showing it whole. Bytes that are not UTF-8 are spelled out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,15 @@ class TrustState:
     @property
     def trusted(self) -> bool:
         return self.known and not self.changed
+
+    @property
+    def unshowable(self) -> tuple[str, ...]:
+        """Names of parts whose content cannot be shown. With one of them the folder cannot be trusted."""
+        return tuple(part.name for part in self.parts if part.digest == UNREADABLE)
+
+    def digests(self) -> dict[str, str]:
+        """Absolute path to the hash of what was read from it, so that a later reader can insist on the same content."""
+        return {os.path.normpath(self.root / part.name): part.digest for part in self.parts}
 
 
 def trust_root(cwd: Path) -> Path:
@@ -96,6 +108,8 @@ def _files_below(folder: Path, root: Path) -> list[Path]:
     for top, folders, names in os.walk(folder):
         found += [Path(top, name) for name in names]
         found += [path for name in folders if (path := Path(top, name)).is_symlink()]
+        if len(found) > _MOST_FILES:
+            break
     return sorted(found) if len(found) <= _MOST_FILES else [folder]
 
 
@@ -104,21 +118,18 @@ def _part(path: Path, root: Path) -> Part | None:
     try:
         # Not `Path.resolve`, which raises for links in a circle what is no OSError.
         inside = Path(os.path.realpath(path)).is_relative_to(root)
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
     except OSError:
         return Part(name, UNREADABLE)
-    try:
-        status = os.fstat(descriptor)
-        if not inside or not stat.S_ISREG(status.st_mode) or status.st_size > SIZE_LIMIT:
-            return Part(name, UNREADABLE)
-        data = os.read(descriptor, SIZE_LIMIT + 1)
-    except OSError:
+    data = read_bounded(path, SIZE_LIMIT)
+    if isinstance(data, Unread):
+        return None if data.reason is Reason.MISSING else Part(name, UNREADABLE)
+    if not inside:
         return Part(name, UNREADABLE)
-    finally:
-        os.close(descriptor)
-    return Part(name, hashlib.sha256(data).hexdigest(), data.decode("utf-8", errors="replace"))
+    return Part(name, content_digest(data), data.decode("utf-8", errors="backslashreplace"))
+
+
+def content_digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 class TrustStore:
@@ -139,15 +150,35 @@ class TrustStore:
         return TrustState(root, isinstance(entry, dict), parts, changed)
 
     def trust(self, state: TrustState) -> None:
-        """Remember a root with the content that `state` has shown. Raises `AgentError`."""
+        """Remember a root with exactly the content in `state`, which is what was shown. Raises `AgentError`."""
         if state.root == self._home or state.root.parent == state.root:
             raise UsageError(
                 f"{state.root} holds far more than one project, so it cannot be trusted for good. "
                 "Trust the project's own folder, or use --trust for a single run."
             )
+        if state.unshowable:
+            names = ", ".join(map(terminal_line, state.unshowable))
+            raise UsageError(
+                f"Not trusted: {names} cannot be shown, because it is not a regular file inside the folder or is too "
+                "large. Remove it, then try again; or use --trust for a single run."
+            )
+        self._remember(state.root, {part.name: part.digest for part in state.parts})
+
+    def trust_own_change(self, before: TrustState, path: Path, old: str | None, new: str) -> None:
+        """Keep a trusted root trusted after agentcli itself has changed one file of it. Raises `AgentError`.
+
+        Nothing else that is there now counts as trusted: it may have changed in the meantime. `old` and `new`: hashes
+        of what the change was based on, None without a file, and of what was written."""
+        name = os.path.relpath(path, before.root)
+        known = {part.name: part.digest for part in before.parts}
+        if before.trusted and known.get(name) == old:
+            self._remember(before.root, {name: new})
+
+    def _remember(self, root: Path, digests: Mapping[str, str]) -> None:
         with self._changing() as folders:
-            old = folders.get(str(state.root), {}).get("parts", {})
-            folders[str(state.root)] = {"parts": {**old, **{part.name: part.digest for part in state.parts}}}
+            entry = folders.get(str(root))
+            old = entry.get("parts") if isinstance(entry, dict) else None
+            folders[str(root)] = {"parts": {**(old if isinstance(old, dict) else {}), **digests}}
 
     def distrust(self, root: Path) -> bool:
         """Whether it was known."""
@@ -159,9 +190,9 @@ class TrustStore:
 
     def _read(self) -> dict[str, Any]:
         try:
-            data = json.loads(self._path.read_bytes()) if self._path is not None else {}
+            data = parse_json(read_bounded(self._path, _LARGEST_STORE) or b"{}") if self._path is not None else {}
             folders = data.get("folders", {})
-        except (OSError, ValueError, AttributeError):
+        except (ValueError, AttributeError):
             return {}  # What cannot be read vouches for nothing.
         return folders if isinstance(folders, dict) else {}
 

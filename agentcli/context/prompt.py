@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from agentcli.core.bounded_read import read_start
+
 
 def default_prompt() -> str:
     return (Path(__file__).parent / "system.md").read_text(encoding="utf-8").strip()
@@ -55,12 +57,13 @@ def git_branch(cwd: Path) -> str | None:
         dot_git = folder / ".git"
         try:
             if dot_git.is_file():
-                pointer = dot_git.read_text(encoding="utf-8", errors="replace")[:4096]
-                dot_git = folder / pointer.removeprefix("gitdir:").strip()
+                dot_git = folder / read_start(dot_git).removeprefix("gitdir:").strip()
             elif not dot_git.is_dir():
                 continue
-            head = (dot_git / "HEAD").read_text(encoding="utf-8", errors="replace")[:1024].strip()
         except OSError:
+            return None
+        head = read_start(dot_git / "HEAD", 1_024).strip()
+        if not head:
             return None
         name = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else f"detached at {head[:12]}"
         return "".join(ch for ch in name if ch.isprintable())[:200]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,11 +72,11 @@ def _from_proc(pid: str) -> _Process | None:
 
 
 def _from_ps() -> list[_Process]:
-    with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
-        listing = subprocess.run(
-            ["/bin/ps", "-A", "-o", "pid=,ppid=,sess=,stat="], capture_output=True, text=True, timeout=1, check=False
-        )
-        rows = [line.split() for line in listing.stdout.splitlines()]
+    from agentcli.core.own_programs import run_program
+
+    with contextlib.suppress(OSError, ValueError):
+        listing = run_program(["/bin/ps", "-A", "-o", "pid=,ppid=,sess=,stat="], cwd="/", environ={}, seconds=1)
+        rows = [line.split() for line in listing.output.decode(errors="replace").splitlines()]
         # macOS prints sessions as pointers; then the parents alone must do.
         return [
             _Process(int(row[0]), int(row[1]), int(row[2]) if row[2].isdigit() else 0, row[3].startswith("Z"))

@@ -288,6 +288,9 @@ class PermissionRequested(Event):
     suggestions: list[str] = field(default_factory=list)
     """The allow rules, one per part of a compound command, that together would make this question go away; exactly
     what is saved when the answer says always."""
+    rule_choices: list[Json] = field(default_factory=list)
+    """What "always" can save instead, narrowest first: `{"rules": […], "covers": "…", "note": "…"}` (`RuleChoice`). The
+    first has the rules of `suggestions`. Empty when no rule can cover the call."""
     display: Json = field(default_factory=dict)
     """What the call would do, for people, in the form of a tool's display: a diff, the parsed command, a plan."""
     details: list[str] = field(default_factory=list)
@@ -336,6 +339,10 @@ class PermissionDenied(Event):
     name: str
     input: Json
     reason: str
+    title: str = ""
+    """One line about the call."""
+    rules: list[str] = field(default_factory=list)
+    """Allow rules that together would have let it run, where nobody could be asked."""
 
 
 # ----------------------------------------------------------------------------------------------------- the loop

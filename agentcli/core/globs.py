@@ -1,57 +1,87 @@
 """Glob patterns as regular expressions: `*`, `?`, `[a-z]`, `{a,b}` within one name, `**` across folders.
 
 Pure text; the file system is never looked at here. Written out because `fnmatch` lets `*` cross a slash.
+
+Patterns come from models and from repositories, so matching must not backtrack. Everything between two stars has a
+fixed length, and between two `**` a fixed number of names: the leftmost place where it fits leaves the most for what
+follows, so no other place has to be tried, and each piece is an atomic group. The cost is at most the length of the
+pattern times the length of the path.
 """
 
 from __future__ import annotations
 
 import re
 
-_BRACES = re.compile(r"(?<!\\)\{([^{}]*,[^{}]*)(?<!\\)\}")
+LONGEST_PATTERN = 4_096
+"""Characters, as many as a path has at most; a longer pattern matches only itself."""
 _MOST_ALTERNATIVES = 256
+_MOST_EXPANDED = 16_384
+"""Characters of all alternatives together; compiling costs some microseconds for each."""
+_BRACES = re.compile(r"(?<!\\)\{([^{}]*)(?<!\\)\}")
+_CLASS = re.compile(r"([!^]?)(\]?[^\]/]*)\]")
 
 
 def glob_regex(pattern: str) -> str:
-    """A regular expression (without anchors) for a slash-separated pattern. Never raises: odd input is literal."""
-    alternatives = _expanded(pattern)
+    """A regular expression (without anchors) for a slash-separated pattern. Never raises: odd input is literal.
+
+    What follows it must begin with a slash or be the end of the path.
+    """
+    if len(pattern) > LONGEST_PATTERN:
+        return re.escape(pattern)
+    alternatives, _complete = _expanded(pattern)
     if len(alternatives) == 1:
         return _path_regex(alternatives[0])
     return f"(?:{'|'.join(map(_path_regex, alternatives))})"
 
 
-def _expanded(pattern: str) -> list[str]:
-    """The pattern once for each choice in its braces, the innermost first; beyond a limit braces stay literal."""
+def is_within_limits(pattern: str) -> bool:
+    """Whether `glob_regex` takes all of the pattern's wildcards as such, none of them literally to bound the cost."""
+    return len(pattern) <= LONGEST_PATTERN and _expanded(pattern)[1]
+
+
+def _expanded(pattern: str) -> tuple[list[str], bool]:
+    """The pattern once for each choice in its braces, the innermost first; False: over a limit, some braces remain."""
+    complete = True
     finished: list[str] = []
     waiting = [pattern]
+    size = len(pattern)
     while waiting:
         current = waiting.pop()
-        found = _BRACES.search(current)
-        if found is None or len(waiting) + len(finished) > _MOST_ALTERNATIVES:
+        found = next((each for each in _BRACES.finditer(current) if "," in each[1]), None)
+        choices = [] if found is None else found[1].split(",")
+        more = len(choices) * len(current)
+        count = len(waiting) + len(finished) + len(choices)
+        if found is None or count > _MOST_ALTERNATIVES or size + more > _MOST_EXPANDED:
+            complete = complete and found is None
             finished.append(current)
             continue
-        waiting += [current[: found.start()] + choice + current[found.end() :] for choice in found.group(1).split(",")]
-    return finished
+        size += more - len(current)
+        waiting += [current[: found.start()] + choice + current[found.end() :] for choice in choices]
+    return finished, complete
+
+
+_ANY_FOLDERS = "(?:[^/]++/)*"
 
 
 def _path_regex(pattern: str) -> str:
-    pieces: list[str] = []
-    components = pattern.split("/")
-    last = len(components) - 1
-    for index, component in enumerate(components):
-        if component == "**":
-            # `a/**` is all below a and a itself; `**/b` is b at any depth, also none.
-            if index == last:
-                if pieces and pieces[-1] == "/":
-                    pieces[-1] = "(?:/.*)?"
-                else:
-                    pieces.append(".*")
-            else:
-                pieces.append("(?:[^/]+/)*")
-            continue
-        pieces.append(_component_regex(component))
-        if index != last:
-            pieces.append("/")
-    return "".join(pieces)
+    # `a/**` is all below a and a itself; `**/b` is b at any depth, also none.
+    *folders, last = pattern.split("/")
+    segments = [""]
+    for component in folders:
+        if component != "**":
+            segments[-1] += f"{_component_regex(component)}/"
+        elif segments[-1] or len(segments) == 1:
+            segments.append("")
+    if last != "**":
+        segments[-1] += _component_regex(last)
+    elif segments[-1]:
+        segments[-1] = segments[-1][:-1] + "(?:/.*)?"
+    else:
+        segments[-1] = ".*"
+    if len(segments) == 1:
+        return segments[0]
+    first, *middle, final = segments
+    return first + "".join(f"(?>{_ANY_FOLDERS}?{segment})" for segment in middle) + _ANY_FOLDERS + final
 
 
 def escape_glob(text: str) -> str:
@@ -64,30 +94,35 @@ def has_magic(text: str) -> bool:
 
 
 def _component_regex(text: str) -> str:
-    out: list[str] = []
+    pieces = [""]
+    """What stands between the stars."""
     position = 0
     while position < len(text):
         char = text[position]
         position += 1
         if char == "*":
-            if not out or out[-1] != "[^/]*":
-                out.append("[^/]*")
+            if pieces[-1] or len(pieces) == 1:
+                pieces.append("")
         elif char == "?":
-            out.append("[^/]")
+            pieces[-1] += "[^/]"
         elif char == "\\" and position < len(text):
-            out.append(re.escape(text[position]))
+            pieces[-1] += re.escape(text[position])
             position += 1
-        elif char == "[" and (found := re.compile(r"([!^]?)(\]?[^\]/]*)\]").match(text, position)):
-            out.append(_class_regex(found.group(1), found.group(2)))
+        elif char == "[" and (found := _CLASS.match(text, position)):
+            pieces[-1] += _class_regex(found[1], found[2])
             position = found.end()
         else:
-            out.append(re.escape(char))
-    return "".join(out)
+            pieces[-1] += re.escape(char)
+    if len(pieces) == 1:
+        return pieces[0]
+    first, *middle, final = pieces
+    return first + "".join(f"(?>[^/]*?{piece})" for piece in middle) + (f"(?>[^/]*{final})" if final else "[^/]*+")
 
 
 def _class_regex(negation: str, members: str) -> str:
     escaped = re.sub(r"([\\\]\[^&~|])", r"\\\1", members)
-    regex = f"[{'^/' if negation else ''}{escaped}]"
+    # A range such as [+-9] has the slash in it, which no name has.
+    regex = f"[^/{escaped}]" if negation else f"(?!/)[{escaped}]"
     try:
         re.compile(regex)
     except re.error:

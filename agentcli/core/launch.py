@@ -5,6 +5,7 @@ Nothing here starts a process or knows a sandbox: tools start what a `Launcher` 
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +15,31 @@ from agentcli.core.grant import ORDINARY, Grant
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a command left behind and that did not stay, or that the user should know of."""
+
+    text: str
+    """What happened and how to undo it, for the user and the model."""
+    path: str = ""
+    quarantine_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """How one child process is to be started, and what to do when it is over."""
 
     arguments: tuple[str, ...]
     environ: Mapping[str, str]
-    close: Callable[[], None] = lambda: None
-    """To be called once the process has ended: removes what the launch had to leave on disk."""
+    close: Callable[[], tuple[Finding, ...]] = lambda: ()
+    """To be called once the process has ended: removes what the launch had to leave on disk and checks what the command
+    left. May take a while, so not on the event loop. A second call does nothing and returns the same."""
+    watch: int = -1
+    """A descriptor that is readable when `look` has something to do; -1: there is none."""
+    look: Callable[[], bool] = lambda: False
+    """Deal with what was noticed on `watch`. True: the command has to be stopped."""
     pass_descriptors: tuple[int, ...] = ()
+    stopped_for: Callable[[], str] = lambda: ""
+    """After `close`: a sentence that names the limit for which the sandbox stopped the process; empty for none."""
     terminate: Callable[[], bool] | None = None
     """Not None: how to ask what was started to end. A signal to the process itself would be the end of everything in
     its sandbox at once. False when there is nothing yet to be asked; synchronous."""
@@ -73,6 +91,14 @@ class Launcher(Protocol):
         """The name by which commands know a path of the other tools; undoes `outside`."""
         ...
 
+    def close(self) -> None:
+        """Remove what it keeps on disk. Nothing that it started may run any more."""
+        ...
+
+    def permit(self, path: str) -> None:
+        """A tool writes this path with the user's approval: not a finding of the commands that run meanwhile."""
+        ...
+
 
 class BareLauncher:
     name = "none"
@@ -87,7 +113,8 @@ class BareLauncher:
     def launch(
         self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
     ) -> Launch:
-        return Launch(tuple(arguments), environ)
+        # Without it `> $TMPDIR/x` would be a file in the root folder.
+        return Launch(tuple(arguments), {"TMPDIR": tempfile.gettempdir(), **environ})
 
     def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
         return False
@@ -104,3 +131,9 @@ class BareLauncher:
 
     def inside(self, path: str) -> str:
         return path
+
+    def close(self) -> None:
+        pass
+
+    def permit(self, path: str) -> None:
+        pass

@@ -54,6 +54,21 @@ class Decision:
     """Part by part, where there is more than one thing to say."""
 
 
+@frozen
+class RuleChoice:
+    """Allow rules that one "always" answer would save together, and what they cover. Verified: with them the call
+    runs without a question."""
+
+    rules: tuple[str, ...]
+    covers: str
+    """For people: `exactly this command`, `pytest with any arguments`."""
+    note: str = ""
+    """What else to know before saving them; may be empty."""
+
+    def record(self) -> Json:
+        return {"rules": list(self.rules), "covers": self.covers, "note": self.note}
+
+
 SaveTo = Literal["session", "local", "project", "user"]
 
 

@@ -1,8 +1,16 @@
-"""Untrusted text without anything that a terminal would obey.
+"""Untrusted text without anything that a terminal would obey or hide.
 
-Owns the one definition of "control sequence" that tools and front ends share. Works on pieces as they arrive,
-because output of any size passes through with constant memory. Must never interpret a sequence (colours, cursor):
-whoever wants to render colours does that before, on purpose.
+Owns the one definition of "control sequence" and of "hidden character" that tools and front ends share:
+
+- `terminal_text`: text of several lines for a terminal. Nothing is lost: what cannot be seen is spelled out.
+- `terminal_line`: a name or a value for a terminal, where a line break would start a line that looks like ours.
+- `plain_line`: a title or a notice; cut, blanks collapsed, control sequences removed.
+- `plain_text`, `ControlStripper`: output of programs, without control sequences. `visible_text`: one for one, so that
+  columns stay true; hidden characters stay.
+- `json_for_terminal`: JSON with the same characters escaped, which parsers read as the original.
+
+Works on pieces as they arrive, because output of any size passes through with constant memory. Must never interpret a
+sequence (colours, cursor): whoever wants to render colours does that before, on purpose.
 """
 
 from __future__ import annotations
@@ -26,6 +34,26 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
 _SUSPICIOUS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
 _VISIBLE |= {0x7F: "\u2421"} | dict.fromkeys(range(0x80, 0xA0), "\ufffd")
+
+_PICTURE = "\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
+_JOINING = "\u0600-\u08ff\u0900-\u0dff"
+"""Scripts that are written with joiners between letters: Arabic and those of India."""
+_HIDDEN_CLASS = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ud800-\udfff\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_HIDDEN = re.compile(
+    f"[{_HIDDEN_CLASS}]"
+    f"|(?<![{_PICTURE}{_JOINING}\ufe0f])[\u200c\u200d]|[\u200c\u200d](?![{_PICTURE}{_JOINING}])"
+    f"|(?<![{_PICTURE}\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299])\ufe0f(?!\u20e3)"
+)
+"""Directions, zero widths, fillers, line separators, tags, selectors, lone surrogates; joiners where nothing joins."""
+_JOINERS = "\u200c\u200d\ufe0f"
+_MAY_HIDE = re.compile(f"[\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
+"""Every character that the one above can match; much faster on text without any."""
+_UNSAFE_IN_JSON = re.compile(f"[\x7f-\x9f]|{_HIDDEN.pattern}")
+_MAY_BE_UNSAFE_IN_JSON = re.compile(f"[\x7f-\x9f\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
 
 _KEY = re.compile(r"sk-ant-[A-Za-z0-9_-]{20,}")
 
@@ -65,8 +93,9 @@ def plain_text(text: str) -> str:
 
 
 def plain_line(text: str, limit: int = 200) -> str:
-    """One line of plain text for a title: line breaks become spaces, the end is cut at `limit` characters."""
-    line = " ".join(plain_text(text[: limit * 4]).split())
+    """One line for a title or notice: blanks and line breaks collapse, hidden characters are spelled out, the end is
+    cut at `limit` characters."""
+    line = spell_hidden(" ".join(plain_text(text[: limit * 4]).split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
@@ -84,3 +113,45 @@ def has_key(text: str) -> bool:
 def visible_text(text: str) -> str:
     """The text with control characters replaced one for one by symbols, so that columns and counts stay true."""
     return text.translate(_VISIBLE) if _SUSPICIOUS.search(text) else text
+
+
+def spell_hidden(text: str) -> str:
+    """Bidirectional controls, zero-width characters, line separators, tags and lone surrogates as `<U+202E>`."""
+    if text.isascii() or not _MAY_HIDE.search(text):
+        return text
+    return _HIDDEN.sub(lambda found: f"<U+{ord(found.group()):04X}>", text)
+
+
+def spell_hidden_in_piece(text: str) -> str:
+    """The same for a piece of a stream: a joiner at its ends may belong to an emoji that was cut in two."""
+    if text.isascii():
+        return text
+    rest = text.lstrip(_JOINERS)
+    inner = rest.rstrip(_JOINERS)
+    return text[: len(text) - len(rest)] + spell_hidden(inner) + rest[len(inner) :]
+
+
+def terminal_text(text: str) -> str:
+    """Untrusted text for a terminal: control characters become symbols, hidden ones are spelled out. Line feeds and
+    tabs stay."""
+    return spell_hidden(visible_text(text))
+
+
+def terminal_line(text: str) -> str:
+    """A name or value on one line of a terminal, whole: line feeds and tabs become symbols, too."""
+    return terminal_text(text).replace("\n", "\u240a").replace("\t", "\u2409")
+
+
+def json_for_terminal(text: str) -> str:
+    """JSON text with everything escaped that a terminal would obey or hide; it parses to the same value."""
+    if text.isascii():
+        return text.replace("\x7f", "\\u007f")
+    return _UNSAFE_IN_JSON.sub(_json_escape, text) if _MAY_BE_UNSAFE_IN_JSON.search(text) else text
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

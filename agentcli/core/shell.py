@@ -45,6 +45,11 @@ def shown_command(text: str) -> str:
     return visible_text(text.translate(hidden))
 
 
+def shown_name(text: str) -> str:
+    """A file name or path as `shown_command` shows it, on one line."""
+    return shown_command(text).replace("\n", "\u240a").replace("\t", "\u2409")
+
+
 def _hides(character: str) -> bool:
     return character in _BLANK or (character != " " and unicodedata.category(character) in _HIDING)
 

@@ -8,12 +8,14 @@ import fcntl
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
+
+from agentcli.core.own_programs import isolated_python, run_program
+from agentcli.core.programs import find_program
 
 PREFIX = "agentcli-demo-"
 NAME = "evening"
@@ -21,6 +23,7 @@ CODE = "tab/money.py"
 TESTS = "test_tab.py"
 TEST_COMMAND = "python3 -m unittest"
 TEST_SECONDS = 60.0
+GIT_SECONDS = 10.0
 _LOCK = ".in-use"
 _PROGRAMS = ".venv/bin"
 _PYTHON = """\
@@ -152,19 +155,17 @@ class Project:
 
     def make_repository(self) -> None:
         """Put the project under git, where there is one. Takes a tenth of a second, so it is done beside the start."""
-        git = shutil.which("git")
+        # The folder that the demo was started in is a project too, and its `.venv/bin` may be on the PATH.
+        git = find_program("git", os.environ.get("PATH"), [self.folder, Path.cwd()])
         if git is None:
             return
-        environ = {"PATH": os.environ.get("PATH", ""), "HOME": str(self.root / "home"), **_OF_GIT}
+        environ = {"PATH": os.defpath, "HOME": str(self.root / "home"), **_OF_GIT}
         for words in (
             ("init", "-q", "--template=", "-b", "main"),
             ("add", "-A"),
             ("commit", "-q", "--no-verify", "-m", "Split a bill"),
         ):
-            done = subprocess.run(  # noqa: S603 -- words of ours
-                [git, *words], cwd=self.folder, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False
-            )
-            if done.returncode:
+            if run_program([git, *words], cwd=self.folder, environ=environ, seconds=GIT_SECONDS).code:
                 # An old git that does not know a flag: the demo does without.
                 shutil.rmtree(self.folder / ".git", ignore_errors=True)
                 return
@@ -179,25 +180,17 @@ class Project:
 
     def problem(self) -> str:
         """Run the test in a process of its own; what is wrong, "" when it passes."""
-        environ = {"PATH": os.environ.get("PATH", ""), "PYTHONDONTWRITEBYTECODE": "1"}
+        name = TESTS.removesuffix(".py")
+        command = isolated_python(f"import unittest; unittest.main({name!r})", libraries=[str(self.folder)])
         try:
-            done = subprocess.run(  # noqa: S603 -- our own interpreter
-                [sys.executable, "-s", "-m", "unittest", TESTS.removesuffix(".py")],
-                cwd=self.folder,
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=TEST_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
+            done = run_program(command, cwd=self.folder, environ={"PATH": os.defpath}, seconds=TEST_SECONDS)
+        except OSError as error:
             return f"it could not be run ({error})"
-        if done.returncode == 0 and "Ran " in done.stderr and "Ran 0 tests" not in done.stderr:
+        text = done.errors.decode("utf-8", "replace")
+        if done.code == 0 and "Ran " in text and "Ran 0 tests" not in text:
             return ""
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        return lines[-1] if lines else f"it ended with {done.returncode}"
+        lines = [line for line in text.splitlines() if line.strip()]
+        return lines[-1] if lines else f"it ended with {done.code}"
 
 
 def _has_python(environ: Mapping[str, str]) -> bool:

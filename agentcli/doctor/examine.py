@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 
 from agentcli.core.errors import AgentError
@@ -36,5 +35,5 @@ def examine(patient: Patient, *, online: bool) -> Iterator[Finding]:
     for name, check in (*CHECKS, *(ONLINE if online else ())):
         try:
             yield from check(patient)
-        except (AgentError, OSError, ValueError, subprocess.SubprocessError) as error:
+        except (AgentError, OSError, ValueError) as error:
             yield Finding("fail", name, plain_line(str(error) or type(error).__name__, 400))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from agentcli import __version__
+from agentcli.core.own_programs import run_program
 from agentcli.core.plaintext import plain_line
 from agentcli.core.programs import find_program
 from agentcli.doctor.finding import Finding
 from agentcli.doctor.patient import Patient
-from agentcli.tools.environment import child_environment
 from agentcli.tools.ripgrep import find_ripgrep
 
 _FEW_WATCHES = 8_192
@@ -50,7 +50,7 @@ def versions(_patient: Patient) -> Iterator[Finding]:
 
 
 def programs(patient: Patient) -> Iterator[Finding]:
-    path, folders = patient.environ.get("PATH"), patient.ground.working_dirs
+    path, folders = patient.environ.get("PATH"), patient.ground.writable_dirs
     needed = (
         (
             "git",
@@ -68,7 +68,7 @@ def programs(patient: Patient) -> Iterator[Finding]:
         if found is None:
             yield Finding("fail" if name == "ripgrep" else "warn", name, "not found", advice)
         else:
-            yield Finding("ok", name, f"{_version(found, patient.environ)} ({found})")
+            yield Finding("ok", name, f"{_version(found)} ({found})")
 
 
 def watches(_patient: Patient) -> Iterator[Finding]:
@@ -88,15 +88,7 @@ def _name(requirement: str) -> str:
     return found.group() if found else requirement
 
 
-def _version(program: str, environ: Mapping[str, str]) -> str:
-    done = subprocess.run(  # noqa: S603 - found on the person's own PATH
-        [program, "--version"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=_SECONDS,
-        check=False,
-        cwd="/",
-        env=child_environment(environ),
-    )
-    lines = done.stdout.decode(errors="replace").splitlines()
+def _version(program: str) -> str:
+    done = run_program([program, "--version"], cwd="/", environ={"PATH": os.defpath}, seconds=_SECONDS)
+    lines = done.output.decode(errors="replace").splitlines()
     return plain_line(lines[0], 100) if lines else "version unknown"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.launch import Launcher
+from agentcli.core.own_programs import run_program
 from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher
 from agentcli.permissions.sandbox.seatbelt import SeatbeltLauncher
 
@@ -78,19 +78,15 @@ class _Trial:
     def _run(self, command: str) -> str:
         launch = self._launcher.launch(["/bin/sh", "-c", command], self._project, self._environ)
         try:
-            done = subprocess.run(  # noqa: S603 - our own words
+            done = run_program(
                 launch.arguments,
                 cwd=self._project,
-                env=dict(launch.environ),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                pass_fds=launch.pass_descriptors,
-                start_new_session=True,
-                timeout=_SECONDS,
-                check=False,
+                environ=launch.environ,
+                seconds=_SECONDS,
+                pass_descriptors=launch.pass_descriptors,
             )
-        except subprocess.TimeoutExpired:
+        except TimeoutError:
             return ""
         finally:
             launch.close()
-        return done.stdout.decode(errors="replace")
+        return done.output.decode(errors="replace")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentcli.config.paths import project_folder
+from agentcli.core.bounded_read import open_regular
 from agentcli.doctor.finding import Finding, Status
 from agentcli.doctor.patient import Patient
 from agentcli.session.find import list_sessions
@@ -96,7 +97,7 @@ def sessions(patient: Patient) -> Iterator[Finding]:
 
 
 def _is_cut_off(path: Path) -> bool:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         file.seek(-1, os.SEEK_END)
         return file.read(1) != b"\n"
 

@@ -1,4 +1,4 @@
-"""A frame as one line of JSON: valid UTF-8, no raw line or control characters, at most one mebibyte.
+"""A frame as one line of JSON: valid UTF-8, no raw line, control or hidden characters, at most one MiB.
 
 Readers of stream-json give up on longer lines, so what is too long is cut here, visibly, and never anywhere else.
 """
@@ -10,11 +10,12 @@ import re
 from typing import Any
 
 from agentcli.core.messages import Json
+from agentcli.core.plaintext import json_for_terminal
 
 LINE_LIMIT = 1024 * 1024 - 1024
 """Bytes; a little under the limit that readers have."""
 
-_UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _FIRST_CUT = 256 * 1024
 _SMALLEST_CUT = 64
 
@@ -45,15 +46,10 @@ _ESSENTIAL = ("type", "subtype", "uuid", "session_id", "is_error", "num_turns", 
 def encode_whole(frame: Json) -> bytes:
     """On one line, however long."""
     text = json.dumps(frame, ensure_ascii=False, separators=(",", ":"), default=str)
-    if _UNSAFE.search(text):
-        text = _UNSAFE.sub(_escape, text)
-    return f"{text}\n".encode()
-
-
-def _escape(match: re.Match[str]) -> str:
-    character = match.group()
-    # A lone surrogate has no UTF-8 form, and its escape is refused by many parsers.
-    return "\ufffd" if "\ud800" <= character <= "\udfff" else f"\\u{ord(character):04x}"
+    if not text.isascii():
+        # A lone surrogate has no UTF-8 form, and its escape is refused by many parsers.
+        text = _SURROGATE.sub("\ufffd", text)
+    return f"{json_for_terminal(text)}\n".encode()
 
 
 def _cut(value: Any, limit: int) -> Any:

@@ -6,12 +6,12 @@ Owns reading and the form of lines; what is done with them is `run.py`'s. Readin
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import stat
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from agentcli.core.bounded_json import JsonLimitError, parse_json
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, TextBlock, ToolResultBlock, ToolUseBlock, block_from_wire, clean_text
@@ -143,8 +143,10 @@ def parse_line(raw: bytes | None) -> Line | None:
     if not text:
         return None
     try:
-        data: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data: Any = parse_json(text)
+    except JsonLimitError as error:
+        return BadLine(f"A line of standard input was skipped: it {error}: {text[:80]}")
+    except ValueError as error:
         return BadLine(f"A line of standard input is not JSON and was skipped ({error}): {text[:80]}")
     if not isinstance(data, dict):
         return BadLine(f"A line of standard input is not a JSON object and was skipped: {text[:80]}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from agentcli.core.events import (
     CompactionFailed,
     ContextCompacted,
@@ -19,6 +22,8 @@ from agentcli.core.events import (
 )
 from agentcli.core.plaintext import plain_line
 
+_LONGEST_TITLE = 80
+_MOST_TITLES = 3
 ALWAYS, WATCHED, VERBOSE = 3, 2, 1
 """Shown always; when somebody watches (standard error is a terminal); with --verbose only."""
 
@@ -53,6 +58,26 @@ def notice(event: Event) -> tuple[int, str] | None:
             return VERBOSE, f"The conversation was summarised: {before} tokens became {after}."
         case _:
             return None
+
+
+def refusal_summary(refused: Sequence[PermissionDenied]) -> str:
+    """One line about all calls of a run that were refused, with the flag that would have allowed them."""
+    counts = Counter(event.title or event.name for event in refused)
+    shown = [
+        f"`{plain_line(title, _LONGEST_TITLE)}`{f' ({times} times)' if times > 1 else ''}"
+        for title, times in counts.most_common(_MOST_TITLES)
+    ]
+    if len(counts) > len(shown):
+        shown.append(f"{len(counts) - len(shown)} more")
+    calls = "1 call was" if len(refused) == 1 else f"{len(refused)} calls were"
+    text = f"{calls} refused: {', '.join(shown)}."
+    rules = list(dict.fromkeys(rule for event in refused for rule in event.rules))
+    if not rules:
+        return text
+    from agentcli.agent.refusals import allow_flag
+
+    every = all(event.rules for event in refused)
+    return f"{text} To allow {'them' if every and len(refused) > 1 else 'it' if every else 'some'}: {allow_flag(rules)}"
 
 
 def _freed(tokens: int) -> str:

@@ -12,7 +12,7 @@ from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
+from agentcli.core.plaintext import plain_line, terminal_line
 from agentcli.headless.encode import encode_line
 from agentcli.headless.notices import ALWAYS, VERBOSE, WATCHED, notice
 from agentcli.headless.result_frame import failure_frame
@@ -51,6 +51,10 @@ class Notices:
     def say(self, text: str) -> None:
         """One line, whatever the text holds: it may be a server's."""
         complain(self.stderr, f"agentcli: {plain_line(text, _LONGEST_LINE)}")
+
+    def say_verbatim(self, text: str) -> None:
+        """One line of our own wording with something to paste in it: neither cut nor with blanks collapsed."""
+        complain(self.stderr, f"agentcli: {terminal_line(text)}")
 
 
 class StreamJsonOutput:

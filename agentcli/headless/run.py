@@ -161,8 +161,10 @@ class Run:
 
     def _leave_at_once(self, code: int) -> None:
         from agentcli.core.descendants import kill_descendants
+        from agentcli.core.exit_cleanup import run_exit_cleanup
 
         kill_descendants()
+        run_exit_cleanup()
         os._exit(code)
 
 

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_text
+from agentcli.core.plaintext import plain_text, spell_hidden
 
 
 @frozen
@@ -44,7 +44,7 @@ def is_terminal(descriptor: int | None) -> bool:
 
 def complain(descriptor: int, text: str) -> None:
     """One message for people on standard error; if that cannot be written there is nobody left to tell."""
-    data = f"{plain_text(text)}\n".encode(errors="replace")
+    data = f"{spell_hidden(plain_text(text))}\n".encode(errors="replace")
     try:
         while data:
             data = data[os.write(descriptor, data) :]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from agentcli.core.events import Event, Result
-from agentcli.core.plaintext import plain_text
+from agentcli.core.events import Event, PermissionDenied, Result
+from agentcli.core.plaintext import json_for_terminal, plain_text, spell_hidden
+from agentcli.headless.notices import refusal_summary
 from agentcli.headless.output import Notices
 from agentcli.headless.streams import Writer
 
@@ -17,16 +18,20 @@ class TextOutput:
         self._writer = writer
         self._notices = notices
         self._to_terminal = to_terminal
+        self._refused: list[PermissionDenied] = []
 
     async def show(self, event: Event) -> None:
         if not isinstance(event, Result):
+            if isinstance(event, PermissionDenied):
+                self._refused.append(event)
             self._notices.show(event)
             return
-        text = _answer(event)
+        text = _answer(event, self._to_terminal)
         if text:
-            if self._to_terminal:
-                text = plain_text(text)
             await self._writer.write(f"{text}\n".encode(errors="replace"))
+        if self._refused:
+            self._notices.say_verbatim(refusal_summary(self._refused))
+            self._refused = []
         if event.terminal in _ABORTED:
             self._notices.say("Stopped before the answer was complete. agentcli -p -c 'PROMPT' goes on from here.")
         elif event.is_error:
@@ -37,10 +42,14 @@ class TextOutput:
         """Nothing: the message is on standard error already."""
 
 
-def _answer(result: Result) -> str:
+def _answer(result: Result, to_terminal: bool) -> str:
+    """The answer without control sequences, also for a pipe: what reads it often shows it. JSON output has it exactly.
+
+    Characters that only mislead people stay in a pipe, where the text may be data."""
     if result.structured_output is not None:
-        return json.dumps(result.structured_output, ensure_ascii=False, indent=2)
+        return json_for_terminal(json.dumps(result.structured_output, ensure_ascii=False, indent=2))
     # On an error the text may be the error itself, which belongs on standard error only.
     if result.is_error and result.text in ("", *result.errors, "\n".join(result.errors)):
         return ""
-    return result.text.rstrip("\n")
+    text = plain_text(result.text).rstrip("\n")
+    return spell_hidden(text) if to_terminal else text

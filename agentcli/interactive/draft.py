@@ -7,13 +7,12 @@ text is what people see, edit and find again; the pieces come along by the chip'
 from __future__ import annotations
 
 import base64
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from pathlib import Path
 from typing import Any
 
+from agentcli.core.bounded_read import Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, ImageBlock, Json, TextBlock, clean_text
 from agentcli.core.plaintext import plain_line
@@ -133,14 +132,10 @@ def loaded(piece: ImagePiece) -> ImagePiece | str:
     """The picture as it can be sent, or why it cannot. Blocking."""
     if piece.data:
         return piece
-    try:
-        with Path(piece.path).open("rb") as file:
-            status = os.fstat(file.fileno())
-            if status.st_size > _LARGEST_FILE:
-                return f"it has {status.st_size:,} bytes"
-            return fitted_piece(file.read(), piece.path)
-    except (OSError, ValueError) as error:
-        return str(getattr(error, "strerror", None) or error)
+    data = read_bounded(piece.path, _LARGEST_FILE)
+    if isinstance(data, Unread):
+        return data.detail or f"the file is {data.reason}"
+    return fitted_piece(data, piece.path)
 
 
 def fitted_piece(data: bytes, path: str = "") -> ImagePiece | str:

@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentcli.config.atomic import replace_file
+from agentcli.core.bounded_json import parse_json
+from agentcli.core.bounded_read import read_bounded
 from agentcli.core.plaintext import has_key
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.history import project_name
@@ -210,10 +212,9 @@ class DraftStore:
 
 
 def _read(file: Path) -> Draft | None:
-    with suppress(OSError, ValueError, RecursionError):
-        if file.stat().st_size <= _LARGEST_FILE:
-            data = json.loads(file.read_bytes())
-            if isinstance(data, dict) and isinstance(data.get("draft"), dict):
-                draft = Draft.from_dict(data["draft"])
-                return None if draft.is_empty else draft
+    with suppress(ValueError):
+        data = parse_json(read_bounded(file, _LARGEST_FILE) or b"")
+        if isinstance(data, dict) and isinstance(data.get("draft"), dict):
+            draft = Draft.from_dict(data["draft"])
+            return None if draft.is_empty else draft
     return None

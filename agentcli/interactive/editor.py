@@ -4,14 +4,14 @@ meanwhile is the front end's.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.core.programs import find_program
+from agentcli.core.own_programs import run_in_foreground, user_environment
+from agentcli.core.programs import find_program, lies_in
 
 _USUAL = ("nano", "vim", "vi", "emacs")
 _LARGEST = 10 * 1024 * 1024
@@ -29,13 +29,7 @@ class NotWritten:
 
 async def run_editor(command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> int:
     """Its exit code. The terminal has to be its own by now. Ends it when cancelled. Raises OSError."""
-    process = await asyncio.create_subprocess_exec(*command, env=dict(environ), cwd=cwd)
-    try:
-        return await process.wait()
-    except asyncio.CancelledError:
-        process.terminate()
-        await process.wait()
-        raise
+    return await run_in_foreground(command, cwd=cwd, environ=user_environment(environ, [cwd]))
 
 
 def editor_command(environ: Mapping[str, str], cwd: Path) -> list[str] | NotWritten:
@@ -48,7 +42,12 @@ def editor_command(environ: Mapping[str, str], cwd: Path) -> list[str] | NotWrit
             words = []
         if not words:
             return NotWritten(f"${variable} is not a command: {wanted!r}. Set it to the name of an editor.")
-        program = words[0] if "/" in words[0] else find_program(words[0], environ.get("PATH"), [cwd])
+        program = _named(words[0], environ, cwd)
+        if program is not None and lies_in(program, [cwd]):
+            return NotWritten(
+                f"${variable} names {program}, which lies in the working directory, where the agent can change it. "
+                "Set it to an editor outside of it."
+            )
         if program is None:
             return NotWritten(f"There is no program {words[0]!r}, which ${variable} names. Set it to another editor.")
         return [program, *words[1:]]
@@ -56,6 +55,10 @@ def editor_command(environ: Mapping[str, str], cwd: Path) -> list[str] | NotWrit
         if (program := find_program(name, environ.get("PATH"), [cwd])) is not None:
             return [program]
     return NotWritten("No editor was found. Set $VISUAL or $EDITOR to the name of one.")
+
+
+def _named(word: str, environ: Mapping[str, str], cwd: Path) -> str | None:
+    return os.path.normpath(cwd / word) if "/" in word else find_program(word, environ.get("PATH"), [cwd])
 
 
 def file_in(folder: Path, text: str) -> Path:

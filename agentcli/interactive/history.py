@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from agentcli.core.bounded_json import parse_json
+from agentcli.core.bounded_read import open_regular
 from agentcli.core.plaintext import has_key, is_lone_key
 from agentcli.interactive.draft import Draft
 from agentcli.session.places import make_private_dir, project_key
@@ -115,12 +117,12 @@ class History:
         if self._path is None:
             return []
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > _MOST_READ:
                     file.seek(size - _MOST_READ)
                     file.readline()
-                lines = file.read().split(b"\n")
+                lines = file.read(_MOST_READ).split(b"\n")
         except OSError:
             return []
         entries = _parsed(lines[-_COMPACT_LINES - 1 :])
@@ -191,8 +193,8 @@ def _parsed(lines: Iterable[bytes]) -> list[Draft]:
     for line in lines:
         if not line.startswith(b"{"):
             continue
-        with suppress(ValueError, RecursionError):
-            data = json.loads(line)
+        with suppress(ValueError):
+            data = parse_json(line)
             if isinstance(data, dict) and not (draft := Draft.from_dict(data)).is_empty:
                 entries.append(draft)
     return entries

@@ -1,8 +1,9 @@
 """AGENTS.md and CLAUDE.md: which there are, what they import, and the text that the model is shown of them.
 
 The user's own come first, then those of every folder from the repository's root down to the working directory; those of
-folders below it are for when a file there is touched. They are text for the model and give no rights; so they are read
-also where the folder is not trusted, but never from outside of the project unless somebody has said so (S1, S4).
+folders below it are for when a file there is touched. `AGENTS.local.md` and `CLAUDE.local.md` come after the others of
+their folder and hold over them, but count as the project's. All are text for the model and give no rights; so they are
+read also where the folder is not trusted, but never from outside of the project unless somebody has said so (S1, S4).
 
 Looking again costs a stat for each place where there is or could be a file; what has not changed is not read again.
 """
@@ -220,11 +221,12 @@ class InstructionFiles:
         for name in names:
             if of_user:
                 whose = "the user's, for all projects"
-            elif ".local." in name:
-                whose = "the user's, for this project"
             else:
                 nested = folder not in self._chain
-                whose = f"the project's, for files in {folder}" if nested else "the project's"
+                # A local file is not called the user's: it may be committed or come with an archive. Only git could
+                # tell whether it is tracked, and git does not run in a folder that is not trusted (S1).
+                local = ", local" if ".local." in name else ""
+                whose = f"the project's{local}, for files in {folder}" if nested else f"the project's{local}"
             gathering.top_level(str(folder / name), whose, of_user)
         return gathering.group
 

@@ -6,17 +6,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from agentcli.permissions.commands import Part
-from agentcli.permissions.filecommands import file_changes
+from agentcli.permissions.filecommands import part_changes
 from agentcli.permissions.paths import is_below
 from agentcli.permissions.shelltable import STEERED_BY
 
 _MAKES_PLAIN_FILES = frozenset({"mkdir", "touch"})
+_CHANGES_PLAIN_FILES = frozenset({"rm", "sed", "tee"})
+"""They make no links and no folders either, but what they find counts."""
 _MOVES = frozenset({"cp", "mv", "ln", "install", "rsync", "tar", "unzip"})
 """They can put links and whole folders anywhere."""
-_LOOKS_AT_NO_FILE = frozenset({"echo", "printf", "true", "false", ":", "exit", "sleep", "date", "whoami", "seq"})
+_LOOKS_AT_NO_FILE = frozenset({"echo", "printf", "true", "false", ":", "exit", "sleep", "date", "whoami", "seq"}) | {
+    *("read", "export", "set")
+}
 
 _CLAUSE = "a part before it changes files, so that what this part finds is not known yet"
 
@@ -24,16 +28,23 @@ _CLAUSE = "a part before it changes files, so that what this part finds is not k
 class Changed:
     """Follows the parts of one command that are allowed, in their order."""
 
-    def __init__(self, resolve: Callable[[str], str]) -> None:
+    def __init__(self, resolve: Callable[[str], str], parts: Iterable[Part] = ()) -> None:
         self._resolve = resolve
         self._anything = False
         self._moved: list[str] = []
         """Below these anything may be a link by now."""
+        for part in parts:
+            # In a loop the parts that come later run before the others do so again.
+            if part.command.looped:
+                self.note(part)
 
     def objection(self, part: Part, *, by_rule: bool) -> str | None:
         """Why a part that is allowed by what is on disk now may do something else when its turn comes."""
-        changes = part.inner[0] in _MAKES_PLAIN_FILES | _MOVES and part.objection is not None
-        if changes and not by_rule and (part.command.piped or part.command.feeds):
+        program = part.inner[0]
+        changes = program in _MAKES_PLAIN_FILES | _CHANGES_PLAIN_FILES | _MOVES and part.objection is not None
+        beside = part.command.piped or part.command.feeds or part.command.concurrent
+        # `tee` writes one plain file, as a redirection does.
+        if changes and program != "tee" and not by_rule and beside:
             # All parts of a pipeline run at the same time.
             return "it changes files while other parts of the pipeline run"
         if not self._anything:
@@ -48,11 +59,11 @@ class Changed:
         if part.objection is None:
             return
         program = part.inner[0]
-        if program in _MAKES_PLAIN_FILES | _MOVES:
+        if program in _MAKES_PLAIN_FILES | _CHANGES_PLAIN_FILES | _MOVES:
             self._anything = True
         if program in _MOVES:
             for folder in part.folders or ("/",):
-                found = file_changes(part.inner, folder)
+                found = part_changes(part, folder)
                 self._moved += [self._resolve(path) for path in found.writes] if found else ["/"]
 
     def _still_proven(self, part: Part, *, changes: bool) -> bool:
@@ -60,7 +71,7 @@ class Changed:
         if part.command.globs or part.extended:
             return False
         if changes:
-            return program in _MAKES_PLAIN_FILES
+            return program in _MAKES_PLAIN_FILES or (program in _CHANGES_PLAIN_FILES and not self._moved)
         if program in _LOOKS_AT_NO_FILE:
             return True
         # New folders, new files and other contents lead nowhere else, but these obey what files there are.
@@ -71,8 +82,8 @@ class Changed:
         for folder in part.folders:
             names = (r.target for r in part.command.redirections if r.kind == "write")
             paths += [os.path.join(folder, name) for name in names]  # noqa: PTH118
-            found = file_changes(part.inner, folder) if changes else None
-            paths += found.writes if found else ()
+            found = part_changes(part, folder) if changes else None
+            paths += (*found.writes, *found.removes) if found else ()
         return paths
 
     def _is_plain(self, path: str) -> bool:

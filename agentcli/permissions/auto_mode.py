@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agentcli.permissions.loose import loose_segments
 from agentcli.permissions.paths import expanded_pattern
+from agentcli.permissions.protected_names import needs_asking
 
 MOST_REMOVED = 10
 """Files that one command may remove without a question."""
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
+_RUN_FROM = re.compile(r"(?:^|/)(?:bin|Scripts|\.bin)(?:/|$)|(?:^|/)(?:site|dist)-packages(?:/|$)")
+"""Where programs of the project are started from: naming one is the ordinary way to run it."""
 _GIT_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
 _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (why, re.compile(pattern))
@@ -62,6 +65,16 @@ def objection(command: str, cwd: Path) -> str | None:
                 continue
             if reason is not None:
                 return reason
+    return None
+
+
+def obeyed_name(words: Iterable[str]) -> str | None:
+    """A clause when a command names a file that hooks, editors, builds or package managers obey: a sandboxed command
+    may write those, and nobody would have seen it."""
+    for word in words:
+        components = [component for component in word.lower().split("/") if component not in ("", ".", "..")]
+        if components and needs_asking(components) and not _RUN_FROM.search(word):
+            return f"it names {word}, which other programs run or obey"
     return None
 
 

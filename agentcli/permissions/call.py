@@ -15,11 +15,21 @@ from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
 from agentcli.core.shell import shown_command
 from agentcli.permissions.commands import Part
+from agentcli.permissions.gitfiles import hooks_folders, obeyed_by_git
 from agentcli.permissions.loose import loose_segments, loose_words
-from agentcli.permissions.paths import Resolved, expanded_pattern, is_below, is_protected
+from agentcli.permissions.paths import LONGEST_PATH, Resolved, expanded_pattern, is_below, is_protected
 from agentcli.permissions.rules import Rule
 
 _MOST_BASES = 4
+
+
+def origin(rule: Rule) -> str:
+    return f"rule {rule.text} from {rule.source or 'this session'}"
+
+
+def is_wild(rule: Rule) -> bool:
+    """Whether a rule covers more than one exact command."""
+    return rule.spec is None or "*" in rule.spec
 
 
 @frozen
@@ -50,6 +60,8 @@ class Call:
     _patterns: dict[int, list[re.Pattern[str]]] = field(default_factory=dict)
     """By the identity of a rule: what it matches, loosely."""
     _named: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    _hooks: list[tuple[str, ...]] = field(default_factory=list)
+    """Once it is known: the folders that git's configuration names for hooks."""
 
     @classmethod
     def of(
@@ -75,7 +87,8 @@ class Call:
             bases = dict.fromkeys((self.cwd, *self.working_dirs))
             every = (rule.pattern(base, self.home).expressions(strict=False, resolve=resolve) for base in bases)
             expressions = self._patterns[id(rule)] = [expression for group in every for expression in group]
-        given = {os.path.normpath(path), resolve(path)}
+        # A longer word of a command is text, not a path: no program can open it.
+        given = {name for name in (os.path.normpath(path), resolve(path)) if len(name) <= LONGEST_PATH}
         return any(expression.fullmatch(name) for name in given for expression in expressions)
 
     def named_paths(self, command: str) -> list[tuple[str, str]]:
@@ -116,7 +129,10 @@ class Call:
                     relative = min(relative, inside, key=len)
             if is_protected(relative, scripts=scripts):
                 return True
-        return False
+        roots = [self._resolved[str(folder)] for folder in self.working_dirs]
+        if not self._hooks:
+            self._hooks.append(hooks_folders(roots))
+        return obeyed_by_git(self._resolved[path], roots, self._hooks[0])
 
     def _absolute(self, word: str, base: str) -> str:
         if self.home is not None and (word == "~" or word.startswith("~/")):

@@ -9,39 +9,35 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from itertools import pairwise
+from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.permissions.gitconfig import runs_programs
+from agentcli.permissions.name_lists import exec_objection, find_exec, xargs_objection
 from agentcli.permissions.paths import expanded_pattern, is_below, real_path
-from agentcli.permissions.readonly import objection, reads_unnamed_files
-from agentcli.permissions.shell import NotPlain, SimpleCommand, plain_commands
-from agentcli.permissions.shelltable import STEERED_BY
-from agentcli.permissions.wrappers import WRAPPERS, harmless_assignment, unwrapped
+from agentcli.permissions.programs import folder_objection, own_program
+from agentcli.permissions.reach import Reach
+from agentcli.permissions.readonly import objection, unknown_objection
+from agentcli.permissions.shell import (
+    NotPlain,
+    Redirection,
+    Scope,
+    SimpleCommand,
+    Step,
+    Variant,
+    plain_commands,
+    plain_steps,
+)
+from agentcli.permissions.shell_values import NOT_KNOWN, NUMBER
+from agentcli.permissions.word_values import NotResolved, depends_on_place, resolved
+from agentcli.permissions.wrappers import WRAPPERS, Wrapped, harmless_assignment, runs_its_input, unwrapped
 
 _MOST_WORDS = 400
 """A command with more words than this is asked about rather than having every word looked up on disk."""
-_MOST_FOLDERS = 8
-_MOST_PACKAGE_BYTES = 200_000
+_MOST_FOLDERS = 12
 
 _CHANGES_FOLDER = frozenset(
-    {
-        "pushd",
-        "popd",
-        "eval",
-        "source",
-        ".",
-        "exec",
-        "export",
-        "alias",
-        "set",
-        "shopt",
-        "enable",
-        "hash",
-        "trap",
-        "unalias",
-    }
+    "pushd popd eval source . exec alias shopt enable hash trap unalias unset declare typeset local readonly".split()  # noqa: SIM905
 )
 """After one of these (which only a rule can allow) nothing is known about the parts that follow."""
 
@@ -86,14 +82,9 @@ _ANY_FILES = frozenset(
     | {"b2sum", "cksum", "sum", "tree", "strings", "fold", "paste", "printf", "column"}
 )
 """Programs to which any number of further file names can do no harm, so that a pattern may stand among them."""
+_NAMES_NO_FILES = frozenset({"echo", "printf", "basename", "dirname", "true", "false", ":"})
+"""Programs for which a path is only text."""
 _ANY_FILES_GIT = frozenset({"diff", "log", "status", "ls-files", "show", "blame"})
-
-_SHOWS_NO_CONTENT = frozenset({"ls", "basename", "dirname", "echo", "stat", "md5sum", "sha1sum", "sha256sum"})
-"""Whatever names and flags they are given, they write nothing, run nothing and show nothing of what is in a file."""
-_SHOWS_CONTENT = frozenset({"cat", "grep", "head"})
-"""The same, but what is in a file comes out."""
-_READS_LISTS = frozenset({"wc", "du"})
-"""The same, but for a flag that names a file with names in it, of which an error message would show something."""
 
 
 @frozen
@@ -108,8 +99,14 @@ class Place:
     resolve: Callable[[str], str] = real_path
     search_path: str = ""
     """Where the shell looks for programs: PATH. Empty: not looked at."""
+    home: str = ""
+    """What `$HOME` is for commands; empty: what it is for this process."""
+    temp: str = ""
+    """What `$TMPDIR` is for commands; empty: not known."""
     trusted: bool = True
     """Whether the person trusts the folder: then its repository may make git run programs."""
+    reach: Reach | None = None
+    """Which restricted files searches could show; None when no file is restricted."""
 
     @classmethod
     def of(
@@ -121,9 +118,18 @@ class Place:
         resolve: Callable[[str], str] = real_path,
         search_path: str = "",
         trusted: bool = True,
+        reach: Reach | None = None,
+        home: str = "",
+        temp: str = "",
     ) -> Place:
         inside, beside = (tuple(resolve(str(folder)) for folder in folders) for folders in (working_dirs, readable))
-        return cls(str(cwd), inside, beside, hides, resolve, search_path, trusted)
+        return cls(str(cwd), inside, beside, hides, resolve, search_path, home, temp, trusted, reach)
+
+    @property
+    def has_visible_restricted_files(self) -> bool:
+        """Whether a command that takes names from another could show a file that a rule restricts."""
+        reach = self.reach
+        return reach is not None and any(reach.below(folder) for folder in self.working_dirs)
 
     def holds(self, path: str) -> bool:
         """Whether a path leads into the working directories."""
@@ -149,18 +155,40 @@ class Part:
 
     input_allowed: bool = False
     """Every file that it has redirected to its input is one that could be read without asking."""
+    unresolved: bool = False
+    """A redirection leads to a place that is not known, so that no rule can cover it."""
 
     @property
     def only_reads(self) -> bool:
         return self.objection is None and all(
-            redirection.kind == "harmless" or (redirection.kind == "read" and self.input_allowed)
+            redirection.kind in ("harmless", "text") or (redirection.kind == "read" and self.input_allowed)
             for redirection in self.command.redirections
         )
 
+    @property
+    def is_plain_source(self) -> bool:
+        """Whether its output is what its words say, so that names from it can be judged."""
+        return self.objection is None and not self.command.globs and self.command.expanded is None
+
+    @property
+    def rule_texts(self) -> tuple[tuple[str, bool], ...]:
+        """The texts that an allow rule may match, and whether it must allow any arguments after them."""
+        command = self.command
+        if self.unresolved:
+            return ()
+        fed = command.piped or command.concurrent or any(r.kind in ("text", "read") for r in command.redirections)
+        if fed and runs_its_input(self.inner):
+            return ((self.inner[0], True),)
+        if command.expanded is not None:
+            return tuple(
+                (text, True) for text in (" ".join(command.sources[: command.expanded]), self.inner_text) if text
+            )
+        return ((command.text, False), (self.inner_text, self.extended))
+
 
 def analyse(command: str, place: Place) -> tuple[Part, ...] | NotPlain:
-    parts = plain_commands(command)
-    return parts if isinstance(parts, NotPlain) else tuple(_Course(place).parts(parts))
+    steps = plain_steps(command)
+    return steps if isinstance(steps, NotPlain) else tuple(_Course(place).parts(steps))
 
 
 def runs_beside_others(command: str) -> bool:
@@ -171,11 +199,12 @@ def runs_beside_others(command: str) -> bool:
     for part in parts:
         start = unwrapped(part.words).start
         words = part.words[start:]
-        plain = not part.assignments and all(r.kind == "harmless" for r in part.redirections)
+        plain = not part.assignments and all(r.kind in ("harmless", "text") for r in part.redirections)
+        plain = plain and part.expanded is None and not part.others
         fixed = all(re.match(r"[A-Za-z0-9_./]", part.words[index]) for index in part.globs) and _takes_patterns(
             words, part.globs
         )
-        if words[0] == "cd" or not plain or not fixed or objection(words) is not None:
+        if words[0] in ("cd", "export", "set", "read") or not plain or not fixed or objection(words) is not None:
             return False
     return True
 
@@ -197,37 +226,139 @@ class _Course:
         """The folders at this point if everything joined by && went well."""
         self._seen: tuple[str, ...] = (place.cwd,)
         """All folders that any part may have led to."""
+        self._likely: tuple[str, ...] = (place.cwd,)
+        """The folders at this point if no `cd` to a folder that exists has failed."""
+        self._only_read = True
+        self._loops = 0
+        self._outer: list[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int]] = []
 
-    def parts(self, commands: tuple[SimpleCommand, ...]) -> list[Part]:
+    def parts(self, steps: tuple[Step, ...]) -> list[Part]:
         found: list[Part] = []
-        for command in commands:
-            if command.joint not in ("&&", "|"):
-                self._certain = self._seen
-            found.append(self._part(command, found[-1] if command.piped and found else None))
+        before: Step | None = None
+        for step in steps:
+            if isinstance(step, Scope):
+                self._scope(step)
+            else:
+                if step.joint not in ("&&", "|"):
+                    self._certain = self._seen
+                direct = step.piped and isinstance(before, SimpleCommand)
+                found.append(self._part(step, found[-1] if direct else None))
+                self._only_read = self._only_read and found[-1].only_reads
+            before = step
         return found
+
+    def _scope(self, scope: Scope) -> None:
+        if scope.kind == "subshell":
+            if scope.begins:
+                self._outer.append((self._certain, self._seen, self._likely, self._loops))
+                self._loops = 0
+            else:
+                self._certain, self._seen, self._likely, self._loops = self._outer.pop()
+            return
+        if scope.kind == "loop":
+            self._loops += 1 if scope.begins else -1
+        self._certain = self._likely = self._seen
 
     def _part(self, command: SimpleCommand, producer: Part | None) -> Part:
         wrapped = unwrapped(command.words)
         start, folders = wrapped.start, self._certain
         inner = command.words[start:]
-        reason = self._assignment_objection(command)
-        if reason is None:
-            programs = (word for word in (*command.words[:start], inner[0]) if word in WRAPPERS or word == inner[0])
-            found = (own_program(word, self._place) for word in dict.fromkeys(programs))
-            reason = next((clause for clause in found if clause is not None), None)
+        reason = self._assignment_objection(command) or self._program_objection(command, start)
         if inner[0] == "cd":
             reason = self._move(command, inner, of_the_shell=set(command.words[:start]) <= _IN_THE_SHELL) or reason
-        elif inner[0] in _CHANGES_FOLDER:
-            self._certain = self._seen = ()
+        elif inner[0] in _CHANGES_FOLDER or (inner[0] in ("export", "set", "read") and objection(inner) is not None):
+            self._certain = self._seen = self._likely = ()
             reason = reason or objection(inner)
-        elif reason is None:
-            shifted = frozenset(index - start for index in command.globs if index >= start)
-            if wrapped.extended:
-                reason = _xargs_objection(inner, producer, wrapped.null_separated, self._place)
-            reason = reason or objection_here(inner, shifted, folders, self._place)
-        text = " ".join(command.sources[start:])
+        else:
+            for variant in command.variants if reason is None else ():
+                reason = reason or self._variant_objection(variant, wrapped, producer, folders)
+        try:
+            command = replace(command, redirections=self._redirections(command, folders))
+        except NotResolved as unresolved:
+            return Part(command, (), str(unresolved), inner, "", extended=True, unresolved=True)
+        last = len(command.sources) if command.expanded is None else command.expanded
+        text = " ".join(command.sources[start:last])
+        extended = wrapped.extended or command.expanded is not None
         input_allowed = reason is None and not wrapped.extended and _input_allowed(command, folders, self._place)
-        return Part(command, folders, reason, inner, text, wrapped.extended, input_allowed)
+        return Part(command, folders, reason, inner, text, extended, input_allowed)
+
+    def _program_objection(self, command: SimpleCommand, start: int) -> str | None:
+        words = command.words
+        if command.expanded is not None and command.expanded <= start:
+            return "the program's name is not a plain word"
+        programs = (word for word in (*words[:start], words[start]) if word in WRAPPERS or word == words[start])
+        found = (own_program(word, self._place) for word in dict.fromkeys(programs))
+        return next((clause for clause in found if clause is not None), None)
+
+    def _variant_objection(
+        self, variant: Variant, wrapped: Wrapped, producer: Part | None, folders: tuple[str, ...]
+    ) -> str | None:
+        """Read-only for this choice of the values of its variables, in every folder where it may run."""
+        start = wrapped.start
+        if len(variant.words) <= start or unwrapped(variant.words) != wrapped:
+            return "it is not known what its variables make of it"
+        inner = Variant(variant.words[start:], frozenset(i - start for i in variant.globs if i >= start))
+        reason = None
+        if wrapped.extended:
+            made = producer.inner if producer is not None and producer.is_plain_source else None
+            reason = xargs_objection(
+                inner.words,
+                made,
+                null_separated=wrapped.null_separated,
+                delimited=wrapped.delimited,
+                hidden=self._place.has_visible_restricted_files,
+                folders=folders,
+            )
+        if reason is not None or not depends_on_place(inner):
+            return reason or self._known_objection(inner, folders)
+        try:
+            for folder in folders:
+                for one in resolved(inner, folder, self._seen, self._place):
+                    reason = reason or self._known_objection(one, (folder,))
+        except NotResolved as unresolved:
+            return str(unresolved)
+        return reason
+
+    def _known_objection(self, variant: Variant, folders: tuple[str, ...]) -> str | None:
+        words = variant.words
+        reason = unknown_objection(words)
+        if reason is not None:
+            return reason
+        if words[0] == "exit" and len(words) == 2:
+            return None if variant.words[1] == NUMBER else objection(words)
+        if words[0] in _NAMES_NO_FILES and not variant.globs:
+            return objection(words)
+        if words[0] == "find" and "-exec" in words:
+            return self._find_objection(words, folders)
+        return objection_here(words, variant.globs, folders, self._place)
+
+    def _find_objection(self, words: tuple[str, ...], folders: tuple[str, ...]) -> str | None:
+        found = find_exec(words)
+        if found is None:
+            return objection(words)
+        search, command = found
+        return (
+            own_program(command[0], self._place)
+            or (objection(words) if objection(command) is not None else None)
+            or exec_objection(search, command, hidden=self._place.has_visible_restricted_files)
+            or objection_here(search, frozenset(), folders, self._place)
+            or objection_here(command, frozenset(), folders, self._place)
+        )
+
+    def _redirections(self, command: SimpleCommand, folders: tuple[str, ...]) -> tuple[Redirection, ...]:
+        """With `$PWD`, `$HOME` and `$TMPDIR` in the names of files replaced."""
+        found: list[Redirection] = []
+        for each in command.redirections:
+            target = each.target
+            if each.kind in ("read", "write") and depends_on_place(Variant((target,))):
+                names = {
+                    one.words[0] for folder in folders for one in resolved(Variant((target,)), folder, (), self._place)
+                }
+                if len(names) != 1:
+                    raise NotResolved(f"of the redirection {each.text}")
+                target = names.pop()
+            found.append(replace(each, target=target) if target != each.target else each)
+        return tuple(found)
 
     @staticmethod
     def _assignment_objection(command: SimpleCommand) -> str | None:
@@ -238,43 +369,53 @@ class _Course:
 
     def _move(self, command: SimpleCommand, words: tuple[str, ...], *, of_the_shell: bool) -> str | None:
         moved: list[str] = []
+        likely: list[str] = []
         reason = None
-        plain = len(words) == 2 and bool(words[1]) and not words[1].startswith("-") and not command.globs
-        if not plain or not of_the_shell or command.piped or command.feeds:
-            reason = f"it is not known where `{' '.join(words)}` leads"
-        for folder in self._certain if reason is None else ():
-            target = os.path.normpath(os.path.join(folder, words[1]))  # noqa: PTH118 - pathlib would fold `..` late
+        beside = command.piped or command.feeds or command.concurrent or self._loops > 0
+        names = None if beside or command.globs or not of_the_shell else self._move_targets(command, len(words))
+        if names is None:
+            reason = f"it is not known where `{' '.join(command.sources)}` leads"
+        for folder, name in names or ():
+            target = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - pathlib would fold `..` late
             # Behind a link the shell and the programs it starts disagree on what `..` is.
             if self._place.resolve(target) != target or not is_below(target, self._place.working_dirs):
-                reason = f"`{' '.join(words)}` leads outside the working directories"
+                # `cd tests; …; cd ..` leads outside only if the first `cd` failed, though the folder is there.
+                if name == ".." and folder not in self._likely and self._only_read and command.joint != "||":
+                    continue
+                reason = f"`cd {name}` leads outside the working directories"
             moved.append(target)
+            if folder in self._likely:
+                likely.append(target)
         if reason is not None or not moved or len({*self._seen, *moved}) > _MOST_FOLDERS:
-            self._certain = self._seen = ()
+            self._certain = self._seen = self._likely = ()
             return reason or "it is not known in which folder it would run"
+        there = self._only_read and command.joint in ("", ";", "&&") and all(map(_may_enter, likely)) and likely
         self._certain = tuple(dict.fromkeys(moved))
         self._seen = tuple(dict.fromkeys((*self._seen, *moved)))
+        self._likely = tuple(dict.fromkeys(likely)) if there else self._seen
         return None
+
+    def _move_targets(self, command: SimpleCommand, length: int) -> list[tuple[str, str]] | None:
+        """From where and to where a `cd` may lead; None if that is not known."""
+        found: list[tuple[str, str]] = []
+        try:
+            for folder in self._certain if length == 2 else ():
+                for variant in command.variants:
+                    for one in resolved(variant, folder, self._seen, self._place):
+                        name = one.words[-1]
+                        if len(one.words) != len(command.words) or name[:1] in ("", "-") or NOT_KNOWN.search(name):
+                            return None
+                        found.append((folder, name))
+        except NotResolved:
+            return None
+        return found or None
+
+
+def _may_enter(folder: str) -> bool:
+    return os.path.isdir(folder) and os.access(folder, os.X_OK)  # noqa: PTH112
 
 
 # --------------------------------------------------------------------------------------------- one part in its folders
-
-_BUILT_IN = frozenset(
-    "cd echo printf test [ true false : pwd type command builtin exit time".split()  # noqa: SIM905
-)
-
-
-def own_program(name: str, place: Place) -> str | None:
-    """An objection if the files of a working directory, which anybody may have written, choose what `name` runs."""
-    if name in _BUILT_IN or "/" in name or not place.search_path:
-        return None
-    for entry in place.search_path.split(os.pathsep):
-        if not entry.startswith("/"):
-            return f"PATH has the entry {entry or '.'}, so that it is not known which {name} is run"
-        path = os.path.join(entry, name)  # noqa: PTH118
-        if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113
-            inside = place.holds(entry) or place.holds(path)
-            return f"{path}, which would be run, is among the files of a working directory" if inside else None
-    return None
 
 
 def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple[str, ...], place: Place) -> str | None:
@@ -290,14 +431,17 @@ def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple
     if reason is not None:
         return reason
     # A search may bring out what a rule hides, and nothing in its text would show it.
-    if place.hides is not None and reads_unnamed_files(words):
-        return "it may show files that a rule is about"
+    if place.reach is not None:
+        found = (place.reach.objection(words, globs, folder) for folder in folders)
+        reason = next((clause for clause in found if clause is not None), None)
+        if reason is not None:
+            return reason
     if not _takes_patterns(words, globs):
         return "of the pattern, which may become any number of words"
     if words[0] == "diff" and (globs or any(_names_folder(word, folder) for word in words[1:] for folder in folders)):
         return "diff of folders follows links and shows files that are not named"
     for folder in folders:
-        reason = _folder_objection(words, folder, place)
+        reason = folder_objection(words, folder, place)
         for index, word in enumerate(words[1:], 1):
             reason = reason or (
                 _pattern_objection(word, folder, place) if index in globs else _word_objection(word, folder, place)
@@ -353,77 +497,3 @@ def _pattern_objection(pattern: str, folder: str, place: Place) -> str | None:
         if place.hides is not None and place.hides(path):
             return f"the pattern {pattern} matches {match}, which a rule is about"
     return None
-
-
-def _folder_objection(words: tuple[str, ...], folder: str, place: Place) -> str | None:
-    steering = STEERED_BY.get(words[0], ())
-    if words[0] != "git" and not steering:
-        return None
-    path = Path(real_path(folder))
-    for ancestor in (path, *path.parents):
-        for name in steering:
-            if (ancestor / name).exists() and is_below(str(ancestor), place.working_dirs):
-                return f"{name} chooses which {words[0]} is run"
-        if words[0] in ("node", "npm", "npx") and _pins_node(ancestor) and is_below(str(ancestor), place.working_dirs):
-            return f"package.json chooses which {words[0]} is run"
-        if words[0] == "git":
-            # A repository without a folder of its own for it can be made of ordinary files, settings that run included.
-            if _like_a_repository(str(ancestor)):
-                return f"{ancestor} is a bare repository, whose settings may run programs"
-            # git goes on upwards from a .git that is no repository.
-            if (ancestor / ".git").is_file() or os.path.lexists(ancestor / ".git" / "HEAD"):
-                program = None if place.trusted else runs_programs(ancestor)
-                return f"nobody has trusted this repository and {program}" if program else None
-    return None
-
-
-def _pins_node(folder: Path) -> bool:
-    """volta takes its choice from the file that every project has, so its name alone says nothing."""
-    try:
-        with (folder / "package.json").open("rb") as file:
-            text = file.read(_MOST_PACKAGE_BYTES + 1)
-    except OSError:
-        return False
-    return b'"volta"' in text or b"\\u" in text or len(text) > _MOST_PACKAGE_BYTES
-
-
-def _like_a_repository(folder: str) -> bool:
-    """By names alone: git takes a HEAD that leads nowhere, and looks elsewhere for the rest if a file says so."""
-    head, common, objects, references = (
-        os.path.lexists(os.path.join(folder, name))  # noqa: PTH118
-        for name in ("HEAD", "commondir", "objects", "refs")
-    )
-    return head or common or (objects and references)
-
-
-def _xargs_objection(words: tuple[str, ...], producer: Part | None, null_separated: bool, place: Place) -> str | None:
-    """Names that come through a pipe: they may hold blanks, lead anywhere or look like flags."""
-    program, names = words[0], f"xargs gives {words[0]} names that are not known beforehand"
-    if producer is None or producer.objection is not None or producer.inner[0] not in ("find", "rg", "git", "ls", "fd"):
-        return names
-    if program in _SHOWS_NO_CONTENT:
-        return None
-    if not null_separated or place.hides is not None:
-        return names
-    made = producer.inner
-    if made[0] != "find" or producer.command.globs or not _prints_plain_names(made[1:]):
-        return names
-    if program in _READS_LISTS:
-        return None
-    plain_files = ("-type", "f") in pairwise(made)
-    return None if plain_files and program in _SHOWS_CONTENT else names
-
-
-_FIND_FILTERS = frozenset(
-    "-type -name -iname -path -ipath -maxdepth -mindepth -size -mtime -mmin -newer -regex -iregex".split()  # noqa: SIM905
-)
-
-
-def _prints_plain_names(arguments: tuple[str, ...]) -> bool:
-    """Roots, then filters with their values, then `-print0` once: the names begin with a root, so none is a flag."""
-    position = 0
-    while position < len(arguments) and arguments[position][:1] not in ("-", "!", "(", ",", ")"):
-        position += 1
-    while position + 1 < len(arguments) and arguments[position] in _FIND_FILTERS:
-        position += 2
-    return arguments[position:] == ("-print0",)

@@ -1,7 +1,7 @@
-"""Commands that change files in a way that is as plain as an edit: `mkdir`, `touch`, `cp` and `mv` of what they name.
+"""Commands that change files in a way that is as plain as an edit: `mkdir`, `touch`, `cp`, `mv`, `rm`, `sed -i`, `tee`.
 
-For the mode in which edits are accepted. Never `rm`, nothing recursive, no links, no patterns: what they change is
-exactly the paths that come out of here.
+For the mode in which edits are accepted. What they change is exactly the paths that come out of here. No recursion,
+no removal of folders or of many files, no links, no change of modes, no sed script that writes or runs something.
 """
 
 from __future__ import annotations
@@ -10,41 +10,130 @@ import os
 import re
 
 from agentcli.core.frozen import frozen
+from agentcli.permissions.commands import Part
+from agentcli.permissions.paths import expanded_pattern
+from agentcli.permissions.scripts import sed_only_prints
 
-_FLAGS = {"mkdir": r"-[pv]+|--parents|--verbose", "touch": r"-[acm]+", "cp": r"-[fnpuv]+", "mv": r"-[fnuv]+"}
+MOST_REMOVED = 10
+_MOST_OPERANDS = 200
+_FLAGS = {
+    "mkdir": r"-[pv]+|--parents|--verbose",
+    "touch": r"-[acm]+",
+    "cp": r"-[fnpuv]+",
+    "mv": r"-[fnuv]+",
+    "rm": r"-[fv]+|--force|--verbose",
+    "tee": r"-[a]+|--append",
+}
+_SED_TEXT = re.compile(r"[ ]*(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n])*/)?[ ]*[aic](?:\\)?[ \t][^\n]*")
+"""`3a text`, `/x/i text`: lines are added or changed; the text goes on to the end of the script."""
 
 
 @frozen
 class Changes:
     writes: tuple[str, ...]
     reads: tuple[str, ...] = ()
+    removes: tuple[str, ...] = ()
+    """Names that are removed: of a link only the link itself."""
 
 
-def file_changes(words: tuple[str, ...], folder: str) -> Changes | None:
-    """What the command would write and read, as paths; None if it is not one of these."""
+def part_changes(part: Part, folder: str) -> Changes | None:
+    """The changes of one part of a command that runs in a folder."""
+    start = len(part.command.words) - len(part.inner)
+    return file_changes(part.inner, folder, frozenset(index - start for index in part.command.globs))
+
+
+def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = frozenset()) -> Changes | None:
+    """What the command would write, read and remove, as paths; None if it is not one of these."""
+    if words[0] == "sed":
+        return _sed(words, folder, globs)
     flags = _FLAGS.get(words[0])
     if flags is None:
         return None
     operands: list[str] = []
-    for word in words[1:]:
+    for index, word in enumerate(words[1:], 1):
         if word.startswith("-"):
-            if operands or not re.fullmatch(flags, word):
+            if operands or index in globs or not re.fullmatch(flags, word):
                 return None
-        elif not word:
+            continue
+        found = _paths(word, folder, is_glob=index in globs)
+        if found is None:
             return None
-        else:
-            operands.append(os.path.join(folder, word))  # noqa: PTH118 - `..` must stay for what links make of it
-    if words[0] in ("mkdir", "touch"):
-        return Changes(tuple(operands)) if operands else None
+        operands += found
+    if not operands or len(operands) > _MOST_OPERANDS:
+        return None
+    match words[0]:
+        case "mkdir" | "touch" | "tee":
+            return None if globs else Changes(tuple(operands))
+        case "rm":
+            return _removal(operands)
+        case _:
+            return None if len(words) - 1 in globs else _transfer(words[0], operands)
+
+
+def _paths(word: str, folder: str, *, is_glob: bool) -> list[str] | None:
+    names = expanded_pattern(word, folder) if is_glob else [word]
+    # A name that begins with a dash would be taken for a flag.
+    if not word or not names or any(name.startswith("-") for name in names):
+        return None
+    return [os.path.join(folder, name) for name in names]  # noqa: PTH118 - `..` must stay for what links make of it
+
+
+def _removal(paths: list[str]) -> Changes | None:
+    folders = any(path.endswith(("/", "/.", "/..")) or (_is_folder(path) and not _is_link(path)) for path in paths)
+    return None if folders or len(paths) > MOST_REMOVED else Changes((), removes=tuple(paths))
+
+
+def _transfer(program: str, operands: list[str]) -> Changes | None:
     if len(operands) < 2:
         return None
     *sources, target = operands
-    targets = [target]
-    if os.path.isdir(target):  # noqa: PTH112
-        targets += [os.path.join(target, os.path.basename(os.path.normpath(source))) for source in sources]  # noqa: PTH118, PTH119
-    if words[0] == "mv":
-        return Changes((*sources, *targets))
+    # The target may be a folder by the time the command runs.
+    inside = [os.path.join(target, os.path.basename(os.path.normpath(source))) for source in sources]  # noqa: PTH118, PTH119
+    if program == "mv":
+        return Changes((*sources, target, *inside))
     # A copied folder brings along whatever is in it; cp without -r refuses folders, and so does this.
-    if any(os.path.isdir(source) for source in sources):  # noqa: PTH112
+    if any(map(_is_folder, sources)):
         return None
-    return Changes(tuple(targets), tuple(sources))
+    return Changes((target, *inside), tuple(sources))
+
+
+def _sed(words: tuple[str, ...], folder: str, globs: frozenset[int]) -> Changes | None:
+    """`sed -i` with scripts that only compute; with a suffix, copies of the files are written too."""
+    scripts: list[str] = []
+    operands: list[str] = []
+    suffix: str | None = None
+    script_next = False
+    for index, word in enumerate(words[1:], 1):
+        in_place = re.fullmatch(r"-[nErsuz]*i([\w.~-]*)|--in-place(?:=([\w.~-]+))?", word)
+        if script_next:
+            scripts.append(word)
+            script_next = False
+        elif in_place is not None and not operands:
+            suffix = in_place[1] or in_place[2] or ""
+        elif word in ("-e", "--expression") and not operands:
+            script_next = True
+        elif word.startswith("-"):
+            if operands or index in globs or not re.fullmatch(r"-[nErsuz]+|--regexp-extended|--quiet", word):
+                return None
+        elif not scripts:
+            if index in globs:
+                return None
+            scripts.append(word)
+        else:
+            found = _paths(word, folder, is_glob=index in globs)
+            if found is None:
+                return None
+            operands += found
+    harmless = all(sed_only_prints(script) or _SED_TEXT.fullmatch(script) for script in scripts)
+    if suffix is None or script_next or not scripts or not harmless or not 0 < len(operands) <= _MOST_OPERANDS:
+        return None
+    copies = [path + suffix for path in operands] if suffix else []
+    return Changes((*operands, *copies), tuple(operands))
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def _is_link(path: str) -> bool:
+    return os.path.islink(path)  # noqa: PTH114

@@ -1,92 +1,331 @@
-"""Whether a repository's own configuration makes git run programs.
+"""Which programs a repository's configuration makes git run, as git itself reads that configuration.
 
-A command such as `git status` only reads, unless the repository says otherwise: its configuration can name programs
-for git to run. Whoever got a folder from somewhere (an archive, a shared disk) has not seen that file, so in a folder
-that nobody has trusted such a repository's git asks (S1, S12). Read as text; git is never run to find out.
+A command such as `git status` is read-only unless the repository's configuration names programs for git to run. Only
+git knows what such a file means, so git parses it: the bytes go to `git config --file -` on standard input, with no
+repository, no includes and an empty environment. Keys are compared with a list of harmless ones; a key that is not on
+it counts as dangerous, because git gains new keys with every release (S1, S12).
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-_MOST_BYTES = 256 * 1024
-_SECTION = re.compile(r"\[\s*([\w.-]+)(?:\s+\"((?:[^\"\\]|\\.)*)\")?\s*\]")
-_KEY = re.compile(r"([A-Za-z][\w-]*)\s*(?:=\s*(.*))?")
-_PROGRAMS = re.compile(
-    r"core\.(fsmonitor|hookspath|sshcommand|askpass|editor|pager|gitproxy|worktree|attributesfile)"
-    r"|diff\.external|diff\..*\.(command|textconv)|filter\..*\.(clean|smudge|process)"
-    r"|include\.path|includeif\..*|gpg\..*program|gpg\.program|credential\..*helper|credential\.helper"
-    r"|interactive\.difffilter|pager\..*|uploadpack\..*"
+from agentcli.core.frozen import frozen
+from agentcli.core.own_programs import run_program
+from agentcli.core.programs import find_program
+
+MOST_BYTES = 256 * 1024
+_SECONDS = 1.0
+_SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin"
+_MOST_REMEMBERED = 200
+
+_PLAIN: dict[str, str] = {
+    "core": (
+        "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol "
+        "safecrlf quotepath abbrev compression loosecompression bigfilethreshold untrackedcache trustctime checkstat "
+        "splitindex commentchar whitespace protecthfs protectntfs packedgitlimit packedgitwindowsize preloadindex "
+        "deltabasecachelimit longpaths sharedrepository warnambiguousrefs fscache hidedotfiles sparsecheckout "
+        "sparsecheckoutcone multipackindex commitgraph maxtreedepth fsync fsyncmethod fsyncobjectfiles"
+    ),
+    "user": "name email signingkey useconfigonly",
+    "author": "name email",
+    "committer": "name email",
+    "commit": "verbose status cleanup gpgsign",
+    "tag": "sort gpgsign forcesignannotated",
+    "gc": (
+        "auto autopacklimit autodetach pruneexpire reflogexpire reflogexpireunreachable writecommitgraph packrefs "
+        "aggressivewindow aggressivedepth bigpackthreshold rerereresolved rerereunresolved worktreepruneexpire "
+        "cruftpacks"
+    ),
+    "pull": "rebase ff",
+    "push": "default followtags autosetupremote recursesubmodules",
+    "fetch": "prune prunetags parallel recursesubmodules fsckobjects output writecommitgraph unpacklimit all",
+    "merge": "ff conflictstyle log stat renames renamelimit directoryrenames verbosity branchdesc defaulttoupstream",
+    "diff": (
+        "renames renamelimit algorithm mnemonicprefix noprefix colormoved context interhunkcontext submodule "
+        "suppressblankempty wserrorhighlight indentheuristic ignoresubmodules relative statgraphwidth statnamewidth "
+        "dirstat wordregex autorefreshindex"
+    ),
+    "status": "short branch showstash showuntrackedfiles submodulesummary aheadbehind relativepaths renames",
+    "log": "date decorate abbrevcommit follow showroot mailmap graphcolors",
+    "color": "ui diff status branch interactive grep showbranch decorate advice push transport remote",
+    "column": "ui branch clean status tag",
+    "branch": "autosetupmerge autosetuprebase sort",
+    "remote": "pushdefault",
+    "rebase": "autosquash autostash stat updaterefs missingcommitscheck abbreviatecommands",
+    "rerere": "enabled autoupdate",
+    "stash": "showpatch showstat showincludeuntracked",
+    "index": "version threads sparse",
+    "pack": "window depth windowmemory threads indexversion packsizelimit compression writebitmaps usesparse",
+    "init": "defaultbranch",
+    "i18n": "commitencoding logoutputencoding",
+    "apply": "whitespace ignorewhitespace",
+    "extensions": "worktreeconfig objectformat compatobjectformat refstorage noop preciousobjects",
+    "receive": "denycurrentbranch denynonfastforwards denydeletes fsckobjects advertisepushoptions",
+    "transfer": "fsckobjects unpacklimit hiderefs",
+    "submodule": "active recurse fetchjobs propagatebranches",
+    "http": "postbuffer version lowspeedlimit lowspeedtime",
+    "lfs": "repositoryformatversion",
+    "gui": "geometry wmstate",
+    "maintenance": "auto strategy",
+    "feature": "manyfiles experimental",
+    "checkout": "defaultremote guess workers",
+    "worktree": "guessremote",
+}
+_NAMED: dict[str, str] = {
+    "branch": "merge rebase description vscode-merge-base gh-merge-base github-pr-owner-number base",
+    "remote": "fetch push tagopt prune prunetags skipdefaultupdate skipfetchall mirror gh-resolved",
+    "submodule": "active branch path ignore fetchrecursesubmodules",
+    "color": "*",
+    "diff": "binary funcname xfuncname wordregex",
+    "gitflow": "*",
+    "lfs": "access locksverify",
+}
+"""With a subsection in between: `branch.main.merge`."""
+_ADDRESSES = frozenset(
+    {("remote", "url"), ("remote", "pushurl"), ("submodule", "url"), ("branch", "remote"), ("branch", "pushremote")}
 )
-_HARMLESS = {"core.fsmonitor": {"", "true", "false", "yes", "no", "on", "off", "0", "1"}}
+_ORDINARY_ADDRESS = re.compile(
+    r"(?:https?|ssh|git|file|git\+ssh|ssh\+git)://[^-\s]\S*|(?!-)[\w.~+-]*@?[\w.-]*\w:(?!:)\S*|[./~][^:\n]*|\w[^:\n]*"
+)
+"""Not `ext::sh -c …` and its like, which name a program, and nothing that looks like an option."""
+_BOOLEANS = frozenset({"", "true", "false", "yes", "no", "on", "off", "0", "1"})
+
+Setting = tuple[str, str]
 
 
-def git_folder(folder: Path) -> Path | None:
-    """The `.git` that governs a folder: a directory, or what a `.git` file leads to. None outside of repositories."""
+def harmless(key: str, value: str) -> bool:
+    """Whether a setting, as git lists it, makes git run nothing and read no configuration from elsewhere."""
+    section, _dot, rest = key.partition(".")
+    subsection, dot, name = rest.rpartition(".")
+    if key == "core.fsmonitor":
+        return value.strip().lower() in _BOOLEANS
+    if section == "advice":
+        return True
+    if not dot:
+        return name in _PLAIN.get(section, "").split()
+    if (section, name) in _ADDRESSES:
+        return _ORDINARY_ADDRESS.fullmatch(value) is not None
+    if (section, name) == ("submodule", "update"):
+        return value in ("checkout", "rebase", "merge", "none")
+    allowed = _NAMED.get(section, "").split()
+    return bool(subsection) and (name in allowed or allowed == ["*"])
+
+
+@functools.lru_cache(maxsize=8)
+def git_program(working_dirs: tuple[str, ...]) -> str | None:
+    """The system's git; never one inside a working directory."""
+    search_path = os.pathsep.join((_SEARCH_PATH, os.environ.get("PATH", "")))
+    return find_program("git", search_path, map(Path, working_dirs))
+
+
+def _run(program: str, arguments: Sequence[str], cwd: str, data: bytes, **further: str) -> tuple[int, bytes, bytes]:
+    """Raises OSError."""
+    environ = {
+        "PATH": os.defpath,
+        "HOME": "/dev/null",
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_CONFIG_COUNT": "3",
+        "GIT_CONFIG_KEY_0": "safe.directory",
+        "GIT_CONFIG_VALUE_0": "*",
+        "GIT_CONFIG_KEY_1": "core.fsmonitor",
+        "GIT_CONFIG_VALUE_1": "false",
+        "GIT_CONFIG_KEY_2": "core.hooksPath",
+        "GIT_CONFIG_VALUE_2": os.devnull,
+        **further,
+    }
+    done = run_program([program, *arguments], cwd=cwd, environ=environ, seconds=_SECONDS, input=data)
+    return done.code, done.output, done.errors
+
+
+@functools.lru_cache(maxsize=64)
+def list_settings(data: bytes, program: str | None) -> tuple[Setting, ...] | None:
+    """The settings in a configuration file's bytes, in git's own reading; None if git refuses the file."""
+    if program is None:
+        return None
+    try:
+        arguments = ("config", "--file", "-", "--no-includes", "-z", "--list")
+        # No repository around it: nothing else is read.
+        code, listed, _errors = _run(program, arguments, "/", data, GIT_DIR=os.devnull)
+    except OSError:
+        return None
+    if code != 0:
+        return None
+    found = []
+    for entry in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+        key, _newline, value = entry.partition("\n")
+        found.append((key, value))
+    return tuple(found)
+
+
+def first_dangerous(data: bytes, program: str | None, accepted: Iterable[Setting] = ()) -> str | None:
+    """The first key in a configuration that is not harmless and not among `accepted`; None if there is none."""
+    settings = list_settings(data, program)
+    if settings is None:
+        return "a line that git cannot read"
+    known = set(accepted)
+    return next((key for key, value in settings if not harmless(key, value) and (key, value) not in known), None)
+
+
+# ------------------------------------------------------------------------------------------------ one repository
+
+
+@frozen
+class _Judged:
+    seen: tuple[tuple[str, object], ...]
+    reason: str | None
+
+
+_judged: dict[tuple[str, tuple[str, ...]], _Judged] = {}
+
+
+def runs_programs(folder: Path, working_dirs: Iterable[str] = ()) -> str | None:
+    """The setting by which the repository that governs a folder makes git run something; None if there is none.
+
+    What cannot be read counts as dangerous. Remembered until one of the files involved changes.
+    """
+    key = (str(folder), tuple(working_dirs))
+    judged = _judged.get(key)
+    if judged is not None and all(signature(path) == was for path, was in judged.seen):
+        return judged.reason
+    seen: dict[str, object] = {}
+    reason = _judge(folder, git_program(key[1]), seen)
+    if len(_judged) >= _MOST_REMEMBERED:
+        _judged.clear()
+    _judged[key] = _Judged(tuple(seen.items()), reason)
+    return reason
+
+
+def signature(path: str | Path) -> tuple[int, ...] | None:
+    """Changes whenever the file does: the change time cannot be set by a program."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - called often, and a Path costs more than the look
+    except (OSError, ValueError):
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
+
+
+def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | None:
+    """Check each `.git` from the folder upwards until git confirms that it is the one it uses. Git is asked only after
+    the configuration was found harmless, so that it meets neither an include nor a pipe."""
+    answer: Path | str | None = ""
     for place in (folder, *folder.parents):
         dot_git = place / ".git"
-        if dot_git.is_dir():
-            return dot_git
-        if dot_git.is_file():
-            text = _text(dot_git)
-            return (place / text.removeprefix("gitdir:").strip()).resolve() if text is not None else dot_git
-        if os.path.lexists(dot_git):
-            return dot_git
+        seen[str(dot_git)] = signature(dot_git)
+        if not os.path.lexists(dot_git):
+            continue
+        if program is None:
+            return "git cannot be asked about its configuration"
+        found = pointed_at(dot_git)
+        if found is None:
+            return f"{dot_git} cannot be read"
+        if (reason := _objection(found, program, seen)) is not None:
+            return reason
+        if answer == "":
+            answer = _asked(folder, program)
+        if isinstance(answer, str):
+            return answer
+        if answer is not None and answer == Path(os.path.realpath(found)):
+            return None
+    # A bare repository, which the caller knows by its files.
     return None
 
 
-def runs_programs(folder: Path) -> str | None:
-    """The setting by which the repository around a folder makes git run something; None if there is none.
+def _asked(folder: Path, program: str) -> Path | str | None:
+    """The git directory that git uses in a folder; None: no repository; a text: why that is not known."""
+    try:
+        code, output, errors = _run(program, ("rev-parse", "--absolute-git-dir"), str(folder), b"")
+    except OSError:
+        return "git does not say which repository it uses there"
+    if code == 0:
+        return Path(os.path.realpath(os.fsdecode(output.removesuffix(b"\n"))))
+    return None if b"not a git repository" in errors else "git does not accept it as a repository"
 
-    What cannot be read counts: it might say anything.
-    """
-    found = git_folder(folder)
-    if found is None:
+
+def pointed_at(dot_git: Path) -> Path | None:
+    """The git directory behind a `.git`: itself, or where a `.git` file leads. The same rule as in git: only line ends
+    are cut off, so a trailing blank is part of the name."""
+    if dot_git.is_dir():
+        return dot_git
+    data = read_regular(dot_git)
+    if data is None or not data.startswith(b"gitdir: "):
         return None
-    common = found
-    pointer = _text(found / "commondir")
-    if pointer is not None and pointer.strip():
-        common = (found / pointer.strip()).resolve()
-    for path in dict.fromkeys((common / "config", found / "config.worktree", common / "config.worktree")):
+    target = os.fsdecode(data[len(b"gitdir: ") :].rstrip(b"\r\n"))
+    return None if "\0" in target or not target else dot_git.parent / target
+
+
+def _objection(git_dir: Path, program: str, seen: dict[str, object]) -> str | None:
+    common = git_dir
+    for name in ("HEAD", "commondir", "config", "config.worktree"):
+        seen[str(git_dir / name)] = signature(git_dir / name)
+    if os.path.lexists(git_dir / "HEAD") and _is_special(git_dir / "HEAD"):
+        return f"{git_dir / 'HEAD'} is no regular file"
+    if os.path.lexists(git_dir / "commondir"):
+        data = read_regular(git_dir / "commondir")
+        if data is None:
+            return f"{git_dir / 'commondir'} cannot be read"
+        common = git_dir / os.fsdecode(data.rstrip(b"\r\n").replace(b"\0", b""))
+    for path in dict.fromkeys((common / "config", git_dir / "config.worktree", common / "config.worktree")):
+        seen[str(path)] = signature(path)
         if not os.path.lexists(path):
             continue
-        text = _text(path)
-        if text is None:
+        data = read_regular(path)
+        if data is None:
             return f"{path} cannot be read"
-        for key, value in _settings(text):
-            if _PROGRAMS.fullmatch(key) and value.strip().strip('"').lower() not in _HARMLESS.get(key, ()):
-                return f"its configuration sets {key}"
+        dangerous = first_dangerous(data, program, _accepted(data, git_dir, program))
+        if dangerous is not None:
+            return f"its configuration sets {dangerous}"
     return None
 
 
-def _settings(text: str) -> Iterator[tuple[str, str]]:
-    """`section.sub.key` in lower case, and the value, in the order of the file."""
-    section = ""
-    for raw in text.replace("\\\n", "").splitlines():
-        line = raw.strip()
-        if match := _SECTION.match(line):
-            section = match.group(1).lower() + (f".{match.group(2).lower()}" if match.group(2) is not None else "")
-            line = line[match.end() :].strip()
-        if line and line[0] not in "#;" and (entry := _KEY.match(line)):
-            yield f"{section}.{entry.group(1).lower()}", entry.group(2) or ""
+def _accepted(data: bytes, git_dir: Path, program: str) -> list[Setting]:
+    """Settings that no read-only command obeys: aliases, which never replace git's own commands, and a submodule's
+    `core.worktree` where the folder it names points back here."""
+    accepted = []
+    for key, value in list_settings(data, program) or ():
+        if key.startswith("alias.") or (key == "core.worktree" and points_back(git_dir, value)):
+            accepted.append((key, value))
+    return accepted
 
 
-def _text(path: Path) -> str | None:
-    """None if it is no plain file of a sane size, or not there."""
+def points_back(git_dir: Path, worktree: str) -> bool:
+    """Whether the folder that a git directory names as its work tree names that git directory too."""
+    back = pointed_at(git_dir / worktree / ".git")
+    return back is not None and os.path.realpath(back) == os.path.realpath(git_dir)
+
+
+def _is_special(path: Path) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return not stat.S_ISREG(path.stat().st_mode)
     except OSError:
+        # A link that leads nowhere: git takes it for a branch.
+        return False
+
+
+def read_regular(path: Path) -> bytes | None:
+    """A file's bytes; None if it is missing, no regular file, or too large to be configuration."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except (OSError, ValueError):
         return None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        data = os.read(descriptor, _MOST_BYTES + 1)
+        data = os.read(descriptor, MOST_BYTES + 1)
     except OSError:
         return None
     finally:
         os.close(descriptor)
-    return data.decode("utf-8", errors="replace") if len(data) <= _MOST_BYTES else None
+    return data if len(data) <= MOST_BYTES else None

@@ -69,6 +69,11 @@ def grant_for(
     )
 
 
+def known_credentials(environ: Iterable[str]) -> frozenset[str]:
+    """The names of the table that are set."""
+    return frozenset(name for names in CREDENTIAL_VARIABLES.values() for name in names).intersection(environ)
+
+
 def credential_variables(parts: Sequence[Part], environ: Iterable[str]) -> tuple[str, ...]:
     """The variables that the command's one program could sign in with, of those that are set. A command of several
     parts gets none: another part would see them, too."""

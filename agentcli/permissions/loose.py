@@ -3,8 +3,8 @@
 It fails in the other direction than the strict walk: it sees too much rather than too little. Two readings are put
 together: the text cut at everything that can begin a command, with quotes as blanks and with quotes taken away, which
 needs no grammar; and the tree, which also knows `$'…'`, braces and variables set in the same command. The tree takes
-something away in one case only: the arguments of programs that never run them (`echo`, `grep`, `git commit -m`), and
-that only while nothing in the command could be a shell.
+three things away: comments, quoted here-documents, and the arguments of programs that never run them (`echo`, `grep`,
+`git commit -m`); the latter two only while nothing in the rest of the command could be a shell.
 """
 
 from __future__ import annotations
@@ -31,25 +31,16 @@ _RUNS_TEXT = re.compile(
 """Programs that may run what they are given as text, an argument or input. Then no argument is taken for inert."""
 
 _INERT = frozenset(
-    {"echo", "printf", "grep", "egrep", "fgrep", "rg", "cat", "ls", "head", "tail", "wc", "test", "[", "stat", "file"}
-    | {
-        "basename",
-        "dirname",
-        "which",
-        "type",
-        "diff",
-        "cmp",
-        "sort",
-        "uniq",
-        "cut",
-        "tr",
-        "jq",
-        "mkdir",
-        "touch",
-        "true",
-    }
+    "echo printf grep egrep fgrep rg cat ls head tail wc test [ stat file basename dirname which type diff cmp sort"  # noqa: SIM905
+    " uniq cut tr jq mkdir touch true false : sleep date pwd sed pytest ruff mypy tsc eslint tree"
+    " du df nl tac rev od column fold paste seq realpath readlink md5sum sha256sum read export set cd".split()
 )
-_INERT_GIT = frozenset({"commit", "log", "grep", "add", "show", "diff", "status", "tag", "blame", "branch", "stash"})
+"""Programs that never run what they are given; of `sed` only scripts that cannot."""
+_INERT_GIT = frozenset(
+    "commit log grep add show diff status tag blame branch stash rm mv checkout switch restore reset push pull fetch"  # noqa: SIM905
+    " merge cherry-pick revert clean init remote ls-files rev-parse describe shortlog cat-file apply notes"
+    " worktree reflog".split()
+)
 
 
 @frozen
@@ -65,10 +56,10 @@ def loose_segments(command: str) -> tuple[Segment, ...]:
     root = parse(command)
     if isinstance(root, Unparsable):
         return tuple(dict.fromkeys(Segment(text) for text in _cut(command)))
-    inert: dict[int, Segment] = {}
-    rest = command
-    if not _RUNS_TEXT.search(re.sub(r"['\"\\]", "", command)):
-        rest, inert = _without_inert(command, root)
+    live = _without_comments(command, root)
+    rest, inert = _without_inert(live, root)
+    if _RUNS_TEXT.search(re.sub(r"['\"\\]", "", rest)):
+        rest, inert = live.decode("utf-8", "replace"), {}
     found = [*inert.values(), *map(Segment, _cut(rest)), *map(Segment, _decoded(root, frozenset(inert)))]
     return tuple(dict.fromkeys(found))
 
@@ -135,7 +126,7 @@ def loose_words(command: str) -> frozenset[str]:
 def _cut(command: str) -> Iterator[str]:
     """Cut at everything that may begin a command: with quotes as blanks (`sh -c "rm x"`) and without (`r'm'`)."""
     joined = re.sub(r"\$\{(\w+)[^}]*\}", r"$\1", command.replace("\\\n", ""))
-    texts = [re.sub(r"['\"]", " ", joined), re.sub(r"\$?['\"]|\\", "", joined)]
+    texts = [re.sub(r"['\"!]", " ", joined), re.sub(r"\$?['\"]|\\", "", joined)]
     if _BRACES.search(joined):
         # {rm,-rf,x} becomes three words.
         texts.append(re.sub(r"[{},]", " ", texts[1]))
@@ -146,51 +137,115 @@ def _cut(command: str) -> Iterator[str]:
                 yield words
 
 
-def _without_inert(command: str, root: Node) -> tuple[str, dict[int, Segment]]:
-    """The command with inert programs blanked out, and those programs with their arguments, by node."""
+def _without_comments(command: str, root: Node) -> bytearray:
     source = bytearray(command.encode())
+    for node in descendants(root):
+        before = bytes(source[max(node.start_byte - 2, 0) : node.start_byte])
+        # After an escaped blank it would be part of a word.
+        if node.type == "comment" and (not before or (before[-1:] in b" \t\n;" and before[:1] != b"\\")):
+            _blank(source, node)
+    return source
+
+
+def _blank(source: bytearray, node: Node) -> None:
+    source[node.start_byte : node.end_byte] = b" " * (node.end_byte - node.start_byte)
+
+
+def _without_inert(live: bytearray, root: Node) -> tuple[str, dict[int, Segment]]:
+    """The command without quoted here-documents and inert programs, and those programs with their arguments."""
+    source = bytearray(live)
     segments: dict[int, Segment] = {}
     for node in descendants(root):
+        if node.type == "heredoc_redirect" and re.match(rb"<<-?\s*['\"]", node.text or b""):
+            for child in node.children:
+                if child.type == "heredoc_body":
+                    _blank(source, child)
         if node.type != "command":
             continue
         name = node.child_by_field_name("name")
         arguments = node.children_by_field_name("argument")
         program = _literal(name) if name is not None else None
-        if program is None or any(_holds_commands(argument) for argument in arguments):
+        if program is None:
             continue
-        words = [_literal(argument) or text_of(argument) for argument in arguments]
-        inert = program in _INERT or (program == "git" and words[:1] and words[0] in _INERT_GIT)
-        if inert:
+        words = [_literal(argument) or _without_commands(argument) for argument in arguments]
+        if _is_inert(program, words):
             segments[node.id] = Segment(" ".join(" ".join([program, *words]).split()), anywhere=False)
-            source[node.start_byte : node.end_byte] = b" " * (node.end_byte - node.start_byte)
+            kept = [(each, bytes(source[each.start_byte : each.end_byte])) for each in _substitutions(node)]
+            _blank(source, node)
+            for each, text in kept:
+                source[each.start_byte : each.end_byte] = text
     return source.decode("utf-8", "replace"), segments
 
 
-def _holds_commands(node: Node) -> bool:
-    return any(child.type in ("command_substitution", "process_substitution") for child in descendants(node))
+def _is_inert(program: str, words: list[str]) -> bool:
+    if program == "git":
+        while words[:1] in (["-C"], ["--no-pager"], ["-P"]):
+            words = words[2 if words[0] == "-C" else 1 :]
+        return bool(words) and words[0] in _INERT_GIT
+    if program == "gh":
+        return words[:1] in (["pr"], ["issue"], ["release"], ["run"])
+    # `e` and the flag of `s` run a command, which a script need not write apart.
+    return program in _INERT and not (program == "sed" and any(re.search(r"e", word) for word in words))
+
+
+def _substitutions(node: Node) -> list[Node]:
+    """The outermost command and process substitutions: what is in them is run, whatever the program is."""
+    found: list[Node] = []
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        if current.type in ("command_substitution", "process_substitution"):
+            found.append(current)
+        else:
+            waiting += current.children
+    return found
+
+
+def _without_commands(node: Node) -> str:
+    text = bytearray(node.text or b"")
+    for each in _substitutions(node):
+        text[each.start_byte - node.start_byte : each.end_byte - node.start_byte] = b" " * (
+            each.end_byte - each.start_byte
+        )
+    return text.decode("utf-8", "replace")
 
 
 def _decoded(root: Node, left_out: frozenset[int] = frozenset()) -> tuple[str, ...]:
     """Each command of the tree with its words as the shell would make them, as far as that can be known."""
-    variables: dict[str, str] = {}
+    values = _assigned(root)
+    rounds = range(min(max(map(len, values.values()), default=1), _MOST_VALUES))
+    found: dict[str, None] = {}
+    for node in descendants(root):
+        if node.type not in ("command", "declaration_command") or node.id in left_out:
+            continue
+        children = [
+            child
+            for child in node.children
+            if child.is_named and child.type not in ("variable_assignment", "file_redirect", "heredoc_redirect")
+        ]
+        for number in rounds:
+            variables = {name: known[min(number, len(known) - 1)] for name, known in values.items()}
+            text = " ".join(" ".join(_substituted(child, variables) for child in children).split())
+            if text:
+                found[text] = None
+    return tuple(found)
+
+
+_MOST_VALUES = 12
+
+
+def _assigned(root: Node) -> dict[str, list[str]]:
+    """Every value that the command gives a variable, by assignment or as the words of a loop; the last one first."""
+    values: dict[str, list[str]] = {}
     for node in descendants(root):
         if node.type == "variable_assignment":
             name, _equals, _value = text_of(node).partition("=")
             value = node.child_by_field_name("value")
-            variables[name] = (_literal(value) or "") if value is not None else ""
-    found: list[str] = []
-    for node in descendants(root):
-        if node.type not in ("command", "declaration_command") or node.id in left_out:
-            continue
-        words = [
-            _substituted(child, variables)
-            for child in node.children
-            if child.is_named and child.type not in ("variable_assignment", "file_redirect", "heredoc_redirect")
-        ]
-        text = " ".join(" ".join(words).split())
-        if text:
-            found.append(text)
-    return tuple(found)
+            values.setdefault(name, []).insert(0, (_literal(value) or "") if value is not None else "")
+        elif node.type == "for_statement" and len(node.children) > 3:
+            words = [_literal(child) for child in node.children[3:-1] if child.is_named]
+            values.setdefault(text_of(node.children[1]), [])[:0] = [word for word in words if word is not None] or [""]
+    return values
 
 
 def _substituted(node: Node, variables: dict[str, str]) -> str:

@@ -12,15 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.core.globs import glob_regex
-
-PROTECTED_FOLDERS = frozenset({".git", ".agentcli", ".claude", ".vscode", ".idea", ".husky"})
-PROTECTED_FILES = frozenset(
-    {".mcp.json", ".envrc", ".profile", ".login", ".inputrc", ".gitconfig", ".gitmodules", "config.fish"}
-    | {".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".kshrc", ".cshrc", ".tcshrc"}
-    | {".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout"}
-)
-_ACTIVATE = re.compile(r"(?:activate(?:\.\w+)?|activate_this\.py)\Z", re.IGNORECASE)
+from agentcli.core.globs import escape_glob, glob_regex, is_within_limits
+from agentcli.permissions.protected_names import is_fixed, needs_asking
 
 
 def real_path(path: str) -> str:
@@ -45,14 +38,10 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 def is_protected(path: str, *, scripts: bool = True) -> bool:
     """Files that something else later runs or obeys (S5); by name, so also while they do not exist.
 
-    `scripts=False` leaves out the activate scripts of virtual environments, which commands name to read them.
+    `scripts=False` leaves out the asking tier of `protected_names`, which commands name to read or run it.
     """
-    components = [component.lower() for component in path.split("/") if component]
-    if not components:
-        return False
-    if any(component in PROTECTED_FOLDERS for component in components) or components[-1] in PROTECTED_FILES:
-        return True
-    return scripts and _ACTIVATE.match(components[-1]) is not None and components[-2:-1] in (["bin"], ["scripts"])
+    components = [component for component in path.lower().split("/") if component]
+    return bool(components) and (is_fixed(components) or (scripts and needs_asking(components)))
 
 
 _DEEPEST = 60
@@ -84,8 +73,14 @@ def _is_link(path: str) -> bool:
 
 @functools.lru_cache(maxsize=1_024)
 def _expression(base: str, pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
-    body = "(?:/.*)?" if pattern == "**" else f"/{glob_regex(pattern)}(?:/.*)?"
+    # Where a deny rule's pattern is too large to be matched as it is meant, it matches all below its folder.
+    everything = pattern == "**" or (ignore_case and not is_within_limits(pattern))
+    body = "(?:/.*)?" if everything else f"/{glob_regex(pattern)}(?:/.*)?"
     return re.compile(re.escape(base.rstrip("/")) + body, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+
+
+LONGEST_PATH = 8_192
+"""Characters: twice what Linux opens. Bounds what matching costs."""
 
 
 @frozen
@@ -102,6 +97,8 @@ class PathPattern:
 
     def matches(self, path: str, *, strict: bool, resolve: Callable[[str], str] = real_path) -> bool:
         """`resolve` may remember what paths lead to, for as long as one decision takes."""
+        if len(path) > LONGEST_PATH:
+            return not strict
         expressions = self.expressions(strict=strict, resolve=resolve)
         results = (any(e.fullmatch(given) for e in expressions) for given in (os.path.normpath(path), resolve(path)))
         return all(results) if strict else any(results)
@@ -147,8 +144,7 @@ def expanded_pattern(pattern: str, folder: str) -> list[str] | None:
     A bracket stands for any character here: what it holds depends on the locale.
     """
     loosened = re.sub(r"\[(?:[!^]?\]?[^\]/]*)\]", "?", pattern)
-    # Many stars in one name would make the expression below try very many ways.
-    if "**" in loosened or "[" in loosened or any(part.count("*") > 3 for part in loosened.split("/")):
+    if "**" in loosened or "[" in loosened or len(loosened) > LONGEST_PATH:
         return None
     absolute = loosened.startswith("/")
     found = ["/" if absolute else ""]
@@ -156,7 +152,8 @@ def expanded_pattern(pattern: str, folder: str) -> list[str] | None:
         if not re.search(r"[*?]", component):
             found = [os.path.join(prefix, component) for prefix in found]  # noqa: PTH118
             continue
-        expression = re.compile("".join({"*": ".*", "?": "."}.get(c, re.escape(c)) for c in component), re.DOTALL)
+        literal = re.sub(r"[^*?]+", lambda found: escape_glob(found[0]), component)
+        expression = re.compile(glob_regex(literal), re.DOTALL)
         matches: list[str] = []
         for prefix in found:
             names = _names(os.path.join(folder, prefix))  # noqa: PTH118

@@ -8,32 +8,44 @@ nobody; whoever cannot ask treats "ask" as "deny".
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
+from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.messages import Json
-from agentcli.core.permission import Decision, Need, PermissionMode
+from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice
 from agentcli.core.shell import has_control_characters, shown_command
-from agentcli.permissions import suggest
-from agentcli.permissions.afterwards import Changed
-from agentcli.permissions.call import Call, PartVerdict
-from agentcli.permissions.commands import Part, Place, analyse
-from agentcli.permissions.filecommands import file_changes
+from agentcli.permissions import auto_mode
+from agentcli.permissions.call import Call, PartVerdict, origin
+from agentcli.permissions.command_verdicts import ACCEPTED, CommandJudge
+from agentcli.permissions.granting import grant_for
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.loose import unclear_program
 from agentcli.permissions.paths import is_below, is_inside, real_path
 from agentcli.permissions.removal import removed_essential
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules
-from agentcli.permissions.shell import NotPlain
+from agentcli.permissions.sandbox.denied import RestrictedFiles
 from agentcli.permissions.shelltree import too_long
+from agentcli.permissions.tracked_files import TrackedFiles
 
+if TYPE_CHECKING:
+    from agentcli.permissions.suggest import Suggestions
+
+_PLANNING = (
+    "Plan mode is active: tools and commands that only read work, this call would change something. "
+    "Keep exploring, then present the plan with ExitPlanMode."
+)
 _BUILT_IN = ("always asks", "agentcli")
 """Rule and source of what is asked about whatever else is said: no hook may answer it."""
 _MOST_MATCHED = 100_000
 """How much of a command that is asked about anyway is looked through for what is denied."""
-_ACCEPTED = "edits in the working directories are accepted"
+
+
+def _not_hidden(_command: str) -> bool:
+    return False
 
 
 @frozen
@@ -47,14 +59,35 @@ class Policy:
     """Folders beside the working directories that may be read without asking, such as the session's stored results."""
     search_path: str | None = None
     """Where commands look for programs; None: where this process does."""
+    temp: Path | None = None
+    """The folder that `$TMPDIR` names for commands; None: not known."""
+    scratch: tuple[Path, ...] = ()
+    """The session's temp folder, which is read and written without a question."""
+    contains: Callable[[str], bool] = _not_hidden
+    """Whether this command can run in a sandbox without network."""
+    credentials: frozenset[str] = frozenset()
+    """Names of variables with credentials that are set, and could be given to a command."""
     trusted: bool = True
     """Whether the person trusts the folder; a stranger's repository may make git run programs."""
+    private: tuple[str, ...] = ()
+    """Files that agentcli keeps API keys in, resolved. No tool reads or writes them, in any mode."""
+    own_folders: tuple[str, ...] = ()
+    """agentcli's own settings and state, resolved: protected paths, since a write there could widen rights."""
+    hidden_from_commands: Callable[[str], bool] = _not_hidden
+    """Whether this command would run in a sandbox that hides private files and those of deny rules."""
+    restricted_files: RestrictedFiles = field(default_factory=RestrictedFiles)
+    tracked_files: TrackedFiles = field(default_factory=TrackedFiles)
+    installation: tuple[Path, ...] = ()
+    """What runs agentcli (`core.installation`), resolved: no mode lets it be written unasked."""
 
     def with_mode(self, mode: PermissionMode) -> Policy:
         return replace(self, mode=mode)
 
     def with_rules(self, *, allow: Iterable[Rule] = (), ask: Iterable[Rule] = (), deny: Iterable[Rule] = ()) -> Policy:
-        return replace(self, allow=(*self.allow, *allow), ask=(*self.ask, *ask), deny=(*self.deny, *deny))
+        deny = tuple(deny)
+        changed = replace(self, allow=(*self.allow, *allow), ask=(*self.ask, *ask), deny=(*self.deny, *deny))
+        # A sandbox that is there already does not hide what a new rule denies.
+        return replace(changed, hidden_from_commands=_not_hidden) if deny else changed
 
     def with_allowed(self, texts: Iterable[str], source: str) -> Policy:
         """With allow rules as a person's answer gives them. Raises `UsageError` for what is no rule."""
@@ -62,32 +95,25 @@ class Policy:
 
     def suggestions(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> list[str]:
         """The narrowest useful allow rules that together would make the question go away; none if none can."""
-        call = Call.of(tool_name, needs, cwd, working_dirs, self.home)
-        rules: list[str] = []
-        for need in call.needs:
-            if self._rules_covering(need, call) is not None:
-                continue
-            if need.kind != "execute":
-                rules += suggest.for_need(tool_name, need)
-                continue
-            for verdict in self.verdicts(need.target, call):
-                if not verdict.allowed and verdict.part is not None:
-                    rules += self._missing_rules(verdict.part, call)
-        rules = list(dict.fromkeys(rules if call.needs else [tool_name]))
-        if not rules:
-            return []
-        changed = self.with_allowed(rules, "an answer").decide(tool_name, {}, needs, cwd, working_dirs)
-        return rules if changed.behavior == "allow" else []
+        return self._suggest(tool_name, needs, cwd, working_dirs).exact()
 
-    def _missing_rules(self, part: Part, call: Call) -> list[str]:
-        rules: list[str] = []
-        if part.objection is not None and self._rule_for(part, call) is None and not self._changes_accepted(part, call):
-            rules += suggest.for_part(call.tool_name, part)
-        for redirection in part.command.redirections:
-            if redirection.kind == "write" and isinstance(self._redirection_rule(redirection.target, part, call), str):
-                for folder in part.folders:
-                    rules += suggest.for_need("Edit", Need("write", os.path.normpath(Path(folder, redirection.target))))
-        return rules
+    def rule_choices(
+        self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]
+    ) -> list[RuleChoice]:
+        """What an "always" answer can save, narrowest first: the exact call, then prefixes of known programs."""
+        return self._suggest(tool_name, needs, cwd, working_dirs).choices()
+
+    def suggest_prefix(
+        self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]
+    ) -> list[str]:
+        """Rules for calls like this one (`Bash(npm test *)`), for the hint of a refusal; the exact rules where a prefix
+        would cover too much, none where no rule can cover the call."""
+        return self._suggest(tool_name, needs, cwd, working_dirs).prefix()
+
+    def _suggest(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> Suggestions:
+        from agentcli.permissions.suggest import Suggestions
+
+        return Suggestions.of(self, tool_name, needs, cwd, working_dirs)
 
     def refuses_always(self, tool_name: str) -> bool:
         """Whether a deny rule takes the tool away altogether, so that the model need not be told of it."""
@@ -96,7 +122,20 @@ class Policy:
     def hides(self, path: str, cwd: Path, working_dirs: Sequence[Path]) -> bool:
         """Whether a deny rule keeps this file from being read: then a search of its folder must not show it either."""
         call = Call.of("Read", (Need("read", path),), cwd, working_dirs, self.home)
-        return any(rule.spec is not None and self._restricts(rule, call) for rule in self.deny)
+        return self.private_file(call.resolve(path)) is not None or any(
+            rule.spec is not None and self._restricts(rule, call) for rule in self.deny
+        )
+
+    def private_file(self, path: str) -> str | None:
+        """What to call the protection of a resolved path; None if it is not one of agentcli's private files."""
+        return "agentcli's own protection of API keys" if is_below(path, self.private) else None
+
+    def is_protected(self, path: str, call: Call, *, scripts: bool = True) -> bool:
+        """Whether other programs, or agentcli itself, run or obey what is at a path."""
+        if call.is_protected(path, scripts=scripts):
+            return True
+        real = call.resolve(path)
+        return is_below(real, self.own_folders) and not is_inside(real, self.readable)
 
     @property
     def hides_anything(self) -> bool:
@@ -113,6 +152,7 @@ class Policy:
         call = Call.of(tool_name, needs, cwd, working_dirs, self.home)
         decision = (
             self._by_length(call)
+            or self._by_privacy(call)
             or self._by_restriction("deny", self.deny, call)
             or self._by_question(call)
             or self._by_always_asking(call)
@@ -128,13 +168,22 @@ class Policy:
 
     # ------------------------------------------------------------------------------------------ in every mode
 
+    def _by_privacy(self, call: Call) -> Decision | None:
+        for need in call.needs if self.private else ():
+            named = [need.target] if need.kind in ("read", "write") else []
+            if need.kind == "execute":
+                named = [path for _word, path in call.named_paths(need.target)]
+            if any(self.private_file(call.resolve(path)) is not None for path in named):
+                return Decision("deny", "denied: agentcli keeps API keys there", *_BUILT_IN)
+        return None
+
     def _by_restriction(self, behavior: str, rules: tuple[Rule, ...], call: Call) -> Decision | None:
         for rule in rules:
             if not self._restricts(rule, call):
                 continue
             if behavior == "deny":
-                return Decision("deny", f"denied by {_origin(rule)}", rule.text, rule.source)
-            return Decision("ask", f"{_origin(rule)} asks first", rule.text, rule.source)
+                return Decision("deny", f"denied by {origin(rule)}", rule.text, rule.source)
+            return Decision("ask", f"{origin(rule)} asks first", rule.text, rule.source)
         return None
 
     def _by_length(self, call: Call) -> Decision | None:
@@ -151,7 +200,7 @@ class Policy:
             return self._by_always_asking(call)
         for rule in self.deny:
             if rule.names(call.tool_name) and any(rule.matches_somewhere(text[:_MOST_MATCHED]) for text in texts):
-                return Decision("deny", f"denied by {_origin(rule)}", rule.text, rule.source)
+                return Decision("deny", f"denied by {origin(rule)}", rule.text, rule.source)
         reason = "the command is too long to be looked at; put it into a file, or into several commands"
         return Decision("ask", reason, *_BUILT_IN)
 
@@ -192,6 +241,10 @@ class Policy:
 
     def _by_always_asking(self, call: Call) -> Decision | None:
         for need in call.needs:
+            # Plan mode refuses every write anyway.
+            if need.kind == "write" and self.mode is not PermissionMode.PLAN and self.runs_agentcli(need.target, call):
+                reason = f"Needs approval in every mode: {need.target} is part of the installation that runs agentcli"
+                return Decision("ask", reason, *_BUILT_IN)
             if need.kind != "execute":
                 continue
             if has_control_characters(need.target):
@@ -217,21 +270,20 @@ class Policy:
             return None
         for need in call.needs:
             if need.kind in ("write", "other") or (need.kind == "execute" and not self._reads_only(need.target, call)):
-                reason = "plan mode is on, in which nothing is changed or run; finish the plan first"
-                return Decision("deny", reason, details=self._details(call))
+                return Decision("deny", _PLANNING, details=self._details(call))
         return None
 
     def _by_protected_path(self, call: Call) -> Decision | None:
         if self.mode is PermissionMode.BYPASS:
             return None
         for need in call.needs:
-            if need.kind == "write" and call.is_protected(need.target):
+            if need.kind == "write" and self.is_protected(need.target, call):
                 where = f"{need.target}, which leads to {need.real}," if need.real else need.target
                 return Decision("ask", f"{where} is a protected path: other programs run or obey what is in it")
             if need.kind == "execute" and not self._reads_only(need.target, call):
                 # A command in such a folder names nothing but file names.
                 for word, path in (*sorted(call.named_paths(need.target)), (str(call.cwd), str(call.cwd))):
-                    if call.is_protected(path, scripts=False):
+                    if self.is_protected(path, call, scripts=False):
                         reason = f"the command names {word}, a protected path: other programs run or obey it"
                         return Decision("ask", reason, details=self._details(call))
         return None
@@ -244,13 +296,13 @@ class Policy:
                 return self._allowed_by(rule)
         deciding: list[Rule] = []
         for need in call.needs:
-            rules = self._rules_covering(need, call)
+            rules = self.rules_covering(need, call)
             if rules is None:
                 return None
             deciding += rules
         return replace(self._allowed_by(deciding[0]), details=self._details(call)) if deciding else None
 
-    def _rules_covering(self, need: Need, call: Call) -> list[Rule] | None:
+    def rules_covering(self, need: Need, call: Call) -> list[Rule] | None:
         """The rules that together allow a need: empty if it is harmless without any, None if it is not allowed."""
         if self._harmless(need, call):
             return []
@@ -259,10 +311,10 @@ class Policy:
             if not all(verdict.allowed for verdict in verdicts):
                 return None
             return [verdict.rule for verdict in verdicts if verdict.rule is not None]
-        rule = self._path_rule(need, call) if need.kind in ("read", "write") else self._value_rule(need, call)
+        rule = self.path_rule(need, call) if need.kind in ("read", "write") else self._value_rule(need, call)
         return None if rule is None else [rule]
 
-    def _path_rule(self, need: Need, call: Call) -> Rule | None:
+    def path_rule(self, need: Need, call: Call) -> Rule | None:
         for rule in self.allow:
             # Who may edit a file may read it.
             about = rule.covers_path(need) or (need.kind == "read" and rule.covers_path(Need("write")))
@@ -286,7 +338,7 @@ class Policy:
 
     @staticmethod
     def _allowed_by(rule: Rule) -> Decision:
-        return Decision("allow", f"allowed by {_origin(rule)}", rule.text, rule.source)
+        return Decision("allow", f"allowed by {origin(rule)}", rule.text, rule.source)
 
     def _by_mode(self, call: Call) -> Decision:
         if self.mode is PermissionMode.BYPASS:
@@ -295,19 +347,52 @@ class Policy:
             if self._harmless(need, call) or self._accepted(need, call):
                 continue
             if need.kind == "execute":
-                return self._asked_about(need.target, call)
+                contained = self._by_containment(need.target, call)
+                if contained is None or contained.behavior == "ask":
+                    return contained or self._asked_about(need.target, call)
+                continue
             return Decision("ask", _question(need, call))
         if all(self._harmless(need, call) for need in call.needs):
             return Decision("allow", "allowed because it only reads what it may", details=self._details(call))
-        return Decision("allow", f"allowed because {_ACCEPTED}", details=self._details(call))
+        commands = (need.target for need in call.needs if need.kind == "execute")
+        by_sandbox = next((found for text in commands if (found := self._by_containment(text, call))), None)
+        return by_sandbox or Decision("allow", f"allowed because {ACCEPTED}", details=self._details(call))
 
     def _accepted(self, need: Need, call: Call) -> bool:
         """Whether it is an edit that the mode lets pass: of a file, or by a plain command (see `filecommands`)."""
-        if self.mode is not PermissionMode.ACCEPT_EDITS:
+        if need.kind == "write" and is_inside(real_path(need.target), self.scratch):
+            return True
+        if not self.accepts_edits:
             return False
         if need.kind == "write":
             return call.is_inside(need.target)
         return need.kind == "execute" and all(verdict.allowed for verdict in self.verdicts(need.target, call))
+
+    @property
+    def accepts_edits(self) -> bool:
+        return self.mode in (PermissionMode.ACCEPT_EDITS, PermissionMode.AUTO)
+
+    def _by_containment(self, command: str, call: Call) -> Decision | None:
+        """Auto mode: a command that a sandbox without network contains runs, but for what undo does not cover."""
+        if self.mode is not PermissionMode.AUTO or not self.contains(command):
+            return None
+        named = (*call.named_paths(command), (str(call.cwd), str(call.cwd)))
+        reason = auto_mode.objection(command, call.cwd) or auto_mode.obeyed_name(word for word, _path in named)
+        if reason is not None:
+            sentence = shown_command(f"Needs approval in auto mode, too: {reason}")
+            return Decision("ask", sentence, details=self._details(call))
+        return Decision("allow", "allowed because a sandbox without network contains it", details=self._details(call))
+
+    def grant(self, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path], *, approved: bool) -> Grant:
+        """What an allowed call may do beyond its sandbox's limits. `approved`: by a rule or an answer."""
+        call = Call.of("Bash", needs, cwd, working_dirs, self.home)
+        command = next((need.target for need in needs if need.kind == "execute"), None)
+        if command is None:
+            return ORDINARY
+        verdicts = self.verdicts(command, call)
+        parts = [verdict.part for verdict in verdicts if verdict.part is not None]
+        only_reads = self._reads_only(command, call)
+        return grant_for(parts, self.mode, self.allow, approved=approved, only_reads=only_reads)
 
     def _asked_about(self, command: str, call: Call) -> Decision:
         verdicts = self.verdicts(command, call)
@@ -329,7 +414,7 @@ class Policy:
         if need.kind == "none":
             return True
         if need.kind == "read":
-            return call.is_inside(need.target) or is_inside(real_path(need.target), self.readable)
+            return call.is_inside(need.target) or is_inside(real_path(need.target), (*self.readable, *self.scratch))
         return need.kind == "execute" and self._reads_only(need.target, call)
 
     def _reads_only(self, command: str, call: Call) -> bool:
@@ -338,109 +423,12 @@ class Policy:
         return bool(parts) and all(part is not None and part.only_reads for part in parts)
 
     def verdicts(self, command: str, call: Call) -> list[PartVerdict]:
-        """Each part of a command on its own; one that cannot be taken apart is one part that asks."""
-        found = call.judged.get(command)
-        if found is None:
-            found = call.judged[command] = self._judge(command, call)
-        return found
+        """Each part of a command; one that cannot be taken apart is one part that asks."""
+        return CommandJudge(self, call).verdicts(command)
 
-    def _judge(self, command: str, call: Call) -> list[PartVerdict]:
-        hiding = [r for r in (*self.deny, *self.ask) if r.spec is not None and r.tool in READING_TOOLS]
-
-        def hides(path: str) -> bool:
-            return any(call.restricted_by(rule, path) for rule in hiding)
-
-        search_path = os.environ.get("PATH", "") if self.search_path is None else self.search_path
-        hidden = hides if hiding else None
-        place = Place.of(call.cwd, call.working_dirs, self.readable, hidden, call.resolve, search_path, self.trusted)
-        parts = analyse(command, place)
-        if isinstance(parts, NotPlain):
-            return [PartVerdict(command, str(parts), allowed=False)]
-        changed = Changed(call.resolve)
-        verdicts: list[PartVerdict] = []
-        for part in parts:
-            verdict = self._judge_part(part, call)
-            if verdict.allowed:
-                by_rule = part.objection is not None and self._rule_for(part, call) is not None
-                later = changed.objection(part, by_rule=by_rule)
-                if later is not None:
-                    verdict = PartVerdict(part.command.text, later, allowed=False, part=part)
-            changed.note(part)
-            verdicts.append(verdict)
-        return verdicts
-
-    def _judge_part(self, part: Part, call: Call) -> PartVerdict:
-        text, rule, clause = part.command.text, None, "it only reads"
-        if part.objection is not None:
-            rule = self._rule_for(part, call)
-            if rule is not None:
-                clause = f"of {_origin(rule)}"
-            elif self._changes_accepted(part, call):
-                clause = _ACCEPTED
-            else:
-                return PartVerdict(text, part.objection, allowed=False, part=part)
-        for redirection in part.command.redirections:
-            if redirection.kind == "read" and not part.input_allowed:
-                return PartVerdict(text, f"of the redirection from {redirection.target}", allowed=False, part=part)
-            if redirection.kind == "write":
-                writing = self._redirection_rule(redirection.target, part, call)
-                if isinstance(writing, str):
-                    return PartVerdict(text, writing, allowed=False, part=part)
-                rule = rule or writing
-                clause = f"{clause} and {f'of {_origin(writing)}' if writing else _ACCEPTED}"
-        return PartVerdict(text, clause, allowed=True, rule=rule, part=part)
-
-    def _rule_for(self, part: Part, call: Call) -> Rule | None:
-        """The allow rule for a part as it stands, or for what its wrappers run. Assignments are never covered."""
-        if part.objection is not None and part.objection.startswith("of the assignment"):
-            return None
-        for rule in self.allow:
-            if rule.names(call.tool_name) and (
-                rule.matches_command(part.command.text) or rule.matches_command(part.inner_text, extended=part.extended)
-            ):
-                return rule
-        return None
-
-    def _changes_accepted(self, part: Part, call: Call) -> bool:
-        if self.mode is not PermissionMode.ACCEPT_EDITS or not part.folders or part.command.globs or part.extended:
-            return False
-        if part.command.assignments:
-            return False
-        for folder in part.folders:
-            changes = file_changes(part.inner, folder)
-            if changes is None or not all(self._may_write(path, call) for path in changes.writes):
-                return False
-            if not all(call.is_inside(path) and not self._path_needs_asking(path, call) for path in changes.reads):
-                return False
-        return True
-
-    def _may_write(self, path: str, call: Call) -> bool:
-        return call.is_inside(path) and not call.is_protected(path) and not self._path_needs_asking(path, call)
-
-    def _path_needs_asking(self, path: str, call: Call) -> bool:
-        rules = (
-            rule
-            for rule in (*self.deny, *self.ask)
-            if rule.covers_path(Need("read")) or rule.covers_path(Need("write"))
-        )
-        return any(call.restricted_by(rule, path) for rule in rules)
-
-    def _redirection_rule(self, target: str, part: Part, call: Call) -> Rule | str | None:
-        """The rule that lets the target be written, None if the mode does, a clause if nothing does."""
-        clause = f"of the redirection to {target}"
-        rule: Rule | None = None
-        for folder in part.folders or (None,):
-            path = os.path.join(folder, target) if folder is not None else ""  # noqa: PTH118
-            if not path or call.is_protected(path) or self._path_needs_asking(path, call):
-                return clause
-            rule = self._path_rule(Need("write", path), call)
-            if rule is None and not (self.mode is PermissionMode.ACCEPT_EDITS and call.is_inside(path)):
-                return clause
-        return rule
-
-
-def _origin(rule: Rule) -> str:
-    return f"rule {rule.text} from {rule.source or 'this session'}"
+    def runs_agentcli(self, path: str, call: Call) -> bool:
+        # Some file systems do not tell cases apart; asking too often does no harm.
+        return is_below(call.resolve(path).lower(), (str(part).lower() for part in self.installation))
 
 
 def _question(need: Need, call: Call) -> str:

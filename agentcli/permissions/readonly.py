@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable, Mapping
 
 from agentcli.permissions.scripts import awk_only_prints, jq_only_computes, sed_only_prints
+from agentcli.permissions.shell_values import INTEGER, NOT_KNOWN, SOME
 from agentcli.permissions.shelltable import GIT_COMMANDS, PROGRAMS, SUB_COMMANDS, TELLS_ABOUT_ITSELF, WHY, Flags
+from agentcli.permissions.wrappers import harmless_assignment
 
 Words = tuple[str, ...]
 
@@ -34,13 +36,46 @@ def objection(words: Words) -> str | None:
     return _refused(program, flags, arguments)
 
 
-def reads_unnamed_files(words: Words) -> bool:
-    """Whether the contents of files that the command does not name may come out of it (recursive search, history)."""
-    if words[0] in ("git", "rg", "xargs"):
-        return True
-    return words[0] in ("grep", "egrep", "fgrep") and any(
-        re.match(r"-[A-Za-z]*r|--recursive", word) for word in words[1:]
-    )
+_ANY_ARGUMENTS = frozenset({"echo", "printf", "basename", "dirname", "true", "false", ":", "[["})
+"""They do no harm whatever they are given; of `printf` that holds for all but the format."""
+_UNARY = frozenset({"-n", "-z", "-f", "-d", "-e", "-s", "-r", "-w", "-x", "-L", "-h"})
+_BINARY = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+
+
+def unknown_objection(words: Words) -> str | None:
+    """Why a command may do harm with the words of which the value is not known; None if it cannot, or has none."""
+    unknown = [index for index, word in enumerate(words) if NOT_KNOWN.search(word)]
+    if not unknown:
+        return None
+    program, numbers = words[0], all(INTEGER.fullmatch(words[index]) for index in unknown)
+    clause = f"it is not known what {program} is given"
+    if program in _ANY_ARGUMENTS:
+        return clause if program == "printf" and unknown[0] == 1 else None
+    if any(SOME in words[index] for index in unknown):
+        return clause
+    if program in ("test", "["):
+        return None if _is_plain_test(words[1:-1] if program == "[" else words[1:]) else clause
+    before = {words[index - 1] for index in unknown}
+    if numbers and (program in ("exit", "seq") or (program in ("head", "tail") and before == {"-n"})):
+        return None
+    # The pattern of a search may be any text where it cannot be taken for a flag.
+    pattern = before == {"-e"} or (before == {"--"} and "-e" not in words and len(unknown) == 1)
+    return None if program in ("grep", "rg", "egrep", "fgrep") and pattern else clause
+
+
+def _is_plain_test(arguments: Words) -> bool:
+    """By the number of words, as the shell decides what is an operator."""
+    if arguments[:1] == ("!",) and len(arguments) > 1:
+        arguments = arguments[1:]
+    match len(arguments):
+        case 1:
+            return True
+        case 2:
+            return arguments[0] in _UNARY
+        case 3:
+            return arguments[1] in _BINARY
+        case _:
+            return False
 
 
 def _names_kernel_file(argument: str) -> bool:
@@ -246,6 +281,42 @@ def _test(arguments: Words) -> str | None:
     return None
 
 
+def _double_test(arguments: Words) -> str | None:
+    for index, argument in enumerate(arguments):
+        if argument in ("-v", "-R", "-o", "-a"):
+            return f"`{argument}` of [[ evaluates what it is given"
+        # Both sides are evaluated as arithmetic, in which a subscript may hold commands.
+        if argument in ("-eq", "-ne", "-lt", "-le", "-gt", "-ge"):
+            sides = arguments[max(index - 1, 0) : index] + arguments[index + 1 : index + 2]
+            if len(sides) != 2 or not all(map(INTEGER.fullmatch, sides)):
+                return f"`{argument}` of [[ evaluates what it is given"
+    return None
+
+
+def _set(arguments: Words) -> str | None:
+    if arguments and re.fullmatch(
+        r"(?:[-+][eux]+|[-+][eux]*o (?:pipefail|errexit|nounset|xtrace)| )+", " ".join(arguments)
+    ):
+        return None
+    return "set can change how the rest of the command is read"
+
+
+def _export(arguments: Words) -> str | None:
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if not equals or not harmless_assignment(name, value):
+            return f"of the assignment {argument}"
+    return None if arguments else "export shows the whole environment"
+
+
+def _read(arguments: Words) -> str | None:
+    known = all(
+        re.fullmatch(r"-r|[A-Za-z_]\w*", word) or arguments[i - 1 : i] == ("-d",) or word == "-d"
+        for i, word in enumerate(arguments)
+    )
+    return None if known else "read sets variables"
+
+
 _PS_COLUMN = r"(?:pid|ppid|user|cmd|comm|args|stat|etime|time|rss|vsz|%cpu|%mem|tty|start|nice)"
 _PS_VALUES = {"o": rf"{_PS_COLUMN}(?:,{_PS_COLUMN})*", "p": r"\d+(?:,\d+)*", "C": r"[\w.-]+", "u": r"\w+", "U": r"\w+"}
 _PS_WORD = re.compile(r"aux|ax|axu|auxw{1,2}|\d+(?:,\d+)*|--no-headers|--forest|--(?:sort=[-+%\w,]+|p?pid=[\d,]+)")
@@ -324,4 +395,8 @@ _SPECIAL: Mapping[str, Callable[[Words], str | None]] = {
     "tar": _tar,
     "unzip": _unzip,
     "command": _command,
+    "[[": _double_test,
+    "set": _set,
+    "export": _export,
+    "read": _read,
 }

@@ -1,5 +1,9 @@
 """Permission rules: `Tool` or `Tool(spec)`, where each came from, and what each matches.
 
+In a written rule `<U+0029>` stands for the character with that code. `rule_text` writes so what would otherwise end the
+rule, split a list of rules, be trimmed or be invisible: lone parentheses, blanks at the ends, control and hidden
+characters. Not a backslash: that is common in commands and patterns, and older rules would change their meaning.
+
 Matching fails in the direction that the rule's list needs: a deny or ask rule matches when in doubt, an allow rule
 only when certain. That is why every matcher takes `strict`. No decision is made here; that is `policy`.
 """
@@ -13,9 +17,12 @@ from pathlib import Path
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
+from agentcli.core.plaintext import spell_hidden
 from agentcli.permissions.loose import loose_segments
 from agentcli.permissions.paths import PathPattern
 
+_QUOTED = re.compile(r"<U\+([0-9A-Fa-f]{4,6})>")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\*?|\*")
 READING_TOOLS = frozenset({"Read", "Grep", "Glob"})
 WRITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
@@ -34,7 +41,7 @@ class Rule:
 
     @property
     def text(self) -> str:
-        return self.tool if self.spec is None else f"{self.tool}({self.spec})"
+        return self.tool if self.spec is None else rule_text(self.tool, self.spec)
 
     def names(self, tool_name: str) -> bool:
         """Whether the rule's tool part is about this tool, whatever its spec."""
@@ -102,8 +109,7 @@ def parse_rule(text: str, source: str = "", root: Path | None = None) -> Rule:
             f"Not a permission rule: {text!r}{where}. Write Tool or Tool(what), for example Bash(npm test *)."
         )
     spec = rest[:-1].strip() if opened else None
-    if spec in ("", "*"):
-        spec = None
+    spec = None if spec is None or spec in ("", "*") else _unquoted(spec)
     if spec is not None and spec.startswith("!") and name in READING_TOOLS | WRITING_TOOLS:
         raise UsageError(
             f"Patterns that begin with ! are not supported: {text!r}. Write an allow and a deny rule instead."
@@ -113,6 +119,46 @@ def parse_rule(text: str, source: str = "", root: Path | None = None) -> Rule:
 
 def parse_rules(texts: Iterable[str], source: str = "", root: Path | None = None) -> tuple[Rule, ...]:
     return tuple(parse_rule(text, source, root) for text in texts)
+
+
+# ------------------------------------------------------------------------------------------------------- quoting
+
+
+def rule_text(tool: str, spec: str) -> str:
+    """The rule as it is written: `parse_rule` reads exactly this spec from it, alone and in a list of rules."""
+    if not spec:
+        raise ValueError("A rule without a spec would be about every use of the tool.")
+    return f"{tool}({_quoted(spec)})"
+
+
+def _quoted(spec: str) -> str:
+    text = spell_hidden(spec.replace("<U+", f"{_code('<')}U+"))
+    text = _CONTROL.sub(lambda found: _code(found.group()), text)
+    if not _is_balanced(text):
+        text = text.replace("(", _code("(")).replace(")", _code(")"))
+    inner = text.strip()
+    if inner != text:
+        start = text.index(inner) if inner else len(text)
+        before, after = text[:start], text[start + len(inner) :]
+        text = "".join(map(_code, before)) + inner + "".join(map(_code, after))
+    return _code("*") if text == "*" else text
+
+
+def _unquoted(text: str) -> str:
+    return _QUOTED.sub(lambda found: chr(code) if (code := int(found[1], 16)) < 0x110000 else found[0], text)
+
+
+def _code(character: str) -> str:
+    return f"<U+{ord(character):04X}>"
+
+
+def _is_balanced(text: str) -> bool:
+    depth = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            return False
+    return depth == 0
 
 
 # ---------------------------------------------------------------------------------------------- command patterns

@@ -70,6 +70,12 @@ def awk_only_prints(program: str) -> bool:
     return ">" not in rest and "|" not in rest
 
 
+_JQ_FORBIDDEN = re.compile(
+    # Whatever stands before them: jq reads `$ ENV`, and even a comment between the two, as `$ENV`.
+    r"\b(?:env|ENV|import|include|input_filename|modulemeta|get_search_list|__prog_\w+|__loc__)\b"
+)
+
+
 def jq_only_computes(program: str) -> bool:
     """Nothing of the environment, no modules, no further input files."""
-    return re.search(r"\benv\b|\$ENV|\bimport\b|\binclude\b|\binput_filename\b|\bmodulemeta\b", program) is None
+    return _JQ_FORBIDDEN.search(program) is None

@@ -87,7 +87,7 @@ PROGRAMS: Mapping[str, Flags] = {
     "false": Flags(words=frozenset()),
     ":": Flags(words=frozenset()),
     "exit": Flags(words=frozenset(), most_positional=1, positional=r"\d{1,3}"),
-    "sleep": Flags(words=frozenset(), most_positional=1, positional=r"\d{1,2}(?:\.\d+)?"),
+    "sleep": Flags(words=frozenset(), most_positional=1, positional=r"\d{1,3}(?:\.\d+)?s?"),
     "expr": Flags(words=frozenset()),
     "factor": Flags(words=frozenset(), positional=r"\d{1,18}"),
     "whoami": _NOTHING,
@@ -230,7 +230,7 @@ _ANY_VERSION = (
     *(".tool-versions", "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", "mise/config.toml"),
     *(".mise/config.toml", ".config/mise.toml", ".config/mise/config.toml", ".config/mise/conf.d"),
 )
-_NODE_VERSION = (*_ANY_VERSION, ".node-version", ".nvmrc", ".npmrc", "volta.json")
+_NODE_VERSION = (*_ANY_VERSION, ".node-version", ".nvmrc", "volta.json")
 _PYTHON_VERSION = (*_ANY_VERSION, ".python-version")
 
 STEERED_BY: Mapping[str, tuple[str, ...]] = {
@@ -242,7 +242,19 @@ STEERED_BY: Mapping[str, tuple[str, ...]] = {
     "ruby": (*_ANY_VERSION, ".ruby-version"),
     "java": (*_ANY_VERSION, ".java-version", ".sdkmanrc"),
 }
-"""Files of a repository that choose which program really runs under this name: with one of them nothing is proven."""
+"""Files of a repository from which a version manager takes which program really runs under this name."""
+
+_DECOMPRESSORS = ("gzip", "bzip2", "xz", "lzip", "lzma", "lzop", "zstd", "compress")
+
+STARTS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("egrep", "fgrep"), ("grep",)),
+    "zcat": ("gzip",),
+    # It recognises a compressed archive without being told.
+    "tar": _DECOMPRESSORS,
+    **dict.fromkeys(("npm", "npx"), ("node",)),
+    "pip": ("python3", "python"),
+}
+"""What a read-only program starts by name, which the shell finds on PATH: each of them counts like the program."""
 
 WHY: Mapping[str, str] = {
     "find -delete": "removes files", "find -exec": "runs a program", "find -execdir": "runs a program",

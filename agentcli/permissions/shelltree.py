@@ -6,6 +6,7 @@ The grammar costs 40 ms to load, so it is loaded when the first command has to b
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 MOST_BYTES = 20_000
 MOST_NODES = 4_000
 MOST_DEPTH = 60
+MOST_PIPES = 400
+"""Each costs as much as all before it."""
+_CPU_SECONDS = 0.1
+_PIECE = 256
 
 
 class Unparsable(str):
@@ -36,14 +41,31 @@ def parse(command: str) -> Node | Unparsable:
         return Unparsable("it contains characters that no command can have")
     if len(source) > MOST_BYTES:
         return Unparsable("it is too long to be analysed")
-    from tree_sitter import Parser
-
-    root = Parser(_grammar()).parse(source).root_node
-    if root.descendant_count > MOST_NODES or _deeper(root, MOST_DEPTH):
+    if source.count(b"|") > MOST_PIPES:
+        return Unparsable("it is too complex to be analysed")
+    root = _tree(source)
+    if root is None or root.descendant_count > MOST_NODES or _deeper(root, MOST_DEPTH):
         return Unparsable("it is too complex to be analysed")
     if root.has_error:
         return Unparsable("it cannot be parsed")
     return root
+
+
+def _tree(source: bytes) -> Node | None:
+    """None if parsing took too long: recovering from errors is quadratic, half a minute for 20 kB of `@a`."""
+    from tree_sitter import Parser
+
+    until = time.thread_time() + _CPU_SECONDS
+    in_time = True
+
+    def read(offset: int, _point: object) -> bytes:
+        # There is no other way to stop the parser than to let the text end.
+        nonlocal in_time
+        in_time = in_time and time.thread_time() < until
+        return source[offset : offset + _PIECE] if in_time else b""
+
+    tree = Parser(_grammar()).parse(read)
+    return tree.root_node if in_time else None
 
 
 def warm() -> None:

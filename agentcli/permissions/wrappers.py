@@ -14,7 +14,9 @@ _DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 _HARMLESS_NAMES = re.compile(
     r"NODE_ENV|CI|DEBUG|VERBOSE|FORCE_COLOR|NO_COLOR|CLICOLOR(?:_FORCE)?|TERM|COLUMNS|LINES|LANG|LC_[A-Z]+|TZ|TEST_ENV"
     r"|RUST_BACKTRACE|RUST_LOG|CARGO_TERM_COLOR|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|PYTHONHASHSEED|DJANGO_DEBUG"
-    r"|RAILS_ENV|RACK_ENV|APP_ENV|FLASK_ENV|GIT_PAGER_IN_USE|PYTEST_DISABLE_PLUGIN_AUTOLOAD"
+    r"|RAILS_ENV|RACK_ENV|APP_ENV|FLASK_ENV|GIT_PAGER_IN_USE|PYTEST_DISABLE_PLUGIN_AUTOLOAD|MIX_ENV|BABEL_ENV"
+    r"|PYTHONIOENCODING|PYTHONUTF8|NEXT_TELEMETRY_DISABLED|DO_NOT_TRACK|HUSKY|TURBO_TELEMETRY_DISABLED"
+    r"|CARGO_INCREMENTAL|GIT_OPTIONAL_LOCKS|GIT_TERMINAL_PROMPT|VITEST_MAX_WORKERS|JEST_WORKERS"
 )
 _HARMLESS_VALUE = re.compile(r"[A-Za-z0-9_.,@+-]*")
 _ZONE = re.compile(r"[A-Za-z_]+/[A-Za-z_]+")
@@ -46,6 +48,8 @@ class Wrapped:
     extended: bool = False
     """Further arguments are added that nobody knows beforehand (xargs)."""
     null_separated: bool = False
+    delimited: bool = False
+    """What comes in is cut at a character of its own (`xargs -d`)."""
 
 
 def harmless_assignment(name: str, value: str) -> bool:
@@ -57,7 +61,7 @@ def harmless_assignment(name: str, value: str) -> bool:
 
 def unwrapped(words: tuple[str, ...]) -> Wrapped:
     """Where the real command begins: 0 when there is no wrapper that is understood."""
-    start, extended, null = 0, False, False
+    start, extended, null, delimited = 0, False, False, False
     for _ in range(4):
         length = _wrapper_length(words[start:])
         if length is None or start + length >= len(words):
@@ -68,11 +72,10 @@ def unwrapped(words: tuple[str, ...]) -> Wrapped:
                 break
             extended = True
             # A delimiter of one's own outweighs -0, and cuts names into other names.
-            null = not any(word.startswith("-d") for word in options) and any(
-                word == "--null" or re.fullmatch(r"-[rt]*0[0rt]*", word) for word in options
-            )
+            delimited = any(word.startswith("-d") for word in options)
+            null = not delimited and any(word == "--null" or re.fullmatch(r"-[rt]*0[0rt]*", word) for word in options)
         start += length
-    return Wrapped(start, extended, null)
+    return Wrapped(start, extended, null, delimited)
 
 
 def _wrapper_length(words: tuple[str, ...]) -> int | None:
@@ -168,3 +171,20 @@ def _replaces(options: tuple[str, ...]) -> bool:
 def _replaces_arguments_only(command: tuple[str, ...]) -> bool:
     """Whether what comes in the place of {} can never be what is run."""
     return bool(command) and "{}" not in command[0] and command[0].rpartition("/")[2] not in WRAPPERS
+
+
+_INTERPRETER = re.compile(
+    r"(?:ba|da|z|k|c|tc|fi|a)?sh|python[\d.]*|pypy3?|node|deno|bun|perl|ruby|php|lua[\d.]*|tclsh|wish|expect|R|Rscript"
+    r"|osascript|irb|ghci|psql|mysql|sqlite3|gdb|lldb|at|batch|crontab|ssh|su|sudo|doas|busybox|parallel|xargs|make"
+)
+_CODE_ELSEWHERE = re.compile(r"-[A-Za-z]*[cmef]|--?(?:version|help|eval|command|test|check)")
+
+
+def runs_its_input(words: tuple[str, ...]) -> bool:
+    """Whether a program takes what it runs from standard input: an interpreter that is given no script."""
+    if not words or not _INTERPRETER.fullmatch(words[0].rpartition("/")[2]):
+        return False
+    arguments = words[1:]
+    if any(argument in ("-", "-s", "/dev/stdin") for argument in arguments):
+        return True
+    return all(a.startswith("-") for a in arguments) and not any(map(_CODE_ELSEWHERE.fullmatch, arguments))

@@ -27,6 +27,9 @@ _SURE = 20
 LARGEST_BLOCK = 20_000
 """Characters after which a block is cut at a line's end all the same: parsing must not take longer and longer."""
 
+LONGEST_LINE = 8_000
+"""Characters of a line that are rendered together."""
+
 
 @frozen
 class Part:
@@ -51,11 +54,19 @@ class MarkdownCutter:
         *whole, self._line = (self._line + text).split("\n")
         for each in whole:
             yield from self._take(each)
+        while len(self._line) > LONGEST_LINE:
+            # A line that never ends is shown in pieces, or each word of it would cost more than the one before.
+            cut = self._line.rfind(" ", LONGEST_LINE // 2, LONGEST_LINE) + 1 or LONGEST_LINE
+            row, self._line = self._line[:cut], self._line[cut:]
+            yield from self._take(row)
+            yield from self._flush()
 
     @property
     def paragraph(self) -> str:
         """The beginning of the paragraph that is being written, up to its last whole word, if that is how it will look
         whatever follows; else ""."""
+        if self._size + len(self._line) > LONGEST_LINE:
+            return ""
         text = "\n".join((*self._block, self._line))
         if self._fence or self._blank or len(text) < _SURE or _SPECIAL.match(text) or _UNSURE.search(text):
             return ""

@@ -12,12 +12,13 @@ from typing import Protocol
 
 from agentcli.config.trust import UNREADABLE, Part, TrustState
 from agentcli.core import events as ev
-from agentcli.core.errors import AgentError
+from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode, SaveTo
 from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.core.shell import shown_command
+from agentcli.core.shell import shown_command, shown_name
+from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import dollars, question_of
 from agentcli.plain.pieces import Gap, Line, Piece, line, prose
 from agentcli.plain.subject import rows, subject
@@ -108,26 +109,23 @@ def _head(text: str, agent: str = "") -> list[Piece]:
 
 
 async def _permission(event: ev.PermissionRequested, asking: Asking) -> Answer:
-    rules = tuple(event.suggestions)
-    saved = [line(shown_command(rule), "text", "  rule for always: ") for rule in rules]
-    asking.show([*_head(question_of(event), event.agent), *subject(event), *_reasons(event), *saved])
-    choices = [Choice("y", "yes, once")]
-    if rules:
-        choices += [
-            Choice("a", "always, until this session ends"),
-            Choice("p", "project: always, saved in .agentcli/settings.local.json of this project"),
-            Choice("u", "user: always and in every project, saved in your own settings"),
-        ]
-    if event.name in _EDITS:
-        choices.append(Choice("d", "do all edits from now on without asking"))
-    choices += [
-        Choice("n", "no (words behind it are told to the model)", words=True),
-        Choice("e", "explain why not", words=True),
-    ]
-    letter, rest = await choose(choices, asking)
-    places: dict[str, SaveTo] = {"a": "session", "p": "local", "u": "user"}
-    if letter in places:
-        return Answer("allow", rules=rules, save_to=places[letter])
+    offered = rule_choices(event)
+    always = offered[0] if offered else None
+    asking.show([*_head(question_of(event), event.agent), *subject(event), *_reasons(event)])
+    while True:
+        asking.show(_saved(always))
+        letter, rest = await choose(_permission_choices(event, offered), asking)
+        places: dict[str, SaveTo] = {"a": "session", "p": "local", "u": "user"}
+        if letter == "r" and always is not None:
+            always = await _other_rule(offered, always, asking)
+        elif letter in places and always is not None:
+            if (
+                not always.risk
+                or (await _line(asking, f"{always.risk} Type yes to save it: ")).strip().lower() == "yes"
+            ):
+                return Answer("allow", rules=always.rules, save_to=places[letter])
+        else:
+            break
     match letter:
         case "y":
             return Answer("allow")
@@ -136,6 +134,65 @@ async def _permission(event: ev.PermissionRequested, asking: Asking) -> Answer:
         case "e" if not rest:
             rest = await _line(asking, "What should be done instead? ")
     return Answer("deny", message=plain_text(rest).strip())
+
+
+def _permission_choices(event: ev.PermissionRequested, offered: Sequence[AlwaysChoice]) -> list[Choice]:
+    choices = [Choice("y", "yes, once")]
+    if offered:
+        choices += [
+            Choice("a", "always, until this session ends"),
+            Choice("p", "project: always, saved in .agentcli/settings.local.json of this project"),
+            Choice("u", "user: always and in every project, saved in your own settings"),
+            Choice("r", "rule: choose another rule for always, or edit it"),
+        ]
+    if event.name in _EDITS:
+        choices.append(Choice("d", "do all edits from now on without asking"))
+    choices += [
+        Choice("n", "no (words behind it are told to the model)", words=True),
+        Choice("e", "explain why not", words=True),
+    ]
+    return choices
+
+
+def _saved(always: AlwaysChoice | None) -> list[Piece]:
+    """What "always" would save, whole, before it is asked for."""
+    if always is None:
+        return []
+    pieces: list[Piece] = [line(shown_command(rule), "text", "  rule for always: ") for rule in always.rules]
+    pieces.append(prose(shown_command(always.covers), "quiet", "  covers: "))
+    pieces += [prose(shown_command(always.note), "quiet", "  note: ")] if always.note else []
+    pieces += [prose(shown_command(always.risk), "warning", "  ! ", "warning")] if always.risk else []
+    return pieces
+
+
+async def _other_rule(offered: Sequence[AlwaysChoice], always: AlwaysChoice, asking: Asking) -> AlwaysChoice:
+    """One of the choices, or the present one with rules that the user typed. Esc keeps the present one."""
+    for number, choice in enumerate(offered, 1):
+        said = f"{', '.join(map(shown_command, choice.rules))}  (covers {shown_command(choice.covers)})"
+        asking.show([prose(said, "text", f"  {number}  ", "mark")])
+    while True:
+        text = await asking.ask("A number, e to edit, or nothing to keep it: ")
+        if text is None or not text.strip():
+            return always
+        if text.strip().isdecimal() and 1 <= int(text) <= len(offered):
+            return offered[int(text) - 1]
+        if text.strip().lower() == "e":
+            return await _edited_rule(always, offered[0], asking)
+        asking.show([prose(f"Type a number from 1 to {len(offered)}, e or nothing.", "warning", "! ", "warning")])
+
+
+async def _edited_rule(always: AlwaysChoice, exact: AlwaysChoice, asking: Asking) -> AlwaysChoice:
+    while True:
+        typed: list[str] = []
+        for rule in always.rules:
+            text = await asking.ask(f"In place of {shown_command(rule)} (nothing keeps it): ")
+            if text is None:
+                return always
+            typed.append(text if text.strip() else rule)
+        try:
+            return edited(always, typed, exact)
+        except UsageError as error:
+            asking.show([prose(shown_command(str(error)), "warning", "! ", "warning")])
 
 
 def _reasons(event: ev.PermissionRequested) -> list[Piece]:
@@ -276,7 +333,7 @@ async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustSta
     files = f"{count} file{'s' if count != 1 else ''}"
     said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"
     pieces = _head("Changed settings: still trust this folder?" if state.known else "Trust this folder?")
-    pieces.append(line(shown_command(str(state.root)), "strong", "  "))
+    pieces.append(line(shown_name(str(state.root)), "strong", "  "))
     pieces.append(
         prose(f"{said}. Such files can make agentcli run programs, or let them run without asking.", mark="  ")
     )
@@ -284,7 +341,7 @@ async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustSta
         pieces += _part(part, state)
     asking.show(pieces)
     choices = (
-        Choice("t", "trust it: all of this takes effect"),
+        *(() if state.unshowable else (Choice("t", "trust it: all of this takes effect"),)),
         Choice("r", "restricted: go on without it, only its deny and ask rules hold"),
         Choice("x", "exit"),
     )
@@ -299,8 +356,11 @@ async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustSta
 
 def _part(part: Part, state: TrustState) -> list[Piece]:
     what = "new or changed" if part.name in state.changed else "known, unchanged"
-    head: list[Piece] = [Line(((f"  {shown_command(part.name)}", "strong"), (f"  ({what})", "quiet")))]
+    head: list[Piece] = [Line(((f"  {shown_name(part.name)}", "strong"), (f"  ({what})", "quiet")))]
     if part.digest == UNREADABLE:
-        text = "It is no readable file inside the folder, so it never takes effect and is never trusted."
+        text = (
+            "It cannot be shown: not a regular file inside the folder, or too large. The folder cannot be trusted "
+            "until it is removed."
+        )
         return [*head, prose(text, "warning", "  ! ", "warning")]
     return [*head, *rows(part.text.replace("\r\n", "\n"), "  | ")]

@@ -28,6 +28,11 @@ _THEME = Theme(
     }
 )
 
+_MARKS = re.compile(r"[*_~`<&\\]")
+_MOST_BRACKETS = 300
+_MOST_MARKS = 1_500
+"""Beyond these, text is shown as it is."""
+
 
 class _Heading(Heading):
     LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = dict.fromkeys(Heading.LEVEL_ALIGN, "left")
@@ -59,7 +64,11 @@ class Renderer:
 
     def render(self, text: str, width: int) -> str:
         """Whole lines. `text` holds no control sequences; links are written out, because what they say may be a lie."""
-        self._markdown.parsed = self._parser.parse(text)
+        parser = self._parser
+        if text.count("[") > _MOST_BRACKETS or len(_MARKS.findall(text)) > _MOST_MARKS:
+            # The parser tries every opening with every closing one: a text of nothing else would take minutes.
+            parser = MarkdownIt("zero")
+        self._markdown.parsed = parser.parse(text)
         self._console.file = out = StringIO()
         self._console.print(self._markdown, width=width, end="")
         rows = _PADDING.sub(r"\1", out.getvalue()).split("\n")

@@ -392,8 +392,12 @@ class Session:
         async def tell_of_files(engine: Engine) -> None:
             await told(self._printer.note(await engine.file_changes()))
 
+        async def tell_of_rules(engine: Engine) -> None:
+            while True:
+                await told(self._printer.note(await engine.rule_changes()))
+
         async def both(engine: Engine) -> None:
-            await asyncio.gather(follow_commands(engine), tell_of_files(engine))
+            await asyncio.gather(follow_commands(engine), tell_of_files(engine), tell_of_rules(engine))
 
         if self._engine is not None and self._watching is None and self._running is None:
             self._watching = asyncio.get_running_loop().create_task(both(self._engine))

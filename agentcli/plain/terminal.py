@@ -88,8 +88,10 @@ class Keyboard:
 def leave_at_once(code: int) -> None:
     """Whatever still runs: ours goes with us, and children are killed."""
     from agentcli.core.descendants import kill_descendants
+    from agentcli.core.exit_cleanup import run_exit_cleanup
 
     kill_descendants()
+    run_exit_cleanup()
     os._exit(code)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+from agentcli.core.plaintext import spell_hidden_in_piece
 from agentcli.plain.markdown import MarkdownCutter, Part
 from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Line, Look, Piece
 
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
     from agentcli.plain.rendering import Renderer
 
 Sink = Callable[[str], None]
-_TURNING: Mapping[int, str] = MappingProxyType(
-    {code: f"<U+{code:04X}>" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
-)
-"""What turns the direction of text is spelled out, because people would read something else than what is there. Here,
-because Markdown has names for it that become it only when rendered."""
 NARROWEST = 20
 
 
@@ -80,7 +76,7 @@ class BareWriter:
     def write(self, pieces: Iterable[Piece]) -> None:
         text = "".join(self._text(piece) for piece in pieces)
         if text:
-            self._sink(text.translate(_TURNING))
+            self._sink(spell_hidden_in_piece(text))
 
     def begin_line(self) -> None:
         self.write([AnswerEnd()])
@@ -138,7 +134,8 @@ class ColourWriter:
     def write(self, pieces: Iterable[Piece]) -> None:
         text = "".join(self._text(piece) for piece in pieces)
         if text:
-            self._sink(text.translate(_TURNING))
+            # Here, because Markdown has names for hidden characters that become them only when rendered.
+            self._sink(spell_hidden_in_piece(text))
 
     def begin_line(self) -> None:
         """Nothing is ever written that does not end its line."""

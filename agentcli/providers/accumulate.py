@@ -7,12 +7,12 @@ once, at the end of its block.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from agentcli.core.bounded_json import DEEPEST_INPUT, is_too_deep, parse_json
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Block, Json, TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock, clean_text
 from agentcli.core.usage import Usage
@@ -20,6 +20,11 @@ from agentcli.providers.base import Closed, Delta, Finished, ModelEvent, Opened,
 
 _UNSENDABLE_ESCAPE = re.compile(r"\\u(?:0000|d[89a-f])", re.IGNORECASE)
 _TOOL_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_LONGEST_NAME = 200
+"""Characters of a tool's name; the API takes back no longer ones."""
+MOST_BLOCKS = 1_000
+MOST_CHARACTERS = 16 * 1024 * 1024
+"""Of a whole reply: far more than a model can write, and as much as everything behind this copes with."""
 _DELTA_HOME = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
@@ -52,9 +57,13 @@ class Accumulator:
         self._open: dict[int, _OpenBlock] = {}
         self._stop_reason: str | None = None
         self._stop_details: Json = {}
+        self._blocks = 0
+        self._characters = 0
 
     def feed(self, event: Json) -> Iterator[ModelEvent]:
         """What an API event means. Raises `StreamError`."""
+        if is_too_deep(event):
+            raise StreamError("the reply is nested too deeply")
         kind = event.get("type")
         if kind == "content_block_delta":
             delta = event.get("delta")
@@ -124,10 +133,16 @@ class Accumulator:
     def _start_block(self, index: int, data: Json) -> Iterator[ModelEvent]:
         if not self.started:
             raise StreamError("content came before the reply's beginning")
-        block = self._open[index] = _OpenBlock(data, str(data.get("type", "")))
-        yield Opened(index, block.kind, str(data.get("name", "")) if "name" in data else "")
+        self._blocks += 1
+        if self._blocks > MOST_BLOCKS:
+            raise StreamError(f"the reply has more than {MOST_BLOCKS:,} blocks")
+        if "name" in data:
+            data = {**data, "name": str(data["name"])[:_LONGEST_NAME]}
+        block = self._open[index] = _OpenBlock(data, str(data.get("type", ""))[:_LONGEST_NAME])
+        yield Opened(index, block.kind, data.get("name", ""))
         head = data.get(block.kind) if block.kind in ("text", "thinking") else None
         if isinstance(head, str) and head:
+            self._count(head)
             block.pieces.append(head)
             yield Delta(index, "text" if block.kind == "text" else "thinking", head)
 
@@ -152,11 +167,18 @@ class Accumulator:
             self._silent_delta(block, delta)
             return
         if isinstance(text, str) and text:
+            self._count(text)
             block.pieces.append(text)
             yield Delta(index, shown, text)
 
-    @staticmethod
-    def _silent_delta(block: _OpenBlock, delta: Json) -> None:
+    def _count(self, text: str) -> None:
+        self._characters += len(text)
+        if self._characters > MOST_CHARACTERS:
+            raise StreamError(f"the reply has more than {MOST_CHARACTERS:,} characters")
+
+    def _silent_delta(self, block: _OpenBlock, delta: Json) -> None:
+        # Their sizes are bounded by what one event may have, so a rough count will do.
+        self._count(str(delta))
         match delta.get("type"):
             case "signature_delta":
                 block.signature.append(str(delta.get("signature", "")))
@@ -182,6 +204,8 @@ class Accumulator:
 
     def _close_tool(self, index: int, block: _OpenBlock, text: str) -> Closed:
         given = block.data.get("input")
+        if is_too_deep(given, deepest=DEEPEST_INPUT):
+            given, text = None, text or "{…}"
         value, invalid = parse_input(text) if text.strip() else (given if isinstance(given, dict) else {}, None)
         known = ("type", "id", "name", "input")
         call = ToolUseBlock(
@@ -207,8 +231,8 @@ class Accumulator:
 def parse_input(text: str) -> tuple[Json, str | None]:
     """The input of a tool call from its JSON text: (input, None), or ({}, the text) if it is no JSON object."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = parse_json(text, deepest=DEEPEST_INPUT)
+    except ValueError:
         return {}, clean_text(text)
     if not isinstance(value, dict):
         return {}, clean_text(text)

@@ -10,16 +10,16 @@ The first of these that is there: ANTHROPIC_AUTH_TOKEN, ANTHROPIC_API_KEY, the `
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from agentcli.config.credentials import KeptKey
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.core.frozen import frozen
+from agentcli.core.own_programs import PIPE, kill_group, shell_command, start_program_async, user_environment
 
 PUBLIC_BASE_URL = "https://api.anthropic.com"
 _RUN_IT_YOURSELF = "Run the command of the `apiKeyHelper` setting yourself to see why."
@@ -33,11 +33,23 @@ NO_KEY = (
 
 
 class KeyHelper:
-    """A command that prints a key. Its output is kept in memory until it is refused."""
+    """A command that prints a key. Its output is kept in memory until it is refused.
 
-    def __init__(self, command: str, environ: Mapping[str, str], timeout_seconds: float = 30.0) -> None:
+    It runs in the home folder: a relative path in it must not name a file of the project, which the agent can write.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        environ: Mapping[str, str],
+        working_dirs: Sequence[Path] = (),
+        timeout_seconds: float = 30.0,
+    ) -> None:
         self._command = command
-        self._environ = {name: value for name, value in environ.items() if name not in _SECRETS}
+        known = {name: value for name, value in environ.items() if name not in _SECRETS}
+        self._environ = user_environment(known, working_dirs)
+        home = environ.get("HOME", "")
+        self._folder = home if os.path.isabs(home) and os.path.isdir(home) else "/"  # noqa: PTH112, PTH117
         self._timeout = timeout_seconds
         self._key = ""
         self._running = asyncio.Lock()
@@ -51,13 +63,11 @@ class KeyHelper:
 
     async def _run(self) -> str:
         try:
-            process = await asyncio.create_subprocess_shell(
-                self._command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                env=self._environ,
-                start_new_session=True,
+            process = await start_program_async(
+                shell_command(self._command),
+                cwd=self._folder,
+                environ=self._environ,
+                stdout=PIPE,
             )
         except OSError as error:
             raise CredentialError(f"The key helper cannot be started: {error}. Check `apiKeyHelper`.") from None
@@ -80,8 +90,7 @@ class KeyHelper:
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        kill_group(process.pid)
         await process.wait()
 
 
@@ -137,10 +146,12 @@ def resolve_credentials(
     api_key_helper: str | None = None,
     base_url: str | None = None,
     kept: Callable[[str], KeptKey | None] | None = None,
+    working_dirs: Sequence[Path] = (),
 ) -> Credentials:
     """From the environment, the user's settings (`apiKeyHelper`, `baseUrl`) and what was kept; the environment wins.
 
     A server other than the public one may need no key. Raises `CredentialError` or `UsageError`. Runs nothing.
+    `working_dirs`: where the key helper's programs are never looked for.
     """
     from_environ = environ.get("ANTHROPIC_BASE_URL", "").strip()
     url = normal_base_url(from_environ or (base_url or "").strip() or PUBLIC_BASE_URL)
@@ -154,7 +165,7 @@ def resolve_credentials(
     if key:
         return Credentials(url, api_key=key, source="ANTHROPIC_API_KEY", base_url_source=url_source)
     if api_key_helper:
-        helper = KeyHelper(api_key_helper, environ)
+        helper = KeyHelper(api_key_helper, environ, working_dirs)
         return Credentials(url, source="apiKeyHelper", base_url_source=url_source, helper=helper)
     return with_kept_key(url, url_source, kept)
 

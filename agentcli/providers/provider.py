@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.bounded_json import is_too_deep
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids, RandomIds
 from agentcli.core.messages import Json
@@ -183,7 +184,7 @@ class MessagesProvider:
                 if isinstance(item, Quiet):
                     yield item
                     continue
-                if item is not None and request.raw_events:
+                if item is not None and request.raw_events and not is_too_deep(item):
                     yield Raw(item)
                 for event in reply.end_of_stream() if item is None else reply.feed(item):
                     yield event

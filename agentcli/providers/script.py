@@ -30,6 +30,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from agentcli.core.bounded_json import parse_json
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
@@ -178,7 +179,7 @@ class Script:
         """From the JSON text, the object, or just its list of replies. Raises `UsageError` that names the place."""
         if isinstance(data, str):
             try:
-                data = json.loads(data)
+                data = parse_json(data)
             except ValueError as error:
                 raise UsageError(f"The script is not JSON: {error}. Correct the file.") from None
         if isinstance(data, Mapping):

@@ -7,9 +7,9 @@ cannot be trusted to have brought the others whole.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from agentcli.core.bounded_json import parse_json
 from agentcli.core.messages import Json
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
@@ -89,8 +89,8 @@ class EventDecoder:
         if text == b"[DONE]":
             return None  # what other APIs end with; some gateways add it
         try:
-            value: Any = json.loads(text)
-        except (ValueError, RecursionError):
+            value: Any = parse_json(text)
+        except ValueError:
             raise GarbageError(_shortened(text)) from None
         if not isinstance(value, dict):
             raise GarbageError(_shortened(text))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from agentcli.core.bounded_read import open_regular
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.session.lines import decode_line
@@ -96,7 +97,7 @@ def _source_and_results(sessions: Path, session_id: str) -> tuple[str, list[Path
     source = ""
     for path in sessions.glob(f"*/{session_id}.jsonl"):
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 header = decode_line(file.readline(WINDOW)) or {}
         except OSError:
             continue
@@ -109,7 +110,7 @@ def _source_and_results(sessions: Path, session_id: str) -> tuple[str, list[Path
 def describe_session(path: Path) -> SessionInfo | None:
     """None if the file is empty or cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             status = path.stat()
             head = file.read(WINDOW)
             tail_start = max(status.st_size - WINDOW, 0)

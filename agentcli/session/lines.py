@@ -32,6 +32,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from agentcli.core.bounded_json import parse_json
 from agentcli.core.messages import Json, Message, Origin, block_from_dict, block_to_dict, usage_from_dict, usage_to_dict
 
 FORMAT = 1
@@ -49,17 +50,17 @@ def encode_line(record: Mapping[str, Any]) -> bytes:
 
 
 def decode_line(line: bytes) -> Json | None:
-    """The record of a line, or None for junk: invalid UTF-8, NULs, anything that is not a JSON object."""
+    """The record of a line, or None for junk: invalid UTF-8, NULs, no JSON object, nested too deeply."""
     try:
-        record = json.loads(line.decode())
-    except (ValueError, RecursionError):
+        record = parse_json(line.decode())
+    except ValueError:
         # After a power cut some file systems leave a run of NULs in front of the next record.
         bare = line.strip(b"\0\r\n\t ")
         if not bare or len(bare) == len(line.rstrip(b"\r\n")):
             return None
         try:
-            record = json.loads(bare.decode())
-        except (ValueError, RecursionError):
+            record = parse_json(bare.decode())
+        except ValueError:
             return None
     return record if isinstance(record, dict) else None
 

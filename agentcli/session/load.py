@@ -18,6 +18,7 @@ from os import SEEK_END
 from pathlib import Path
 from typing import Any
 
+from agentcli.core.bounded_read import open_regular
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
     Block,
@@ -115,7 +116,7 @@ def load_session(path: Path) -> LoadedSession:
 def load_end(path: Path, window: int = 256 * 1024) -> list[Message]:
     """The last messages, from the last bytes of the file: to be shown until all of it is read, which takes a while for
     a long conversation. Begins with a prompt if there is one. Raises OSError."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         start = max(0, file.seek(0, SEEK_END) - window)
         file.seek(start)
         lines = file.read(window).split(b"\n")
@@ -140,7 +141,7 @@ def _scan(path: Path, session: LoadedSession) -> Iterator[Json]:
     position = 0
     whole = 0
     too_long = False
-    with path.open("rb", buffering=1 << 20) as file:
+    with open_regular(path, buffering=1 << 20) as file:
         while line := file.readline(LINE_LIMIT):
             position += len(line)
             complete = line.endswith(b"\n")

@@ -17,6 +17,7 @@ from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.messages import Block, ImageBlock, Json, TextBlock, UnknownBlock
 from agentcli.core.permission import Need, PermissionMode
+from agentcli.tools.environment import NO_FURTHER, PassedVariables
 from agentcli.tools.readcache import ReadCache
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ class ToolContext:
     """A private folder for output too large for the conversation; None when nothing may be written."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """For child processes; keys and tokens are already taken out (S11)."""
+    passed: PassedVariables = NO_FURTHER
+    """Variables that the settings let through to child processes."""
+    proxies: Mapping[str, str] = field(default_factory=dict)
+    """Proxy variables with their credentials, for requests that tools make themselves."""
     read_cache: ReadCache = field(default_factory=ReadCache)
     """What the model has seen of which file. Shared by all calls of a conversation."""
     hides: Callable[[str], bool] | None = None
@@ -71,10 +76,14 @@ class ToolContext:
     """Whether a rule lets a host be fetched from although its name leads to a private address; None: no host."""
     by_person: bool = False
     """The person typed this call themselves: their environment is passed on whole."""
+    credentials: Mapping[str, str] = field(default_factory=dict)
+    """Variables with credentials, of which a grant may name some for one command."""
     grant: Grant = ORDINARY
     """What a command of this call may do beyond the ordinary limits of its sandbox."""
     needs: tuple[Need, ...] = ()
     """What was decided about for this call; empty when nobody decided, e.g. in tests of a tool alone."""
+    also_writable: tuple[Path, ...] = ()
+    """Folders beside the working directories that commands in the sandbox may write (`sandbox.allowWrite`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +118,8 @@ class Output:
     user again with network."""
     cancel_siblings: bool = False
     """This failure makes the calls that run beside it pointless (T6)."""
+    notices: tuple[str, ...] = ()
+    """Warnings for the user, each shown as a notice of its own."""
     final: Any = None
     """Not None: the submission is complete with this value (the structured-output tool)."""
 

@@ -173,7 +173,8 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
             if command.code != 0:
                 notes.append(f"{summary[0].upper()}{summary[1:]}")
             # Also of one that ended well: a pipe or `; true` takes the failure away, not its reason.
-            if (reason := context.launcher.explain(command.code, text, context.grant)) is not None:
+            reason = command.stopped_for or context.launcher.explain(command.code, text, context.grant)
+            if reason:
                 notes.append(reason)
             new_cwd, note = _taken_over(command.folder, context)
             notes += [note] if note else []
@@ -183,11 +184,16 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
                 notes.append(f"Sandbox: commands may not reach {named}.")
     if command.left_running:
         notes.append("What it left running was ended with it; start what shall go on with run_in_background.")
+    if command.stopped_by_sandbox:
+        summary = "stopped by the sandbox"
+        notes.append("The command was stopped because it created protected files.")
+    findings = tuple(finding.text for finding in command.findings)
+    notes += [f"Sandbox: {text}" for text in findings]
     if not text and ending is Ending.EXITED:
         notes.insert(0, "(no output)" if command.code else "(no output, exit code 0)")
     return Output(
         "\n\n".join([*([text] if text else []), *notes]),
-        is_error=ending is not Ending.EXITED or command.code != 0,
+        is_error=ending is not Ending.EXITED or command.code != 0 or command.stopped_by_sandbox,
         summary=summary,
         display={"kind": "text", "text": text},
         structured={
@@ -199,6 +205,7 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
         },
         new_cwd=new_cwd,
         wanted_hosts=wanted_hosts,
+        notices=findings,
     )
 
 

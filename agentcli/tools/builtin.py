@@ -47,6 +47,10 @@ def object_schema(required: list[str], properties: dict[str, Any]) -> Json:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
+LONGEST_PATH = 4_096
+"""Characters, as many as Linux takes."""
+
+
 def absolute_path(given: object, context: ToolContext) -> str:
     """The path without `..` and `~`, relative to the working directory. The same text is decided on and opened.
 
@@ -62,6 +66,8 @@ def absolute_path(given: object, context: ToolContext) -> str:
 def path_problem(given: object) -> str | None:
     if not isinstance(given, str) or not given.strip():
         return "The path is empty. Give the path of a file."
+    if len(given) > LONGEST_PATH:
+        return f"The path has {len(given):,} characters; no path has more than {LONGEST_PATH:,}."
     return None if is_encodable(given) else "The path contains characters that no file name can have."
 
 

@@ -6,18 +6,13 @@ import difflib
 from typing import Any
 
 from agentcli.core.messages import Json, clean_text
-from agentcli.core.plaintext import visible_text
+from agentcli.core.plaintext import terminal_text
 
 _CONTEXT = 3
 _MOST_COMPARED = 2_000
 """Lines on one side beyond which the middle is shown as replaced whole: comparing is quadratic."""
 _LONGEST = 60_000
 _UNENDED = "\x00"
-HIDDEN_CHARACTERS = {
-    code: f"<U+{code:04X}>"
-    for code in (0x061C, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), 0x2060, *range(0x2066, 0x206A), 0xFEFF)
-}
-"""What changes the order of letters or cannot be seen: people must not say yes to code that reads otherwise (S8)."""
 
 
 def diff_display(path: str, old: str, new: str) -> Json:
@@ -38,7 +33,8 @@ def diff_display(path: str, old: str, new: str) -> Json:
     if len(text) > _LONGEST:
         text = text[:_LONGEST].rpartition("\n")[0] + "\n… the rest of the diff is not shown"
         display["truncated"] = True
-    return {**display, "diff": clean_text(visible_text(text)).translate(HIDDEN_CHARACTERS)}
+    # People must not say yes to code that reads otherwise (S8).
+    return {**display, "diff": terminal_text(clean_text(text))}
 
 
 def _lines(text: str) -> list[str]:

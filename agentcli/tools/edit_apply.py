@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import islice
+from itertools import accumulate, islice
 
 from agentcli.core.frozen import frozen
 from agentcli.tools.edit_miss import MOST_COUNTED, ambiguity, line_number, miss
@@ -66,7 +67,7 @@ def apply(text: str, replacement: Replacement, shown: str) -> Applied | Problem:
     if spans:
         return Problem(ambiguity(shown, text, [start for start, _end in spans]), "ambiguous")
     if not replacement.every and len(old) <= _LONGEST_LOOSE and old.strip():
-        loose = list(_loose(text, old, line_end))
+        loose = list(islice(_loose(text, old, line_end), 2))
         if len(loose) == 1:
             start, end = loose[0]
             note = _overlooked(text[start:end], old)
@@ -83,11 +84,7 @@ def _exact(text: str, old: str, line_end: str, *, apart: bool) -> Iterator[Span]
             at = text.find(old, at + (len(old) if apart else 1))
         return
     pattern = line_end.join(re.escape(line) for line in old.split("\n"))
-    position = 0
-    expression = re.compile(pattern)
-    while found := expression.search(text, position):
-        yield found.span()
-        position = found.end() if apart else found.start() + 1
+    yield from _matches(text, old, re.compile(pattern), line_end, apart=apart)
 
 
 def _loose(text: str, old: str, line_end: str) -> Iterator[Span]:
@@ -95,7 +92,33 @@ def _loose(text: str, old: str, line_end: str) -> Iterator[Span]:
     pattern = rf"[ \t]*{line_end}".join(bodies)
     if old[-1] in " \t":
         pattern += rf"[ \t]*(?={line_end}|\Z)"
-    return (found.span() for found in re.finditer(pattern, text))
+    return _matches(text, _stripped(old.translate(_PLAIN)), re.compile(pattern), line_end, loosely=True)
+
+
+def _matches(
+    text: str, wanted: str, expression: re.Pattern[str], line_end: str, *, apart: bool = True, loosely: bool = False
+) -> Iterator[Span]:
+    """Where the expression matches. It is tried only where `wanted`, the same as plain text, is in the text made plain.
+
+    Searching with the expression itself costs the product of both lengths, minutes for a file of a megabyte, and
+    nothing else in the process runs meanwhile.
+    """
+    lines = text.split("\r" if line_end == "\r" else "\n")
+    kept = [*(line.removesuffix("\r") for line in lines[:-1]), lines[-1]]
+    if loosely:
+        kept = [line.translate(_PLAIN).rstrip(" \t") for line in kept]
+    plain = "\n".join(kept)
+    starts, plain_starts = ([0, *accumulate(len(line) + 1 for line in each)] for each in (lines, kept))
+    at = plain.find(wanted)
+    while at >= 0:
+        line = bisect_right(plain_starts, at) - 1
+        found = expression.match(text, starts[line] + at - plain_starts[line])
+        if found is None and wanted[:1] == "\n":
+            # It begins with the blanks at a line's end, but not with those no-break spaces before them.
+            found = expression.match(text, starts[line] + len(lines[line].removesuffix("\r").rstrip(" \t")))
+        if found:
+            yield found.span()
+        at = plain.find(wanted, at + (len(wanted) if found and apart else 1))
 
 
 def _stripped(old: str) -> str:

@@ -10,10 +10,10 @@ import re
 from collections.abc import AsyncGenerator, Callable
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.globs import glob_regex, has_magic
+from agentcli.core.globs import LONGEST_PATTERN, glob_regex, has_magic
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import visible_text
+from agentcli.core.plaintext import spell_hidden, visible_text
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import (
     BuiltinTool,
@@ -47,6 +47,8 @@ class Glob(BuiltinTool):
         return (Need("read", _split(input, context)[0]),)
 
     def check(self, input: Json, context: ToolContext) -> str | None:
+        if max(len(input["pattern"]), len(input.get("path") or "")) > LONGEST_PATTERN:
+            return f"The pattern or path has more than {LONGEST_PATTERN:,} characters, which no path has."
         fine = is_encodable(f"{input['pattern']}{input.get('path')}")
         return None if fine else "The pattern contains characters that no file name can have."
 
@@ -64,8 +66,10 @@ class Glob(BuiltinTool):
         if found.error and not found.lines:
             yield failure(visible_text(found.error))
             return
-        names = await in_thread(_newest_first, found.lines, base, pattern, context.hides)
-        if names:
+        names = await in_thread(_newest_first, found.lines, base, pattern, context.hides, lambda: signal.aborted)
+        if signal.aborted:
+            yield failure("The search was stopped.", summary="stopped")
+        elif names:
             yield _shown(names, context, found, int(input.get("offset") or 0))
         else:
             yield _nothing(pattern, await in_thread(ignored_note, base), found)
@@ -90,11 +94,15 @@ def _split(input: Json, context: ToolContext) -> tuple[str, str]:
     return base, rest if fixed or "/" in rest or rest == "**" else f"**/{rest}"
 
 
-def _newest_first(lines: list[bytes], base: str, pattern: str, hides: Callable[[str], bool] | None) -> list[str]:
+def _newest_first(
+    lines: list[bytes], base: str, pattern: str, hides: Callable[[str], bool] | None, stopped: Callable[[], bool]
+) -> list[str]:
     expression = re.compile(glob_regex(pattern), re.DOTALL)
     prefix = base.rstrip("/") + "/"
     dated: list[tuple[float, str]] = []
     for line in lines:
+        if stopped():
+            break
         path = os.fsdecode(line)
         if path and expression.fullmatch(path.removeprefix(prefix)) and not (hides and hides(path)):
             try:
@@ -108,7 +116,9 @@ def _nothing(pattern: str, ignored: str, found: Found) -> Output:
     text = f"No files match {visible_text(pattern)}.{ignored}"
     text += " The search was cut short; narrow it." if found.more or found.timed_out else ""
     notice = f"\n\n[{found.notice}]" if found.notice else ""
-    return Output(text + notice, summary="no files", display={"kind": "matches", "text": text, "rows": []})
+    return Output(
+        text + notice, summary="no files", display={"kind": "matches", "text": spell_hidden(text), "rows": []}
+    )
 
 
 def _shown(names: list[str], context: ToolContext, found: Found, offset: int) -> Output:
@@ -130,8 +140,8 @@ def _shown(names: list[str], context: ToolContext, found: Found, offset: int) ->
         display={
             "kind": "matches",
             "mode": "files_with_matches",
-            "text": text,
-            "rows": [{"path": name} for name in shown],
+            "text": spell_hidden(text),
+            "rows": [{"path": spell_hidden(name)} for name in shown],
         },
         structured={"filenames": shown},
     )

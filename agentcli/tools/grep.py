@@ -14,6 +14,7 @@ from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, visible_text
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import (
+    LONGEST_PATH,
     BuiltinTool,
     absolute_path,
     failure,
@@ -74,6 +75,8 @@ class Grep(BuiltinTool):
         return (Need("read", absolute_path(input.get("path") or ".", context)),)
 
     def check(self, input: Json, context: ToolContext) -> str | None:
+        if len(input.get("path") or "") > LONGEST_PATH:
+            return f"The path has more than {LONGEST_PATH:,} characters, which no path has."
         text = f"{input['pattern']}{input.get('path')}{input.get('glob')}{input.get('type')}"
         return None if is_encodable(text) else "The input contains characters that cannot be searched for."
 

@@ -63,6 +63,9 @@ def fitted(data: bytes) -> Picture | Unshowable:
         return Unshowable("it has to be made smaller first, and Pillow is not there to do it: pip install pillow")
     try:
         with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP", "BMP")) as image:
+            # What a decoder takes for the size need not be where it was looked for above.
+            if image.width * image.height > _MOST_PIXELS:
+                return Unshowable(f"it has {image.width}×{image.height} pixels, which is too large to be decoded")
             if not fits:
                 image.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))
             image.load()

@@ -8,13 +8,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from agentcli.core.bounded_json import is_too_deep
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, Json, TextBlock
 from agentcli.core.plaintext import plain_text
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
 from agentcli.tools.image import Picture, fitted
-from agentcli.tools.read_text import MOST_CHARACTERS, Wanted, counted, legible
+from agentcli.tools.read_text import MOST_CHARACTERS, Wanted, counted, for_people, legible
 
 _MOST_OF_A_SOURCE = 20_000
 _MOST_OF_AN_OUTPUT = 4_000
@@ -32,8 +33,11 @@ class Shown:
 def parse_notebook(text: str) -> Json | None:
     """None if this is not a notebook."""
     try:
+        # Outputs may hold NaN, which is no JSON but what Jupyter writes.
         notebook = json.loads(text)
     except (ValueError, RecursionError):
+        return None
+    if is_too_deep(notebook, text):
         return None
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
@@ -79,7 +83,7 @@ def show_notebook(notebook: Json, wanted: Wanted) -> Shown:
     output = Output(
         tuple(blocks),
         summary=summary,
-        display={"kind": "text", "path": wanted.shown, "text": texts[:10_000]},
+        display={"kind": "text", "path": wanted.shown, "text": for_people(texts[:10_000])},
         structured={
             "type": "notebook",
             "path": wanted.path,

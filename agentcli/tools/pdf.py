@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.frozen import frozen
+from agentcli.core.installation import library_folders
 from agentcli.core.messages import ImageBlock, TextBlock
+from agentcli.core.own_programs import PIPE, isolated_python, kill_group, start_program_async
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure, in_thread
 from agentcli.tools.image import Picture, fitted
@@ -66,13 +66,10 @@ async def read_pdf(data: bytes, wanted: Wanted, pages: PageRange | None, signal:
 
 
 async def _parsed(data: bytes, pages: PageRange, signal: AbortSignal) -> dict[str, Any]:
-    worker = str(Path(__file__).with_name("pdf_worker.py"))
-    # -P: what lies beside the program must not stand in for modules of the standard library.
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", worker, str(pages.first), str(pages.last),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True, env={},
-    )  # fmt: skip
+    worker = Path(__file__).with_name("pdf_worker.py").read_text(encoding="utf-8")
+    code = f"exec(compile({worker!r}, 'pdf_worker', 'exec'))"
+    command = isolated_python(code, str(pages.first), str(pages.last), libraries=library_folders())
+    process = await start_program_async(command, cwd="/", environ={}, stdin=PIPE, stdout=PIPE)
     try:
         async with asyncio.timeout(_SECONDS):
             written, _nothing = await signal.run(process.communicate(data))
@@ -84,8 +81,7 @@ async def _parsed(data: bytes, pages: PageRange, signal: AbortSignal) -> dict[st
         return {"error": "it takes too much memory or time, or is damaged"}
     finally:
         if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            kill_group(process.pid)
             await process.wait()
 
 

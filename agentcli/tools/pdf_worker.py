@@ -17,6 +17,7 @@ _MEMORY = 2 << 30
 _CPU_SECONDS = 60
 _FEW_CHARACTERS = 20
 """A page with less text than this is most likely a scan: then its picture is what there is to see."""
+_LONGEST_TEXT = 200_000
 _MOST_PICTURES = 5
 _LARGEST_PICTURE = 24 << 20
 
@@ -34,7 +35,7 @@ def pages(data: bytes, first: int, last: int) -> dict[str, Any]:
         page = reader.pages[number - 1]
         entry: dict[str, Any] = {"number": number, "text": ""}
         with contextlib.suppress(Exception):
-            entry["text"] = page.extract_text()
+            entry["text"] = page.extract_text()[:_LONGEST_TEXT]
         if len(entry["text"].strip()) < _FEW_CHARACTERS and pictures < _MOST_PICTURES:
             with contextlib.suppress(Exception):
                 largest = max(page.images, key=lambda image: len(image.data))

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentcli.core.bounded_read import Unread, read_bounded, read_start
 from agentcli.core.globs import glob_regex
 
 _LARGEST_FILE = 20 * 1024 * 1024
+_LARGEST_IGNORE_FILE = 512 * 1024
 _SAMPLE = 8192
 _TYPES = {
     "c": "*.{c,h}",
@@ -138,10 +139,7 @@ class _Ignores:
 def _ignores_in(folder: str) -> _Ignores | None:
     rules: list[_Rule] = []
     for name in (".gitignore", ".ignore"):
-        try:
-            text = Path(folder, name).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
+        text = read_start(os.path.join(folder, name), _LARGEST_IGNORE_FILE)  # noqa: PTH118
         for line in text.splitlines():
             line = line.rstrip()
             if line and not line.startswith("#"):
@@ -253,12 +251,8 @@ def _searched(wanted: _Wanted) -> Iterator[bytes]:
 
 
 def _text(path: str) -> str | None:
-    try:
-        status = Path(path).stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_FILE:
-            return None
-        data = Path(path).read_bytes()
-    except OSError:
+    data = read_bounded(path, _LARGEST_FILE)
+    if isinstance(data, Unread):
         return None
     return None if b"\0" in data[:_SAMPLE] else data.decode("utf-8", errors="surrogateescape")
 

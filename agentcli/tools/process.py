@@ -11,11 +11,11 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from agentcli.core.aio import cancel_and_wait
+from agentcli.core.own_programs import start_program_async
 
 CHUNK = 65_536
 GRACE = 2.0
@@ -87,17 +87,13 @@ class Child:
         reading, writing = os.pipe()
         error_reading, error_writing = os.pipe() if separate_errors else (-1, writing)
         try:
-            process = await _started(
-                asyncio.create_subprocess_exec(
-                    *arguments,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=writing,
-                    stderr=error_writing,
-                    cwd=cwd,
-                    env=dict(environ),
-                    start_new_session=True,
-                    pass_fds=pass_descriptors,
-                )
+            process = await start_program_async(
+                arguments,
+                cwd=cwd,
+                environ=environ,
+                stdout=writing,
+                stderr=error_writing,
+                pass_descriptors=pass_descriptors,
             )
         except BaseException:
             os.close(reading)
@@ -170,21 +166,6 @@ class Child:
             self.output.close()
             if self.errors is not None:
                 self.errors.close()
-
-
-async def _started(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
-    """Cancelled in the middle of a start, nobody would know the group: wait for it, then end it."""
-    task = asyncio.get_running_loop().create_task(starting)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        if task.exception() is None:
-            process = task.result()
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-        raise
 
 
 async def _uncancelled(task: asyncio.Task[int]) -> None:

@@ -12,10 +12,9 @@ from typing import BinaryIO
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, clean_text
-from agentcli.core.plaintext import visible_text
+from agentcli.core.plaintext import spell_hidden, visible_text
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
-from agentcli.tools.diff import HIDDEN_CHARACTERS
 from agentcli.tools.encoding import Decoded, decode, looks_binary
 from agentcli.tools.files import open_without_links
 from agentcli.tools.files_language import language_of
@@ -66,7 +65,7 @@ def for_people(text: str) -> str:
 
     Not for the model: it copies what it reads into edits.
     """
-    return text if text.isascii() else text.translate(HIDDEN_CHARACTERS)
+    return spell_hidden(text)
 
 
 def counted(count: int, what: str) -> str:

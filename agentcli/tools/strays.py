@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 
 from agentcli.core.aio import cancel_and_wait
+from agentcli.core.own_programs import shell_command, start_program_async
 from agentcli.tools.builtin import in_thread
 
 SESSION_VARIABLE = "AGENTCLI_SESSION"
@@ -133,11 +134,6 @@ class Watch:
 
 
 async def _started(mark: str, descriptor: int) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *("/bin/sh", "-c", _WATCH, "sh", mark),
-        stdin=descriptor,
-        cwd="/",
-        env={"PATH": os.defpath},
-        start_new_session=True,
-    )
+    command = [*shell_command(_WATCH), "sh", mark]
+    process = await start_program_async(command, cwd="/", environ={"PATH": os.defpath}, stdin=descriptor)
     await process.wait()

@@ -113,7 +113,8 @@ class WebFetch(BuiltinTool):
             self._fetcher = Fetcher()
         try:
             async with asyncio.timeout(FETCH_SECONDS):
-                found = await signal.run(self._fetcher.get(address, context.environ, context.reaches))
+                environ = {**context.environ, **context.proxies}
+                found = await signal.run(self._fetcher.get(address, environ, context.reaches))
         except TimeoutError:
             return failure(f"{address.host} was not done after {FETCH_SECONDS:g} s; stopped there.", "timeout")
         except Aborted:

@@ -36,6 +36,7 @@ class Actions:
             "model": self._model,
             "effort": self._effort,
             "mode": self._mode,
+            "permissions": self._permissions,
             "context": self._context,
             "cost": self._cost,
             "tasks": self._tasks,
@@ -175,6 +176,14 @@ class Actions:
             mode := await self._asked(ModePicker((await self._ready()).permission_mode, self._chat.palette))
         ) is not None:
             self._line(f"/mode {mode.value}")
+
+    async def _permissions(self) -> None:
+        from agentcli.tui.screens.permissions_page import PermissionsPage
+
+        engine = await self._ready()
+        page = PermissionsPage(engine.permissions.entries(), engine.permission_mode.value, self._chat.palette)
+        if (change := await self._asked(page)) is not None:
+            self._line(f"/permissions {change}")
 
     async def _theme(self) -> None:
         from agentcli.tui.screens.theme_picker import ThemePicker

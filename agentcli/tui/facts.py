@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.core.bounded_read import read_start
 from agentcli.tui.model import Facts
 
 if TYPE_CHECKING:
@@ -116,9 +117,11 @@ def branch_of(cwd: Path) -> str:
         try:
             place = folder / ".git"
             if place.is_file():
-                place = folder / place.read_text()[:4096].partition(":")[2].strip()
-            head = (place / "HEAD").read_text()[:4096].strip()
+                place = folder / read_start(place).partition(":")[2].strip()
         except (OSError, ValueError):
+            continue
+        head = read_start(place / "HEAD").strip()
+        if not head:
             continue
         return head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:8]
     return ""

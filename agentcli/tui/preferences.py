@@ -10,6 +10,8 @@ from agentcli.config.paths import Paths, project_folder
 from agentcli.config.settings import Settings, SettingsRequest, load_settings
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
+from agentcli.core.own_programs import user_environment
+from agentcli.core.programs import folders_named
 from agentcli.tui.facts import shown_path
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class Preferences:
     paths: Paths
     cwd: Path
     environ: Mapping[str, str]
+    """For the programs that the app starts: see `user_environment`."""
 
     @property
     def settings_files(self) -> dict[Scope, str]:
@@ -68,6 +71,9 @@ def load_preferences(cwd: Path, environ: Mapping[str, str], flag_text: str | Non
 def preferences_of(
     settings: Settings, paths: Paths, cwd: Path, environ: Mapping[str, str], theme: str | None
 ) -> Preferences:
+    home = environ.get("HOME")
+    named = (*settings.texts("permissions.additionalDirectories"), *settings.texts("sandbox.allowWrite"))
+    further = folders_named(named, cwd, Path(home) if home else None)
     return Preferences(
         theme=theme or settings.text("theme") or "auto",
         reduced_motion=settings.boolean("reducedMotion"),
@@ -77,5 +83,5 @@ def preferences_of(
         keymap=settings.mapping("keymap") or None,
         paths=paths,
         cwd=cwd,
-        environ=environ,
+        environ=user_environment(environ, (cwd, *further)),
     )

@@ -553,8 +553,12 @@ class Session:
             # Once: the model is told with the next prompt, and until then it stays true.
             self._view.apply(self.presenter.note(await engine.file_changes()))
 
+        async def tell_of_rules(engine: Engine) -> None:
+            while True:
+                self._view.apply(self.presenter.note(await engine.rule_changes()))
+
         async def watch(engine: Engine) -> None:
-            await asyncio.gather(follow_commands(engine), tell_of_files(engine))
+            await asyncio.gather(follow_commands(engine), tell_of_files(engine), tell_of_rules(engine))
 
         if self._engine is not None and self._watching is None:
             self._watching = asyncio.get_running_loop().create_task(watch(self._engine))

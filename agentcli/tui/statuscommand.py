@@ -11,21 +11,25 @@ import json
 import os
 import re
 import select
-import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.style import Style
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
+from agentcli.core.own_programs import PIPE, kill_group, shell_command, start_program, user_environment
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.tui.model import Facts
 from agentcli.tui.status import Run
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 TIMEOUT_SECONDS = 1.0
 PAUSE_SECONDS = 0.3
@@ -107,14 +111,12 @@ class StatusCommand:
         """Blocks for a second at most, less once `stopped` is set: to be called in a thread. Never raises."""
         told = json.dumps(payload(facts, self.folder, self.version)).encode()
         try:
-            process = subprocess.Popen(  # noqa: S603 - the user's own command, from the user's own settings
-                ["/bin/sh", "-c", self.command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+            process = start_program(
+                shell_command(self.command),
                 cwd=self.folder,
-                env=dict(self.environ),
-                start_new_session=True,
+                environ=user_environment(self.environ, (Path(self.folder),)),
+                stdin=PIPE,
+                stdout=PIPE,
             )
         except (OSError, ValueError) as error:
             return Ran([], f"statusLine: the command did not start: {plain_line(str(error))}")
@@ -122,8 +124,7 @@ class StatusCommand:
             output, ended = _talk(process, told, stopped)
         finally:
             # Before it is waited for: until then its number is nobody else's.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            kill_group(process.pid)
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
                     with suppress(OSError):
@@ -137,7 +138,7 @@ class StatusCommand:
         return Ran([], f"statusLine: the command printed nothing (exit {process.returncode})")
 
 
-def _talk(process: subprocess.Popen[bytes], told: bytes, stopped: threading.Event) -> tuple[bytes, bool]:
+def _talk(process: Popen[bytes], told: bytes, stopped: threading.Event) -> tuple[bytes, bool]:
     """What it said until it ended, and whether it ended in time. No more is kept than a row can show."""
     assert process.stdin is not None
     assert process.stdout is not None

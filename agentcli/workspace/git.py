@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait
+from agentcli.core.own_programs import PIPE, kill_group, start_program_async
 from agentcli.core.programs import find_program
 from agentcli.workspace.base import SnapshotError, TooManyFiles
 
@@ -78,7 +78,14 @@ class Git:
         for setting in (*_SETTINGS, *settings):
             command += ["-c", setting]
         try:
-            process = await _started(command + list(arguments), self.folder, self._environ())
+            process = await start_program_async(
+                [*command, *arguments],
+                cwd=self.folder,
+                environ=self._environ(),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+            )
         except OSError as error:
             raise SnapshotError(f"git cannot be started: {error.strerror}") from error
         work = asyncio.get_running_loop().create_task(_talk(process, input, cut))
@@ -110,30 +117,6 @@ class Git:
             "GIT_WORK_TREE": str(self.work_tree),
             "GIT_INDEX_FILE": str(self.index),
         }
-
-
-async def _started(command: list[str], folder: Path, environ: dict[str, str]) -> asyncio.subprocess.Process:
-    """Cancelled in the middle of a start, nobody would know the process: wait for it, then end it."""
-    starting = asyncio.get_running_loop().create_task(
-        asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=folder,
-            env=environ,
-            start_new_session=True,
-        )
-    )
-    try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        await asyncio.wait({starting})
-        if starting.exception() is None:
-            process = starting.result()
-            _kill(process)
-            await process.wait()
-        raise
 
 
 async def _talk(process: asyncio.subprocess.Process, input: bytes, cut: int | None) -> tuple[bytes, bytes]:
@@ -170,14 +153,14 @@ async def _read(
         if size > limit:
             if not may_cut:
                 raise TooManyFiles("the folder holds too many files")
-            _kill(process)
+            kill_group(process.pid)
             break
     return b"".join(parts)[:limit]
 
 
 async def _end(process: asyncio.subprocess.Process, work: asyncio.Task[tuple[bytes, bytes]]) -> None:
     if process.returncode is None:
-        _kill(process)
+        kill_group(process.pid)
     await cancel_and_wait([work])
     if not work.cancelled():
         work.exception()
@@ -192,11 +175,6 @@ async def _end(process: asyncio.subprocess.Process, work: asyncio.Task[tuple[byt
     _close(process)
     if cancelled is not None:
         raise cancelled
-
-
-def _kill(process: asyncio.subprocess.Process) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _close(process: asyncio.subprocess.Process) -> None:

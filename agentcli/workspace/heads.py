@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from pathlib import Path
+
+from agentcli.core.bounded_read import read_start
 
 _MOST = 1 << 20
 _DEEPEST = 5
@@ -47,16 +48,4 @@ def _packed(folder: Path, name: str) -> str:
 
 
 def _text(path: Path) -> str:
-    """The beginning of a regular file; "" for anything else. A pipe in its place must not be waited for."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except (OSError, ValueError):
-        return ""
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
-        return os.read(descriptor, _MOST).decode("utf-8", "replace")
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
+    return read_start(path, _MOST)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentcli.core.bounded_json import parse_json
+from agentcli.core.bounded_read import read_bounded
 from agentcli.workspace.base import Snapshot
 
 Roots = dict[str, Snapshot]
@@ -39,6 +41,10 @@ class Submission:
         return self.after is not None and any(self.after.get(root) != was for root, was in self.before.items())
 
 
+_LARGEST = 64 * 1024 * 1024
+"""Bytes of one session's notes: more than a million submissions."""
+
+
 class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -48,16 +54,12 @@ class Journal:
         """Begin with what another session has noted, unless there are notes already."""
         with contextlib.suppress(OSError), self._path.open("xb") as stream:
             self._path.chmod(0o600)
-            stream.write(other.read_bytes())
+            stream.write(read_bounded(other, _LARGEST) or b"")
 
     def load(self) -> None:
-        try:
-            lines = self._path.read_bytes().splitlines()
-        except OSError:
-            return
-        for line in lines:
+        for line in (read_bounded(self._path, _LARGEST) or b"").splitlines():
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-                self._apply(json.loads(line))
+                self._apply(parse_json(line))
 
     def begin(self, prompt_id: str) -> Submission:
         number = self.submissions[-1].number + 1 if self.submissions else 1

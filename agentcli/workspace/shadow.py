@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from agentcli.core.bounded_json import parse_json
+from agentcli.core.bounded_read import read_bounded
 from agentcli.workspace import listing
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import EMPTY_TREE, Git
@@ -39,6 +41,7 @@ _NO_TEXT = ("core.bigFileThreshold=5m",)
 """From this size on no lines are compared and no deltas looked for, which takes minutes."""
 _MOST_PATHSPECS = 200
 _MOST_MODES = 10_000
+_LARGEST_MODES = _MOST_MODES * 5_000
 _BLOBS_AT_ONCE = 20
 _BYTES_AT_ONCE = 64 * 1024 * 1024
 _USUAL_SECONDS = 60.0
@@ -77,7 +80,7 @@ class Shadow:
         ):
             _write(self.place / name, text)
         with contextlib.suppress(OSError, ValueError):
-            stored = json.loads((self.place / "modes.json").read_text())
+            stored = parse_json(read_bounded(self.place / "modes.json", _LARGEST_MODES) or b"{}")
             self._modes = {str(path): int(mode) for path, mode in stored.items()}
         seed = self.place / "index"
         if not self._git.index.exists() and seed.exists():
@@ -85,10 +88,9 @@ class Shadow:
 
     def _excludes(self) -> str:
         lines = []
-        with contextlib.suppress(OSError, ValueError):
-            # What the person excludes without telling the repository; read as patterns, nothing else.
-            own = self._git.work_tree / ".git" / "info" / "exclude"
-            lines.append(own.read_text(encoding="utf-8", errors="surrogateescape")[:100_000])
+        # What the person excludes without telling the repository; read as patterns, nothing else.
+        own = read_bounded(self._git.work_tree / ".git" / "info" / "exclude", 100_000, beginning=True)
+        lines.append((own or b"").decode("utf-8", "surrogateescape"))
         if self._leave_out is not None and self._leave_out.is_relative_to(self._git.work_tree):
             lines.append(f"/{self._leave_out.relative_to(self._git.work_tree).as_posix()}/")
         return "\n".join(lines) + "\n"
@@ -374,11 +376,7 @@ def _unlock(index: Path) -> None:
 
 
 def _entries(index: Path) -> int:
-    try:
-        with index.open("rb") as stream:
-            return int.from_bytes(stream.read(12)[8:12], "big")
-    except OSError:
-        return 0
+    return int.from_bytes((read_bounded(index, 12, beginning=True) or b"")[8:12], "big")
 
 
 def _write(path: Path, text: str) -> None:

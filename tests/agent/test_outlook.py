@@ -226,7 +226,7 @@ def test_a_change_costs_what_it_takes_out_of_the_cache_at_the_price_of_the_new_m
     change = price_of_change(Cached(100_000), Cached(0), price)
     assert (change.tokens, change.usd) == (100_000, pytest.approx(0.5))
     assert change.text == "re-bills 100,000 tokens, about $0.50, once"
-    assert change.matters
+    assert change.needs_confirmation(0.1)
     long_lived = price_of_change(Cached(100_000, long_lived=True), Cached(0), price)
     assert long_lived.usd == pytest.approx(0.8), "what is kept for an hour costs more"
 
@@ -238,13 +238,15 @@ def test_a_change_that_costs_nothing_or_next_to_nothing_is_not_asked_about() -> 
         "the cache is cold: nothing is re-billed"
     )
     small = price_of_change(Cached(900), Cached(0), price)
-    assert (small.matters, small.text) == (False, "re-bills 900 tokens, less than a cent, once")
-    assert not price_of_change(Cached(0), Cached(90_000), price).matters, "a change back to what is cached"
+    assert (small.needs_confirmation(0.1), small.text) == (False, "re-bills 900 tokens, less than a cent, once")
+    assert not price_of_change(Cached(0), Cached(90_000), price).needs_confirmation(0.1), (
+        "a change back to what is cached"
+    )
 
 
 def test_an_unknown_price_is_asked_about_and_not_called_nothing() -> None:
     change = price_of_change(Cached(100_000), Cached(0), None)
-    assert change.matters
+    assert change.needs_confirmation(0.1)
     assert change.text == "re-bills 100,000 tokens once; the price is not known"
 
 

@@ -42,6 +42,9 @@ async def test_a_question_says_why_part_by_part_and_what_would_be_saved() -> Non
         "npm test: asks because npm test is not known to only read",
     ]
     assert asked.suggestions == ["Bash(mkdir b)", "Bash(npm test)"]
+    exact, wider = asked.rule_choices
+    assert (exact["rules"], exact["covers"]) == (asked.suggestions, "exactly this command")
+    assert (wider["rules"], wider["covers"]) == (["Bash(mkdir b)", "Bash(npm test *)"], "npm test with any arguments")
 
 
 async def test_every_call_has_a_decision_that_says_what_decided() -> None:
@@ -54,7 +57,12 @@ async def test_every_call_has_a_decision_that_says_what_decided() -> None:
 async def test_with_nobody_to_ask_all_rules_that_are_needed_are_named() -> None:
     events = await run("mkdir b && npm test", Answer("deny"), Audience.NOBODY)
     (denied,) = only(events, ev.PermissionDenied)
-    assert "--allowedTools 'Bash(mkdir b),Bash(npm test)'" in denied.reason
+    assert denied.reason == (
+        "Refused `Bash mkdir b && npm test`: it needs approval because mkdir is not known to only read "
+        "(in `mkdir b`), and nobody is there to ask. "
+        "The user can allow such calls with --allowedTools 'Bash(mkdir b),Bash(npm test)'."
+    )
+    assert denied.rules == ["Bash(mkdir b)", "Bash(npm test)"]
 
 
 async def test_a_question_shows_the_whole_command_with_what_is_invisible_in_it() -> None:

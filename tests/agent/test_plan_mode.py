@@ -155,7 +155,7 @@ async def test_nothing_that_changes_something_runs_in_plan_mode(project: Path, b
     assert only(events, ev.ToolStarted) == []
     assert session.asked == []
     assert [event.behavior for event in only(events, ev.PermissionDecided)] == ["deny"] * len(MUTATING)
-    assert all("plan mode is on" in text for text in session.results)
+    assert all("Plan mode is active" in text for text in session.results)
     assert contents(project) == kept
 
 
@@ -295,7 +295,7 @@ async def test_the_model_may_ask_to_plan_first(project: Path) -> None:
     assert [event.name for event in session.asked] == ["EnterPlanMode"]
     assert [event.mode for event in only(events, ev.ModeChanged)] == ["plan"]
     assert "Plan mode is on" in session.results[0]
-    assert "plan mode is on, in which nothing is changed" in session.results[1]
+    assert "present the plan with ExitPlanMode" in session.results[1]
     assert "on already" in session.results[2]
     assert not (project / "b.txt").exists()
 

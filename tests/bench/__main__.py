@@ -25,6 +25,7 @@ from tests.bench.measure import Report
 from tests.bench.permissions import permissions
 from tests.bench.prepare import prepare
 from tests.bench.process import ending, start
+from tests.bench.questions import questions
 from tests.bench.ratios import Compared, compare, decode_baseline, encode_baseline, regressions, table, unmeasured
 from tests.bench.sandbox import sandbox
 from tests.bench.session import session
@@ -50,6 +51,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "session": (session, 3),
     "edits": (edits_bench, 5),
     "permissions": (permissions, 300),
+    "questions": (questions, 1),
     "sandbox": (sandbox, 40),
     "snapshot": (snapshot, 25),
     "index": (index, 3),

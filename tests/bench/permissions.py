@@ -53,7 +53,7 @@ def permissions(runs: int) -> Report:
 def _times(policy: Policy, command: str, folder: Path, runs: int) -> tuple[float, ...]:
     values: list[float] = []
     for _ in range(runs):
-        for remembered in (shell.plain_commands, loose.loose_segments, loose.loose_words):
+        for remembered in (shell.plain_steps, loose.loose_segments, loose.loose_words):
             remembered.cache_clear()
         began = time.perf_counter()
         policy.decide("Bash", {"command": command}, [Need("execute", command)], folder, [folder])

@@ -19,7 +19,8 @@ from tempfile import TemporaryDirectory
 
 from agentcli.assemble import Options, Rights, rights_for
 from agentcli.core.messages import Json
-from agentcli.core.permission import PermissionMode
+from agentcli.core.permission import Need, PermissionMode
+from agentcli.permissions.policy import Policy
 from tests.bench.measure import Measure, Report
 
 TRANSCRIPTS = Path(__file__).parent.parent / "data" / "transcripts.txt"
@@ -30,9 +31,10 @@ GOALS: Mapping[PermissionMode, float | None] = {
 }
 _TOOLS = {"read": "Read", "grep": "Grep", "glob": "Glob", "edit": "Edit", "write": "Write", "$": "Bash"}
 _ACTS = re.compile(
-    r"(?:^|[;&|]\s*|do |\s)(?:pytest|python3? (?!--version|-V)|npm (?!ls)|npx|vitest|make(?! -n)|cargo (?!--version)|node -e"
-    r"|go (?!version)|ruff|mypy|git (?:add|commit|mv|apply|checkout|tag v|push|rebase|clean -f|fetch)|rm|mkdir|cp|sed -i"
-    r"|chmod|\./|docker|gh|pip install|timeout|curl|sqlite3|tee)\b",
+    r"(?:^|[;&|(]\s*|\bdo |\bthen |=\S+ |timeout \d+ |time )"
+    r"(?:pytest|python3? (?!--version)|npm (?!ls)|npx |make |cargo (?!--version)|node -e|go (?!version)|ruff |mypy "
+    r"|git (?:add|commit|mv|apply (?!--check)|checkout|tag v|push|rebase|clean -f|fetch)|rm |mkdir |cp |sed -i|chmod "
+    r"|\./|docker |gh |pip (?!--version)|curl |sqlite3 |tee )",
     re.MULTILINE,
 )
 """Programs that run code, change files or talk to others. Whatever else a transcript runs only looks."""
@@ -102,36 +104,69 @@ def project(calls: list[Request]) -> Iterator[tuple[Path, Mapping[str, str]]]:
         yield folder, environ
 
 
-def is_asked(call: Request, rights: Rights, folder: Path) -> bool:
-    if call.needs_network and rights.policy.mode is PermissionMode.AUTO:
-        return True
-    input = call.input(folder)
-    tool = rights.registry.get(call.tool)
-    assert tool is not None
-    needs = tool.needs(input, rights.context)
-    decision = rights.policy.decide(call.tool, input, needs, rights.context.cwd, rights.context.working_dirs)
-    return decision.behavior != "allow"
+@dataclass(frozen=True)
+class Counted:
+    calls: int
+    once: list[Request]
+    """What asks when the user allows each call once."""
+    always: list[Request]
+    """What asks when the user takes the prefix that "always" offers, and saves it for the project."""
 
 
-def asked(mode: PermissionMode) -> tuple[list[Request], list[Request]]:
-    """All calls, and those that ask in a mode."""
+def asked(mode: PermissionMode) -> Counted:
     calls = requests()
+    once: list[Request] = []
+    always: list[Request] = []
     with project(calls) as (folder, environ):
         rights = rights_for(Options(cwd=folder, environ=environ, permission_mode=mode))
-        return calls, [call for call in calls if is_asked(call, rights, folder)]
+        try:
+            policy = rights.policy
+            for call in calls:
+                if _decision(call, rights, rights.policy, folder) == "allow":
+                    continue
+                once.append(call)
+                if _decision(call, rights, policy, folder) != "allow":
+                    always.append(call)
+                    policy = policy.with_allowed(_offered(call, rights, policy, folder), "an answer")
+        finally:
+            rights.context.launcher.close()
+    return Counted(len(calls), once, always)
+
+
+def _needs(call: Request, rights: Rights, folder: Path) -> tuple[Need, ...]:
+    tool = rights.registry.get(call.tool)
+    assert tool is not None
+    return tool.needs(call.input(folder), rights.context)
+
+
+def _decision(call: Request, rights: Rights, policy: Policy, folder: Path) -> str:
+    if call.needs_network and policy.mode is PermissionMode.AUTO:
+        return "ask"
+    context = rights.context
+    needs = _needs(call, rights, folder)
+    return policy.decide(call.tool, call.input(folder), needs, context.cwd, context.working_dirs).behavior
+
+
+def _offered(call: Request, rights: Rights, policy: Policy, folder: Path) -> tuple[str, ...]:
+    """The prefix that the question offers; nothing where it offers only the exact call."""
+    context = rights.context
+    needs = _needs(call, rights, folder)
+    choices = policy.rule_choices(call.tool, needs, context.cwd, context.working_dirs)
+    return choices[1].rules if len(choices) > 1 else ()
 
 
 def questions(_runs: int) -> Report:
     measures: list[Measure] = []
     notes: list[str] = []
     for mode, goal in GOALS.items():
-        calls, stopped = asked(mode)
-        looking = [call for call in stopped if call.only_looks]
-        measures.append(Measure(mode.value, (100 * len(stopped) / len(calls),), "in 100 calls", budget=goal))
+        found = asked(mode)
+        looking = [call for call in found.once if call.only_looks]
+        for name, stopped, budget in (("once", found.once, None), ("always", found.always, goal)):
+            share = 100 * len(stopped) / found.calls
+            measures.append(Measure(f"{mode.value}, allowed {name}", (share,), "in 100 calls", budget=budget))
         measures.append(Measure(f"{mode.value}, looking", (float(len(looking)),), "questions", budget=0.0))
         notes += [f"{mode.value}: asked to look: {call.subject!r}" for call in looking]
-        if mode is PermissionMode.AUTO:
-            notes += [f"auto: {call.subject!r}" for call in stopped]
+        notes += [f"{mode.value}: {call.subject!r}" for call in found.always if mode is PermissionMode.AUTO]
     sessions = len({call.session for call in requests()})
     title = f"Questions in {len(requests())} calls of {sessions} sessions"
     return Report(title, tuple(measures), tuple(notes))

@@ -66,11 +66,11 @@ def test_what_is_between_the_markers_is_written_anew_and_nothing_else(tmp_path: 
     assert with_reference(text) == text
 
 
-def test_a_file_without_markers_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_markers_is_left_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "README.md"
     file.write_text("no place")
     assert main(["--write", str(file)]) == 1
-    assert "no place for the reference" in capsys.readouterr().err
+    assert "no place for the reference" in capfd.readouterr().err
     assert file.read_text() == "no place"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.cachewatch import SHORT_TTL
+from agentcli.agent.profile import Tuning
 from agentcli.agent.questions import Audience
 from agentcli.commands.agreeing import LEFT, without_now
 from agentcli.commands.run import parse, run_command
@@ -47,14 +48,14 @@ YES, NO = Answer("allow"), Answer("deny")
 @pytest.mark.parametrize(
     ("line", "title", "price"),
     [
-        ("/model opus", "Change the model to claude-opus-5-5?", "about $0.20"),
-        ("/effort low", "Change the effort to low?", "about $0.10"),
-        ("/thinking disabled", "Change thinking to disabled?", "about $0.10"),
+        ("/model opus", "Change the model to claude-opus-5-5?", "about $0.22"),
+        ("/effort low", "Change the effort to low?", "about $0.11"),
+        ("/thinking disabled", "Change thinking to disabled?", "about $0.11"),
     ],
 )
 def test_the_price_is_said_before_and_only_a_yes_changes_anything(line: str, title: str, price: str) -> None:
     async def main() -> None:
-        b = used_bench()
+        b = used_bench({**USED, "cache_read_input_tokens": 44_000})
         async with b.engine:
             await b.run()
             before = b.engine.profile
@@ -67,12 +68,12 @@ def test_the_price_is_said_before_and_only_a_yes_changes_anything(line: str, tit
             assert b.engine.profile == before
             text, _questions = await said(b, line, YES)
             assert b.engine.profile != before
-            assert "re-bills" not in text, "it was said before"
+            assert "re-reads" not in text, "the price was in the question"
 
     run_virtual(main)
 
 
-def test_nothing_is_asked_while_nothing_is_cached_or_for_less_than_a_cent() -> None:
+def test_nothing_is_asked_while_nothing_is_cached_or_below_the_threshold() -> None:
     async def main() -> None:
         b = used_bench({"input_tokens": 10, "cache_read_input_tokens": 900, "output_tokens": 5})
         async with b.engine:
@@ -80,7 +81,7 @@ def test_nothing_is_asked_while_nothing_is_cached_or_for_less_than_a_cent() -> N
             await b.run()
             text, questions = await said(b, "/effort high")
             assert (text, questions) == (
-                "The effort is high. This re-bills 900 tokens, less than a cent, once.",
+                "The effort is high. The next request re-reads 900 tokens, less than a cent.",
                 [],
             )
 
@@ -107,7 +108,7 @@ def test_now_says_yes_beforehand_as_the_pickers_do() -> None:
             await b.run()
             text, questions = await said(b, "/model opus now")
             assert questions == []
-            assert text.startswith("The model is now claude-opus-5-5. This re-bills 40,000 tokens")
+            assert text.startswith("The model is now claude-opus-5-5. The next request re-reads 40k tokens")
             await said(b, f"/model {MODEL} NOW")
             assert (await said(b, "/effort low now"))[1] == []
             assert (await said(b, "/thinking disabled now"))[1] == []
@@ -135,7 +136,7 @@ def test_with_nobody_there_the_price_comes_with_the_change() -> None:
             await b.run()
             text, questions = await said(b, "/model opus")
             assert questions == []
-            assert text == "The model is now claude-opus-5-5. This re-bills 40,000 tokens, about $0.20, once."
+            assert text == "The model is now claude-opus-5-5. The next request re-reads 40k tokens, about $0.20."
 
     run_virtual(main)
 
@@ -193,5 +194,23 @@ def test_the_line_front_end_puts_the_question_and_esc_only_leaves_it(
             assert await answer_to(question, lines) == answer
             assert "re-bills 40,000 tokens, about $0.20, once" in "".join(lines.seen)
             assert "Change it" in "".join(lines.seen)
+
+    run_virtual(main)
+
+
+def test_a_change_is_confirmed_from_the_configured_amount_on_and_its_price_is_noted_below_it() -> None:
+    async def main() -> None:
+        few = {"input_tokens": 10, "cache_read_input_tokens": 12_000, "output_tokens": 5}
+        b = used_bench(few)
+        async with b.engine:
+            await b.run()
+            text, questions = await said(b, "/effort high")
+            assert (text, questions) == ("The effort is high. The next request re-reads 12k tokens, about $0.03.", [])
+        b = used_bench(few, tuning=Tuning(confirm_cost_above=0.02))
+        async with b.engine:
+            await b.run()
+            text, questions = await said(b, "/effort high", NO)
+            assert text == LEFT
+            assert len(questions) == 1
 
     run_virtual(main)

@@ -166,7 +166,7 @@ def test_describe_lists_every_key_with_its_source_and_hides_the_values_of_variab
         ("{'model': 1}", 1, 2, "double quotes"),
         ('{"maxBudgetUsd": NaN}', None, None, "not a number"),
         ("[]", None, None, "one JSON object"),
-        ("[" * 100_000, None, None, "nested too deeply"),
+        ("[" * 100_000, None, None, "nested more than"),
     ],
 )
 def test_broken_json_names_file_line_and_column_and_the_rest_still_holds(

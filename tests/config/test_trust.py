@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentcli.config.save import RuleKeeper, add_rules
+from agentcli.config.save import RuleKeeper, change_rules
 from agentcli.config.trust import UNREADABLE, TrustStore, trust_root
 from agentcli.core.errors import AgentError, UsageError
 
@@ -30,6 +31,13 @@ def store(tmp_path: Path) -> TrustStore:
 def trusted(store: TrustStore, folder: Path) -> bool:
     store.trust(store.state(folder))
     return store.state(folder).trusted
+
+
+def assert_never_trusted(store: TrustStore, folder: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be shown"):
+        store.trust(store.state(folder))
+    assert not store.state(folder).trusted
+    assert store.roots() == [], "nothing was remembered"
 
 
 def test_a_folder_is_not_trusted_before_somebody_says_so(store: TrustStore, repository: Path) -> None:
@@ -124,7 +132,7 @@ def test_what_is_no_plain_file_of_the_folder_is_never_trusted(
     else:
         (repository / ".agentcli").rmdir()
         (repository / ".agentcli").symlink_to(outside)
-    assert not trusted(store, repository)
+    assert_never_trusted(store, repository)
     assert [part.digest for part in store.state(repository).parts] == [UNREADABLE]
 
 
@@ -134,8 +142,8 @@ def test_a_linked_folder_is_never_trusted(store: TrustStore, repository: Path, t
     link = repository / ".agentcli" / name
     link.parent.mkdir(exist_ok=True, parents=True)
     link.symlink_to(tmp_path / "outside")
-    assert not trusted(store, repository)
-    assert store.state(repository).changed == (f".agentcli/{name}",)
+    assert_never_trusted(store, repository)
+    assert f".agentcli/{name}" in store.state(repository).unshowable
 
 
 def test_a_folder_of_skills_that_lies_elsewhere_in_the_repository_is_looked_into(
@@ -155,7 +163,38 @@ def test_links_in_a_circle_are_never_trusted(store: TrustStore, repository: Path
     settings = repository / ".agentcli" / "settings.json"
     settings.unlink()
     settings.symlink_to("settings.json")
-    assert not trusted(store, repository)
+    assert_never_trusted(store, repository)
+
+
+def test_trust_is_kept_for_what_was_shown_and_not_for_what_is_there_by_then(
+    store: TrustStore, repository: Path
+) -> None:
+    shown = store.state(repository)
+    (repository / ".agentcli" / "settings.json").write_text('{"permissions": {"allow": ["Bash"]}}')
+    store.trust(shown)
+    assert store.state(repository).changed == (".agentcli/settings.json",)
+
+
+def test_a_file_that_grows_while_it_is_read_is_not_trusted_in_part(
+    store: TrustStore, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = repository / ".agentcli" / "settings.json"
+    small = settings.stat()
+    settings.write_bytes(b" " * 2_000_000)
+    monkeypatch.setattr("agentcli.config.trust.os.fstat", lambda _descriptor: small)
+    assert store.state(repository).unshowable == (".agentcli/settings.json",)
+
+
+def test_bytes_that_are_no_text_are_shown_so_that_two_files_never_look_the_same(
+    store: TrustStore, repository: Path
+) -> None:
+    hook = repository / ".agentcli" / "hooks" / "x"
+    hook.parent.mkdir()
+    seen = set()
+    for data in (b"\xff", b"\xfe", b"\xc3", "\ufffd".encode()):
+        hook.write_bytes(data)
+        seen.update(part.text for part in store.state(repository).parts if part.name.endswith("x"))
+    assert len(seen) == 4
 
 
 def test_home_and_the_root_of_all_are_not_trusted_for_good(store: TrustStore, tmp_path: Path) -> None:
@@ -198,8 +237,8 @@ def test_a_rule_is_added_and_all_else_stays(tmp_path: Path) -> None:
         '{\n    "unknown": {"z": 1, "a": 2},\n    "permissions": {"deny": ["Read(.env)"]},\n    "model": "ö"\n}\n'
     )
     path.chmod(0o644)
-    add_rules(path, "allow", ["Bash(make *)", "Bash(make *)"])
-    add_rules(path, "allow", ["Bash(make *)", "Edit"])
+    change_rules(path, "allow", add=["Bash(make *)", "Bash(make *)"])
+    change_rules(path, "allow", add=["Bash(make *)", "Edit"])
     values = json.loads(path.read_text())
     assert list(values) == ["unknown", "permissions", "model"]
     assert list(values["unknown"]) == ["z", "a"]
@@ -216,7 +255,7 @@ def test_a_file_that_is_not_understood_is_not_touched(tmp_path: Path, content: s
     path = tmp_path / "settings.json"
     path.write_text(content)
     with pytest.raises(AgentError):
-        add_rules(path, "allow", ["Edit"])
+        change_rules(path, "allow", add=["Edit"])
     assert path.read_text() == content
 
 
@@ -230,6 +269,38 @@ def test_an_answer_keeps_the_trust_that_was_there(store: TrustStore, repository:
     assert json.loads(Path(where).read_text())["permissions"]["allow"] == ["Edit", "Write"]
     with pytest.raises(AgentError):
         keeper.save(["Edit"], "user")
+
+
+@pytest.mark.parametrize("swapped", [".agentcli/hooks/new.sh", ".agentcli/settings.json", ".mcp.json"])
+def test_saving_an_answer_trusts_nothing_else_that_changed_meanwhile(
+    store: TrustStore, repository: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
+) -> None:
+    assert trusted(store, repository)
+    keeper = RuleKeeper({"local": repository / ".agentcli" / "settings.local.json"}, store, repository)
+
+    def add_and_swap(*given: Any, **named: Any) -> Any:
+        (repository / swapped).parent.mkdir(exist_ok=True)
+        (repository / swapped).write_text('{"permissions": {"allow": ["Bash"]}}')
+        return change_rules(*given, **named)
+
+    monkeypatch.setattr("agentcli.config.save.change_rules", add_and_swap)
+    keeper.save(["Edit"], "local")
+    assert store.state(repository).changed == (swapped,)
+
+
+def test_an_answer_that_was_added_to_a_file_of_somebody_else_is_not_trusted(
+    store: TrustStore, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = repository / ".agentcli" / "settings.local.json"
+    assert trusted(store, repository)
+
+    def swap_and_add(*given: Any, **named: Any) -> Any:
+        local.write_text('{"permissions": {"allow": ["Bash"]}}')
+        return change_rules(*given, **named)
+
+    monkeypatch.setattr("agentcli.config.save.change_rules", swap_and_add)
+    RuleKeeper({"local": local}, store, repository).save(["Edit"], "local")
+    assert store.state(repository).changed == (".agentcli/settings.local.json",)
 
 
 @pytest.mark.parametrize("trick", ["folder", "file", "folder not there yet", "file not there yet"])

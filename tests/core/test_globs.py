@@ -1,10 +1,16 @@
 from __future__ import annotations
 
 import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from agentcli.core.globs import escape_glob, glob_regex
+from agentcli.core.globs import LONGEST_PATTERN, escape_glob, glob_regex, is_within_limits
+from tests.core import backtracking_globs
 
 
 @pytest.mark.parametrize(
@@ -27,9 +33,16 @@ from agentcli.core.globs import escape_glob, glob_regex
         ("*.{ts,tsx}", "a.js", False),
         ("a{b", "a{b", True),
         ("[z-a]", "[z-a]", True),
+        ("a[+-9]b", "a/b", False),
         ("a.b", "axb", False),
         ("\\*", "*", True),
         ("\\*", "x", False),
+        ("*a*a*b", "xaxaxb", True),
+        ("*a*a*b", "xaxb", False),
+        ("a*a", "a", False),
+        ("**/a/**/a/b", "a/a/a/b", True),
+        ("**/a/**/a/b", "a/b", False),
+        ("**/**/b", "b", True),
     ],
 )
 def test_globs_match_whole_paths(pattern: str, path: str, matches: bool) -> None:
@@ -40,3 +53,69 @@ def test_an_escaped_name_matches_only_itself() -> None:
     name = "we[i]rd*{a}?.py"
     assert re.fullmatch(glob_regex(escape_glob(name)), name)
     assert not re.fullmatch(glob_regex(escape_glob(name)), "weirdXa1.py")
+
+
+_PATTERNS = st.lists(
+    st.sampled_from(
+        ["a", "b", "A", "*", "*", "**", "/", "/", "/**/", "?", "[ab]", "[!a]", "{a,b*}", "{/,b/}", "\\*", ".", "\n"]
+    ),
+    max_size=12,
+).map("".join)
+_PATHS = st.lists(st.text(st.sampled_from("aabbA.*\n"), min_size=1, max_size=6), min_size=1, max_size=6).map("/".join)
+
+
+@settings(max_examples=600, deadline=None)
+@given(_PATTERNS, _PATHS, st.sampled_from(["", "(?:/.*)?"]), st.booleans())
+@example("**/a/**/b/**", "a/x/b/b", "", False)
+@example("a**a", "aaa", "", False)
+def test_matching_without_backtracking_finds_what_backtracking_finds(
+    pattern: str, path: str, after: str, ignore_case: bool
+) -> None:
+    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
+    expected = re.fullmatch(backtracking_globs.glob_regex(pattern) + after, path, flags)
+    assert bool(re.fullmatch(glob_regex(pattern) + after, path, flags)) is bool(expected)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "*a" * 40 + "b",
+        "*a" * 2_000 + "b",
+        "**/a/" * 30 + "b",
+        "**/" * 1_000 + "b",
+        "**/*a*a*a*a*a*a*a*b/" * 100 + "b",
+        "{a,*a}" * 8 + "*a" * 20 + "b",
+        "{,a" * 1_000,
+        "{" + "," * 4_000,
+        "[" * LONGEST_PATTERN,
+        "*a" * 500_000 + "b",
+    ],
+    ids=lambda pattern: f"{pattern[:12]}({len(pattern)})",
+)
+def test_hostile_patterns_are_matched_in_bounded_time(pattern: str) -> None:
+    with at_most(10):
+        expression = re.compile(glob_regex(pattern), re.DOTALL)
+        for path in ("a" * 255, "a/" * 2_000 + "x", "/".join(["a" * 250] * 16), "a" * 4_096):
+            assert not expression.fullmatch(path + "c")
+
+
+def test_a_pattern_beyond_the_limits_is_known_as_such() -> None:
+    assert is_within_limits("src/{a,b}/**/*.{ts,tsx}")
+    assert not is_within_limits("{a,b}" * 20)
+    assert not is_within_limits("a" * (LONGEST_PATTERN + 1))
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """The regular expression engine looks for signals while it matches: what never ends fails here, not in CI."""
+
+    def late(*_arguments: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

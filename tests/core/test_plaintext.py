@@ -1,10 +1,21 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.core.plaintext import ControlStripper, is_lone_key, plain_line, plain_text, visible_text
+from agentcli.core.plaintext import (
+    ControlStripper,
+    is_lone_key,
+    json_for_terminal,
+    plain_line,
+    plain_text,
+    terminal_line,
+    terminal_text,
+    visible_text,
+)
 
 CASES = {
     "\x1b[31mred\x1b[0m": "red",
@@ -59,6 +70,38 @@ def test_visible_text_keeps_every_column() -> None:
 def test_a_title_is_one_short_line() -> None:
     assert plain_line("a\nb\x1b[31m c", 200) == "a b c"
     assert len(plain_line("x" * 1000, 50)) == 50
+
+
+HIDDEN = [
+    *range(0x202A, 0x202F), *range(0x2066, 0x2070), 0x61C, 0x200E, 0x200F,
+    0xAD, 0x34F, 0x115F, 0x1160, 0x180B, 0x180E, 0x200B, 0x200C, 0x200D, *range(0x2060, 0x2065), 0x3164, 0xFEFF, 0xFFA0,
+    0x2028, 0x2029, 0xD800, 0xDFFF, 0xFE00, 0xFE0E, 0xFE0F, 0xFFF9, 0x1D173, 0xE0001, 0xE0041, 0xE007F, 0xE0100,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", HIDDEN, ids=hex)
+def test_what_cannot_be_seen_is_spelled_out_for_a_terminal(code: int) -> None:
+    assert terminal_text(f"a{chr(code)}b") == f"a<U+{code:04X}>b"
+    assert terminal_line(f"a{chr(code)}b") == f"a<U+{code:04X}>b"
+    if code not in (0x2028, 0x2029):
+        assert plain_line(f"a{chr(code)}b") == f"a<U+{code:04X}>b"
+
+
+@pytest.mark.parametrize("text", ["👨‍👩‍👧 ❤️ 🏳️‍🌈 1️⃣ ©️", "می‌خواهم", "क्‍ष", "שלום", "e\u0301 日本 ｶﾞ", "tab\tand\nline"])
+def test_what_languages_and_emoji_need_stays(text: str) -> None:
+    assert terminal_text(text) == text
+
+
+def test_a_name_stays_on_its_line() -> None:
+    assert terminal_line("a\nb\r\n\tc\x1b[2J\u2028d") == "a␊b␍␊␉c␛[2J<U+2028>d"
+
+
+@given(st.text(max_size=40))
+def test_json_for_a_terminal_is_the_same_value(text: str) -> None:
+    for ascii_only in (True, False):
+        escaped = json_for_terminal(json.dumps(text, ensure_ascii=ascii_only))
+        assert json.loads(escaped) == text
+        assert terminal_text(escaped) == escaped
 
 
 @pytest.mark.parametrize("piece", ["\0", "\x1b", "\x90", "\x1b]0;", "a\b", "\x9b", "\x9d1;", "\x1b[", "\x90a\x1b"])

@@ -153,7 +153,7 @@ def test_a_no_at_any_question_is_respected_and_told(answers: str, fixed: bool, s
     [
         ("The user said no to this call.", ""),
         ("<tool_use_error>use fractions, *please*</tool_use_error>", "> use fractions,  please\n"),
-        ("plan mode is on, in which nothing is changed or run; finish the plan first", "Shift+Tab"),
+        ("Plan mode is active: tools and commands that only read work.", "Shift+Tab"),
     ],
 )
 def test_what_came_with_a_no_is_repeated_as_plain_words(text: str, shown: str) -> None:

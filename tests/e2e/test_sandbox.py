@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -30,6 +33,45 @@ async def test_the_first_frame_says_what_holds_and_a_refusal_reaches_the_model(p
     assert "sandbox.allowWrite" in json.dumps(result)
     assert not Path("/etc/agentcli-planted").exists()
     assert not list(program.work.glob(".envrc"))
+
+
+async def test_what_a_command_plants_is_quarantined_reported_and_can_be_taken_back(program: Program) -> None:
+    if not (ability := probe(os.environ, (), None)).works:
+        pytest.skip(f"no sandbox here: {ability.problem}")
+    async with LoopbackServer(reply(call("Bash", command="echo evil > .$(echo en)vrc")), "Done.") as server:
+        program.talk_to(server.url)
+        ended = await program.run(
+            "-p", "go", "--output-format", "stream-json", "--verbose", "--allowedTools", "Bash", "--sandbox", "on"
+        )
+    result = next(frame for frame in ended.frames if frame["type"] == "user")
+    assert "agentcli quarantine restore" in json.dumps(result), "the model knows"
+    notices = [frame for frame in ended.frames if frame.get("code") == "quarantine"]
+    assert notices, "the user knows"
+    assert list(program.work.iterdir()) == []
+    (item,) = json.loads((await program.run("quarantine", "list", "--json")).out)
+    assert item["path"] == str(program.work / ".envrc")
+    assert (await program.run("quarantine", "restore", item["id"])).code == 0
+    assert (program.work / ".envrc").read_text() == "evil\n"
+    assert "empty" in (await program.run("quarantine", "list")).out
+
+
+async def test_nothing_appears_in_the_project_when_the_program_is_killed(program: Program) -> None:
+    if not (ability := probe(os.environ, (), None)).works:
+        pytest.skip(f"no sandbox here: {ability.problem}")
+    subprocess.run(["git", "init", "-q", str(program.work)], check=True)
+    before = sorted(program.work.rglob("*"))
+    async with LoopbackServer(reply(call("Bash", command="git status; echo up > up; sleep 60"))) as server:
+        program.talk_to(server.url)
+        running = await program.start(
+            "-p", "go", "--output-format", "stream-json", "--verbose", "--allowedTools", "Bash", "--sandbox", "on"
+        )
+        running.end_input()
+        async with asyncio.timeout(20):
+            while not (program.work / "up").exists():
+                await asyncio.sleep(0.01)
+        running.signal(signal.SIGKILL)
+        await running.finish()
+    assert [path for path in sorted(program.work.rglob("*")) if path.name != "up"] == before
 
 
 async def test_off_is_visible(program: Program) -> None:

@@ -216,9 +216,16 @@ def test_on_a_terminal_the_answer_carries_no_control_sequences(tmp_path: Path) -
     assert shown.replace(b"\r\n", b"\n").expandtabs() == b"a\tbc\nd\n".expandtabs()
 
 
-def test_into_a_pipe_the_answer_goes_as_it_is(terminal: Terminal) -> None:
-    terminal.run([result(text="a\x1b[31mb")])
-    assert terminal.out == "a\x1b[31mb\n"
+def test_into_a_pipe_the_answer_goes_without_control_sequences(terminal: Terminal) -> None:
+    terminal.run([result(text="a\x1b[31mb\u202ec\r\n\x9b2J")])
+    assert terminal.out == "ab\u202ec\n"
+
+
+def test_a_structured_answer_is_escaped_and_not_changed(terminal: Terminal) -> None:
+    value = {"a": "\x1b[2J\x9b\u202e"}
+    terminal.run([result(structured_output=value)])
+    assert json.loads(terminal.out) == value
+    assert terminal.out.isascii()
 
 
 def test_a_terminal_as_standard_input_is_not_read(tmp_path: Path) -> None:

@@ -11,8 +11,19 @@ def tree(tmp_path: Path) -> Path:
     project = tmp_path / "project"
     for folder in ("src", "tests", "dash", ".git"):
         (project / folder).mkdir(parents=True)
-    for name in ("a.txt", "b.txt", "a.py", "b.py", "README.md", "src/app.py", "src/abc.py", "dash/-o"):
+    for name in (
+        "a.txt",
+        "b.txt",
+        "a.py",
+        "b.py",
+        "README.md",
+        "src/app.py",
+        "src/abc.py",
+        "dash/-o",
+        "with blank.txt",
+    ):
         (project / name).write_text("a\nfoo 1\n")
+    (project / "with blank.txt").write_text("a\nfoo 1\n")
     (tmp_path / "outside.txt").write_text("outside")
     (tmp_path / "elsewhere").mkdir()
     (project / "link").symlink_to(tmp_path / "outside.txt")

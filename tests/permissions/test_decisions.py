@@ -114,7 +114,7 @@ def test_names_of_servers_agents_and_skills(rule: str, tool: str, target: str, b
         ("echo x > .envrc", "acceptEdits", "ask"),
         ("echo x > .vscode/tasks.json", "acceptEdits", "ask"),
         ("npm test > out.txt", "acceptEdits", "ask"),
-        ("echo $(id) > out.txt", "acceptEdits", "ask"),
+        ("echo $(id -u; touch x) > out.txt", "acceptEdits", "ask"),
         ("echo x > /dev/tcp/example.com/80", "acceptEdits", "ask"),
         ("echo x > out.txt", "plan", "deny"),
         ("echo x > out.txt", "dontAsk", "deny"),
@@ -128,7 +128,7 @@ def test_the_target_of_a_redirection_is_a_write(command: str, mode: str, behavio
 def test_an_edit_rule_lets_a_redirection_pass(tree: Path) -> None:
     rules = policy(allow="Edit(logs/**)\nBash(npm test *)")
     assert bash(rules, "npm test > logs/out.txt 2>&1", tree).behavior == "allow"
-    assert bash(rules, "npm test > out.txt", tree).reason == "asked because of the redirection to out.txt"
+    assert bash(rules, "npm test > a.txt", tree).reason == "asked because of the redirection to a.txt"
     assert bash(policy(allow="Bash(npm test *)", deny="Edit(logs/**)"), "ls > logs/x", tree).behavior == "deny"
 
 
@@ -145,7 +145,51 @@ def test_an_edit_rule_lets_a_redirection_pass(tree: Path) -> None:
         ("mv a.py b.py src", "allow"),
         ("cd src && cp app.py copy.py", "allow"),
         ("cp a.py c.py && cat c.py", "ask"),
-        ("rm a.py", "ask"),
+        ("rm a.py", "allow"),
+        ("rm -f a.py missing.py", "allow"),
+        ("rm -fv a.py && echo done", "allow"),
+        ("rm src/*.py", "allow"),
+        ("rm link", "allow"),
+        ("rm folder", "allow"),
+        ("rm folder/x", "ask"),
+        ("rm link/", "ask"),
+        ("rm -r src", "ask"),
+        ("rm -rf src", "ask"),
+        ("rm src", "ask"),
+        ("rm ../outside.txt", "ask"),
+        ("rm .git/config", "ask"),
+        ("rm .envrc", "ask"),
+        ("rm dash/*", "allow"),
+        ("cd dash && sed -i s/a/b/ *", "ask"),
+        ("rm many/*", "ask"),
+        ("rm a.py && git status", "ask"),
+        ("touch x && rm x", "allow"),
+        ("mv a.py x && rm x", "ask"),
+        ("sed -i s/a/b/ a.py", "allow"),
+        ("sed -i.bak -e s/a/b/g -e '/x/d' a.py b.py", "allow"),
+        ("sed -i '1i import os' a.py", "allow"),
+        ("sed -ni p a.py", "allow"),
+        ("sed -E -i 's/(a)/b/' src/*.py", "allow"),
+        ("sed -i 's/a/b/w out' a.py", "ask"),
+        ("sed -i 's/a/b/e' a.py", "ask"),
+        ("sed -i 'w /etc/x' a.py", "ask"),
+        ("sed -i '1e id' a.py", "ask"),
+        ("sed -i -f script a.py", "ask"),
+        ("sed -i s/a/b/ ../outside.txt", "ask"),
+        ("sed -i s/a/b/ link", "ask"),
+        ("sed -i s/a/b/ .git/config", "ask"),
+        ("sed -i../x s/a/b/ a.py", "ask"),
+        ("sed -i'*.x' s/a/b/ a.py", "ask"),
+        ("sed --follow-symlinks -i s/a/b/ a.py", "ask"),
+        ("echo x | tee out.txt", "allow"),
+        ("ls | tee -a out.txt src/out.txt", "allow"),
+        ("echo x | tee ../out.txt", "ask"),
+        ("echo x | tee link", "ask"),
+        ("echo x | tee .envrc", "ask"),
+        ("echo x | tee /etc/motd", "ask"),
+        ("npm test | tee out.txt", "ask"),
+        ("chmod +x a.py", "ask"),
+        ("mv a.py many/ && mv b.py many/", "ask"),
         ("rmdir src", "ask"),
         ("cp -r src other", "ask"),
         ("cp src other", "ask"),
@@ -161,7 +205,10 @@ def test_an_edit_rule_lets_a_redirection_pass(tree: Path) -> None:
         ("touch .envrc", "ask"),
         ("touch -r a.py x", "ask"),
         ("mkdir -m 777 x", "ask"),
-        ("mv *.py src", "ask"),
+        ("mv *.py src", "allow"),
+        ("cp *.py src", "allow"),
+        ("mv a.py *", "ask"),
+        ("mv *.nothing src", "ask"),
         ("cp --target-directory=/tmp a.py", "ask"),
         ("ln -s a b", "ask"),
         ("A=1 mkdir x", "ask"),
@@ -170,6 +217,9 @@ def test_an_edit_rule_lets_a_redirection_pass(tree: Path) -> None:
     ],
 )
 def test_plain_file_commands_are_edits_when_edits_are_accepted(command: str, behavior: str, tree: Path) -> None:
+    (tree / "many").mkdir()
+    for number in range(11):
+        (tree / "many" / f"{number}.txt").touch()
     assert bash(policy("acceptEdits"), command, tree).behavior == behavior
     assert bash(policy(), command, tree).behavior == "ask"
     assert bash(policy("plan"), command, tree).behavior == "deny"
@@ -206,7 +256,8 @@ def test_a_copy_over_a_restricted_file_is_no_accepted_edit(tree: Path) -> None:
         ("sudo npm test", "ask"),
         ("npm testing", "ask"),
         ("npm test; npm publish", "ask"),
-        ("npm test $(id)", "ask"),
+        ("npm test $(touch x)", "ask"),
+        ('npm test "$(id)"', "allow"),
         ("npm test $X", "ask"),
         ("cd .. && npm test", "ask"),
     ],
@@ -269,7 +320,7 @@ def test_an_allowed_command_names_its_rule_and_file(tree: Path) -> None:
 
 
 def test_what_cannot_be_taken_apart_says_why(tree: Path) -> None:
-    assert bash(policy(), "echo $HOME", tree).reason == "asked because of the variable $HOME"
+    assert bash(policy(), "echo $SECRET", tree).reason == "asked because of the variable $SECRET"
     assert bash(policy(), "ls 'x", tree).reason == "asked because it cannot be parsed"
 
 

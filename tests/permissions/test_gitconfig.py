@@ -1,4 +1,4 @@
-"""Repositories whose own configuration makes git run programs are told apart from plain ones, without running git."""
+"""Repositories whose configuration makes git run programs are recognised, as git itself reads that configuration."""
 
 from __future__ import annotations
 
@@ -61,12 +61,76 @@ def test_a_setting_that_names_a_program_is_found(repository: Path, setting: str)
 @pytest.mark.parametrize(
     "text",
     ["[core] fsmonitor = ./evil\n", '[CORE]\n\tFSMonitor="./evil"\n', "[core]\nfs\\\nmonitor = x\n",
-     '[filter "a]b"]\nclean = x\n'],
+     '[filter "a]b"]\nclean = x\n',
+     "# a comment that ends in a backslash \\\n[core]\n\tfsmonitor = ./evil\n",
+     "[core] ; \\\n\tfsmonitor = ./evil\n",
+     "[core]\n\v\tfsmonitor = ./evil\n",
+     "[core]\n\tfilemode = true\v\n\tfsmonitor = ./evil\n",
+     '[extensions]\n\tpartialClone = o\n[remote "o"]\n\tpromisor = true\n\turl = .\n\tuploadpack = ./evil\n',
+     '[remote "o"]\n\turl = ext::./evil\n',
+     '[url "ext::./evil "]\n\tinsteadOf = https://\n',
+     '[submodule "s"]\n\tupdate = !./evil\n'],
 )  # fmt: skip
 def test_odd_spellings_are_found(repository: Path, text: str) -> None:
     with (repository / ".git" / "config").open("a") as file:
         file.write(text)
     assert runs_programs(repository) is not None
+
+
+def test_a_byte_order_mark_hides_nothing(repository: Path) -> None:
+    config = repository / ".git" / "config"
+    config.write_bytes(b"\xef\xbb\xbf[core]\n\tfsmonitor = ./evil\n" + config.read_bytes())
+    assert runs_programs(repository) is not None
+
+
+def test_a_git_folder_that_git_passes_over_does_not_hide_the_one_around_it(repository: Path) -> None:
+    configure(repository, "core.fsmonitor=./evil")
+    fake = repository / "sub" / ".git"
+    fake.mkdir(parents=True)
+    (fake / "HEAD").write_text("ref: refs/heads/main\n")
+    assert runs_programs(repository / "sub") == "its configuration sets core.fsmonitor"
+
+
+def test_a_gitdir_with_a_trailing_blank_leads_to_the_name_with_the_blank(tmp_path: Path) -> None:
+    for name in ("good", "good "):
+        subprocess.run(["git", "init", "-q", str(tmp_path / name)], check=True)
+    configure(tmp_path / "good ", "core.fsmonitor=./evil")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "good /.git").rename(tmp_path / "repository ")
+    (tmp_path / "good/.git").rename(tmp_path / "repository")
+    (tmp_path / "sub" / ".git").write_text(f"gitdir: {tmp_path}/repository \n")
+    assert runs_programs(tmp_path / "sub") == "its configuration sets core.fsmonitor"
+
+
+def test_a_changed_configuration_is_read_again(repository: Path) -> None:
+    assert runs_programs(repository) is None
+    configure(repository, "core.fsmonitor=./evil")
+    assert runs_programs(repository) is not None
+    configure(repository, "core.fsmonitor=false")
+    assert runs_programs(repository) is None
+
+
+def test_nothing_of_the_repository_is_started_or_waited_for(repository: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (repository / ".git" / "config").write_text(
+        f"[include]\n\tpath = {tmp_path}/pipe\n[core]\n\tfsmonitor = touch {tmp_path}/ran\n"
+    )
+    assert runs_programs(repository) is not None
+    (repository / ".git" / "config").write_text("[core]\n\tbare = false\n")
+    (repository / ".git" / "HEAD").unlink()
+    os.mkfifo(repository / ".git" / "HEAD")
+    assert runs_programs(repository) is not None
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_git_inside_the_working_directory_is_never_asked(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = repository / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text(f"#!/bin/sh\ntouch {repository}/ran\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    assert runs_programs(repository, (str(repository),)) is None
+    assert not (repository / "ran").exists()
 
 
 def test_what_cannot_be_read_counts(repository: Path) -> None:

@@ -15,6 +15,7 @@ from agentcli.permissions.commands import Place, analyse
 from agentcli.permissions.loose import loose_segments, loose_words
 from agentcli.permissions.rules import parse_rule
 from agentcli.permissions.shell import NotPlain, plain_commands
+from tests.permissions.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY
 from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
 
 EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "400"))
@@ -22,8 +23,8 @@ EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "400"))
 ALWAYS_DANGEROUS = [
     "; rm x", "&& rm x", "|| rm x", "| rm x", "& rm x", "\nrm x\n", "; touch x", "| sh", "| bash", "| xargs rm", "| tee x",
     " $(rm x) ", " `rm x` ", " > x ", " >> x ", " < x ", " 2> x ", " &> x ", " <(rm x) ", " >(rm x) ", " & ",
-    " $x ", " ${x} ", " $((1)) ", " {a,b} ", " ~/x ", " $'x' ", "\r", "\x00", "\x1b", "; eval x", "; . x", "; cd /", "&& cd ../..",
-    "; x=1", " && x() { ls; }", " && ( ls )", "; if ls; then ls; fi", " |& ls", "; curl x", "; python x", "; find . -delete",
+    " $x ", " ${x} ", " $((x)) ", " $SECRET ", " {a,b} ", " ~/x ", " $'x' ", "\r", "\x00", "\x1b", "; eval x", "; . x", "; cd /", "&& cd ../..",
+    "; X=1", " && x() { ls; }", " && ( touch x )", "; if ls; then rm x; fi", " |& ls", "; for i in 1; do rm x; done", "; while :; do ls; done", "; curl x", "; python x", "; find . -delete",
     "; sed -i s/a/b/ x", "; sort -o x", "; git push", "; ./x", "; /bin/ls", "; 'ls'", "; l\\s", "; cat /proc/self/environ",
 ]  # fmt: skip
 """Appended to a line outside of its quotes, each of these makes it one that has to ask."""
@@ -31,7 +32,11 @@ ALWAYS_DANGEROUS = [
 PIECES = ["-o", "-i", "-exec", "-delete", "--output=x", "--pre=sh", "-c", "\\", "'", '"', "$", "`", "(", ")", "{", "}", ";", "&",
           "|", ">", "<", "\n", "#", "!", "*", "~", "[", "]", "=", " ", "\t", "$(", "<<EOF\n", "\\\n", "rm x", "A=1 ", "é", "\u200b"]  # fmt: skip
 
-safe_lines = st.sampled_from(READ_ONLY)
+ALL_READ_ONLY = [*READ_ONLY, *COMPOUND_READ_ONLY]
+# In one line the `x` of another would be known.
+ONE_LINE = [line for line in ALL_READ_ONLY if "<<" not in line and "#" not in line and "x" not in line.split("=")[0]]
+
+safe_lines = st.sampled_from(ONE_LINE)
 
 
 def only_reads(command: str, project: Path) -> bool:
@@ -44,6 +49,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mutations")
     (folder / ".git").mkdir()
     (folder / "src").mkdir()
+    (folder / "with blank.txt").touch()
     return folder
 
 
@@ -58,7 +64,11 @@ def test_what_is_added_to_a_safe_line_is_seen(project: Path, line: str, insertio
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(line=safe_lines, bad=st.sampled_from(NOT_PROVEN), joint=st.sampled_from(["; ", " && ", " || ", "\n", " | "]))
+@given(
+    line=safe_lines,
+    bad=st.sampled_from([*NOT_PROVEN, *COMPOUND_NOT_PROVEN]),
+    joint=st.sampled_from(["; ", " && ", " || ", "\n", " | "]),
+)
 def test_one_bad_part_spoils_the_whole(project: Path, line: str, bad: str, joint: str) -> None:
     if not bad.strip() or bad.startswith("#") or "#" in line or "dash" in bad or "folder" in bad or "link" in bad:
         return
@@ -72,7 +82,7 @@ def test_one_bad_part_spoils_the_whole(project: Path, line: str, bad: str, joint
 @given(data=st.data())
 def test_a_line_broken_at_random_never_passes_with_other_programs(project: Path, data: st.DataObject) -> None:
     """If it passes, every byte of it is words and operators that the strict walk knows, and nothing writes."""
-    line = data.draw(safe_lines)
+    line = data.draw(st.sampled_from(ALL_READ_ONLY))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(line)))
         line = line[:at] + data.draw(st.sampled_from(PIECES)) + line[at:]
@@ -81,7 +91,7 @@ def test_a_line_broken_at_random_never_passes_with_other_programs(project: Path,
         return
     assert not parse_rule("Bash(rm *)").matches_command(parts[-1].command.text)
     assert all(part.inner[0] != "rm" for part in parts)
-    assert all(redirection.kind == "harmless" for part in parts for redirection in part.command.redirections)
+    assert all(redirection.kind != "write" for part in parts for redirection in part.command.redirections)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)

@@ -67,7 +67,7 @@ def test_writing_outside_by_mode(mode: str, behavior: str, project: Path) -> Non
     ("mode", "behavior"),
     [("default", "ask"), ("acceptEdits", "ask"), ("plan", "deny"), ("dontAsk", "deny"), ("bypassPermissions", "allow")],
 )
-@pytest.mark.parametrize("command", ["npm test", "ls > ../x", "echo $(id)", "cd / && ls"])
+@pytest.mark.parametrize("command", ["npm test", "ls > ../x", "echo $(touch x)", "cd / && ls"])
 def test_commands_that_are_not_read_only_by_mode(mode: str, behavior: str, command: str, project: Path) -> None:
     assert bash(policy(PermissionMode(mode)), command, project).behavior == behavior
 
@@ -372,7 +372,10 @@ def test_file_rules_bind_the_shell_where_its_text_names_the_file(command: str, p
     assert bash(policy(allow="Bash", deny="Read(.env)"), command, project).behavior == "deny"
 
 
-def test_recursive_searches_ask_while_files_are_hidden(project: Path) -> None:
+def test_recursive_searches_ask_while_there_are_hidden_files(project: Path) -> None:
+    assert bash(policy(), "grep -rn x .", project).behavior == "allow"
+    assert bash(policy(deny="Read(.env)"), "grep -rn x .", project).behavior == "allow"
+    (project / ".env").touch()
     assert bash(policy(), "grep -rn x .", project).behavior == "allow"
     assert bash(policy(deny="Read(.env)"), "grep -rn x .", project).behavior == "ask"
     assert bash(policy(deny="Read(.env)"), "cat a.py", project).behavior == "allow"
@@ -420,7 +423,7 @@ def suggested(policy: Policy, command: str, project: Path) -> list[str]:
         ("sudo ls", ["Bash(sudo ls)"]),
         ("curl https://example.com", ["Bash(curl https://example.com)"]),
         ("cd /somewhere && npm test", ["Bash(cd /somewhere)", "Bash(npm test)"]),
-        ("echo $(id)", []),
+        ("echo $(touch x)", []),
         ("FOO=1 npm test", []),
         ("rm -rf /", []),
         ("cp a.py .git/x", []),
@@ -515,6 +518,29 @@ def test_a_project_below_a_protected_name_is_a_project_like_any_other(tmp_path: 
     project.mkdir(parents=True)
     assert write(policy(PermissionMode.ACCEPT_EDITS), project / "a.py", project).behavior == "allow"
     assert write(policy(PermissionMode.ACCEPT_EDITS), project / ".git" / "config", project).behavior == "ask"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".npmrc",
+        ".githooks/pre-commit",
+        "node_modules/.bin/tsc",
+        ".venv/bin/python",
+        "x.pth",
+        ".github/workflows/ci.yml",
+    ],
+)
+def test_accepting_edits_asks_for_what_package_managers_hooks_and_builds_obey(project: Path, name: str) -> None:
+    editing = policy(PermissionMode.ACCEPT_EDITS)
+    assert write(editing, project / name, project).behavior == "ask"
+    assert bash(editing, f"touch {name}", project).behavior == "ask"
+    assert bash(editing, f"echo x > {name}", project).behavior == "ask"
+
+
+def test_a_rule_for_a_program_of_the_project_still_allows_it(project: Path) -> None:
+    running = policy(PermissionMode.DEFAULT, allow="Bash(.venv/bin/pytest *)")
+    assert bash(running, ".venv/bin/pytest -q", project).behavior == "allow"
 
 
 @pytest.mark.parametrize("command", ["cat \x00", "cat \ud800", "cat " + "x" * 5000, "", "   ", ";;;", "'"])

@@ -9,6 +9,7 @@ import pytest
 from agentcli.permissions.commands import Place, analyse, runs_beside_others
 from agentcli.permissions.readonly import objection
 from agentcli.permissions.shell import NotPlain
+from tests.permissions.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY
 from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
 
 
@@ -21,12 +22,12 @@ def why_asked(command: str, project: Path, hides: bool = False) -> str:
     return "; ".join(part.objection or "of a redirection" for part in parts if not part.only_reads)
 
 
-@pytest.mark.parametrize("command", READ_ONLY)
+@pytest.mark.parametrize("command", [*READ_ONLY, *COMPOUND_READ_ONLY])
 def test_a_command_that_only_reads_is_proven(command: str, tree: Path) -> None:
     assert why_asked(command, tree) == ""
 
 
-@pytest.mark.parametrize("command", NOT_PROVEN)
+@pytest.mark.parametrize("command", [*NOT_PROVEN, *COMPOUND_NOT_PROVEN])
 def test_anything_else_is_not_proven_and_has_a_reason(command: str, tree: Path) -> None:
     assert why_asked(command, tree) != ""
 
@@ -34,7 +35,9 @@ def test_anything_else_is_not_proven_and_has_a_reason(command: str, tree: Path) 
 def test_the_tables_are_large_enough_to_mean_something() -> None:
     assert len(READ_ONLY) > 300
     assert len(NOT_PROVEN) > 500
-    assert not set(READ_ONLY) & set(NOT_PROVEN)
+    assert len(COMPOUND_READ_ONLY) > len(READ_ONLY)
+    assert len(COMPOUND_NOT_PROVEN) > len(NOT_PROVEN)
+    assert not {*READ_ONLY, *COMPOUND_READ_ONLY} & {*NOT_PROVEN, *COMPOUND_NOT_PROVEN}
 
 
 @pytest.mark.parametrize(
@@ -50,12 +53,15 @@ def test_the_tables_are_large_enough_to_mean_something() -> None:
         ("npm test", "npm test is not known to only read"),
         ("ls --zero", "`--zero` of ls is not known to only read"),
         ("cat ../outside.txt", "../outside.txt is outside the working directories"),
-        ("ls $(id)", "of the command substitution $(id)"),
-        ("echo $HOME", "of the variable $HOME"),
+        ("ls $(id)", "it is not known what ls is given"),
+        ("echo $SECRET", "of the variable $SECRET"),
         ("ls {a,b}", "of the brace expansion"),
         ("A=1 ls", "of the assignment A=1"),
-        ("for i in a; do ls; done", "of the for loop"),
-        ("cat <<EOF\nx\nEOF", "of the here-document"),
+        ("for ((;;)); do ls; done", "of the for loop"),
+        ("while true; do ls; done", "of the loop, which may not end"),
+        ("cat <<EOF\n$x\nEOF", "of the here-document"),
+        ("cat $(ls)", "of a variable or a substitution that is not quoted"),
+        ("x=$(cat a.txt); echo $((x))", "of the arithmetic, in which x is not known to be a number"),
         ("ls &", "it runs something in the background"),
         ("ls 'x", "it cannot be parsed"),
         ("cd / && ls", "`cd /` leads outside the working directories; it is not known in which folder it would run"),
@@ -112,8 +118,6 @@ def test_files_that_choose_the_program_make_it_ask(tree: Path) -> None:
 def test_a_pattern_shows_nothing_that_a_rule_hides(tree: Path) -> None:
     assert why_asked("cat *.txt", tree) == ""
     assert why_asked("cat *.txt", tree, hides=True) != ""
-    assert why_asked("grep -rn x .", tree, hides=True) != ""
-    assert why_asked("git log -p", tree, hides=True) != ""
     assert why_asked("cat b.*", tree, hides=True) == ""
 
 

@@ -21,4 +21,12 @@ def test_neither_can_a_line_and_text_of_any_script_stays() -> None:
     shown: list[str] = []
     for writer in (ColourWriter(shown.append, lambda: 80), BareWriter(shown.append)):
         writer.write([line("\u2067x\u2069 שלום مرحبا \u200f")])
-    assert shown == ["<U+2067>x<U+2069> שלום مرحبا \u200f\n"] * 2
+    assert shown == ["<U+2067>x<U+2069> שלום مرحبا <U+200F>\n"] * 2
+
+
+def test_an_emoji_that_comes_in_two_pieces_stays_one() -> None:
+    shown: list[str] = []
+    writer = BareWriter(shown.append)
+    for piece in ("x 👨", "\u200d👩\u200d", "👧 ❤", "\ufe0f", "\u202e"):
+        writer.write([Answer(piece)])
+    assert "".join(shown) == "x 👨\u200d👩\u200d👧 ❤\ufe0f<U+202E>"

@@ -69,16 +69,50 @@ def test_all_of_the_command_and_all_that_would_be_saved_is_shown() -> None:
     assert "rule for always: Bash(make all)\n" in text
 
 
+CHOICES = [
+    {"rules": ["Bash(pytest -q)"], "covers": "exactly this command", "note": ""},
+    {"rules": ["Bash(pytest *)"], "covers": "pytest with any arguments", "note": "Also python -m pytest."},
+]
+
+
+def test_a_broader_rule_is_chosen_by_its_number_and_shown_before_it_is_saved() -> None:
+    event = requested(suggestions=["Bash(pytest -q)"], rule_choices=CHOICES)
+    answer, text = answered(event, "r", "2", "p")
+    assert answer == Answer("allow", rules=("Bash(pytest *)",), save_to="local")
+    assert text.index("rule for always: Bash(pytest -q)") < text.index("covers: exactly this command")
+    assert text.index("covers: exactly this command") < text.index("yes, once")
+    shown = text.rindex("rule for always: Bash(pytest *)")
+    assert shown < text.index("note: Also python -m pytest.") < text.rindex("yes, once")
+    assert answered(event, "r", "7", "", "a")[0] == Answer("allow", rules=("Bash(pytest -q)",))
+
+
+def test_a_rule_is_edited_checked_and_described_again() -> None:
+    event = requested(suggestions=["Bash(pytest -q)"], rule_choices=CHOICES)
+    answer, text = answered(event, "r", "e", "Bash(pytest", "Bash(pytest -q *)", "a")
+    assert answer == Answer("allow", rules=("Bash(pytest -q *)",))
+    assert "Not a permission rule" in text
+    assert "covers: pytest -q with any arguments" in text
+    assert "invisible" in answered(event, "r", "e", "Bash(l\u200bs)", "", "n")[1]
+
+
+@pytest.mark.parametrize("rule", ["Bash", "Bash(python3 *)", "Bash(bash -c *)", "Bash(* --help)", "Edit"])
+def test_a_rule_that_allows_anything_is_confirmed_by_a_word(rule: str) -> None:
+    event = requested(suggestions=["Bash(pytest -q)"], rule_choices=CHOICES)
+    answer, text = answered(event, "r", "e", rule, "a", "no", "a", "yes")
+    assert answer == Answer("allow", rules=(rule,))
+    assert f"! {rule} allows" in text
+
+
 def test_lines_of_a_command_have_marks_and_blanks_at_their_ends_are_seen() -> None:
     _answer, text = answered(requested(input={"command": "one  \ntwo"}), "n")
     assert "  | one··\n  | two\n" in text
 
 
-@pytest.mark.parametrize("typed", ["", "x", "yes but", "1 2", "7", "a little", "ye"])
+@pytest.mark.parametrize("typed", ["", "x", "yes but", "1 2", "8", "a little", "ye"])
 def test_anything_else_is_asked_about_again(typed: str) -> None:
     answer, text = answered(requested(), typed, "n")
     assert answer == Answer("deny")
-    assert "Type one of y, a, p, u, n, e and Enter." in text
+    assert "Type one of y, a, p, u, r, n, e and Enter." in text
 
 
 def test_esc_is_no_answer_also_while_the_reason_is_asked_for() -> None:
@@ -232,11 +266,8 @@ def test_nothing_that_is_asked_carries_control_sequences() -> None:
 # ---------------------------------------------------------------------------------------------------------------- trust
 
 
-def trust_state() -> TrustState:
-    parts = (
-        Part(".agentcli/settings.json", "abc", '{"hooks": "rm\u202e"}\r\nend'),
-        Part(".mcp.json", UNREADABLE),
-    )
+def trust_state(*further: Part) -> TrustState:
+    parts = (Part(".agentcli/settings.json", "abc", '{"hooks": "rm\u202e"}\r\nend'), *further)
     return TrustState(Path("/w"), False, parts, tuple(part.name for part in parts))
 
 
@@ -249,4 +280,14 @@ def test_a_folder_is_trusted_only_by_its_own_word(typed: str, goes_on: bool, tru
     assert asyncio.run(may_go_on(trust_state(), paper, kept.append)) == goes_on
     assert bool(kept) == trusted
     assert '  | {"hooks": "rm<U+202E>"}\n  | end\n' in paper.text
-    assert "never takes effect" in paper.text
+
+
+def test_a_folder_with_a_file_that_cannot_be_shown_cannot_be_trusted() -> None:
+    kept: list[TrustState] = []
+    paper = Paper("t", "r")
+    state = trust_state(Part(".mcp\n? Trust this folder?\x1b[2J.json", UNREADABLE))
+    assert asyncio.run(may_go_on(state, paper, kept.append))
+    assert not kept
+    assert "cannot be shown" in paper.text
+    assert "\x1b" not in paper.text
+    assert paper.text.count("\n? Trust this folder?") == 0, "a name stays on its line"

@@ -25,6 +25,7 @@ from agentcli.core.abort import AbortController, AbortReason
 from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.tools import image, pdf, read, read_text
 from agentcli.tools.base import Output, ToolContext
+from agentcli.tools.glob import Glob
 from agentcli.tools.grep import Grep
 from agentcli.tools.pdf import PageRange, page_range
 from agentcli.tools.read import Read
@@ -250,6 +251,19 @@ async def test_people_see_what_is_hidden_in_a_text_and_the_model_gets_it_as_it_i
     assert text_of(found) == "a.txt:1:if x: # \u202e } begin\u200b ä"
     assert found.display["text"] == f"a.txt:1:{spelled}"
     assert found.display["rows"][0]["text"] == spelled
+
+
+async def test_people_see_what_is_hidden_in_names_and_notebooks(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "b\u202e.py").touch()
+    found = await run(Glob(), context, pattern="*.py")
+    assert text_of(found) == "b\u202e.py"
+    assert (found.display["text"], found.display["rows"]) == ("b<U+202E>.py", [{"path": "b<U+202E>.py"}])
+    nothing = await run(Glob(), context, pattern="\u202e*.c")
+    assert nothing.display["text"].startswith("No files match **/<U+202E>*.c.")
+    (tmp_path / "n.ipynb").write_text(json.dumps({"cells": [code("x = 1 # \u2066\u200b")]}))
+    shown = await run(Read(), context, file_path="n.ipynb")
+    assert "\u2066\u200b" in text_of(shown)
+    assert "x = 1 # <U+2066><U+200B>" in shown.display["text"]
 
 
 def test_ranges_of_pages() -> None:

@@ -345,11 +345,11 @@ def test_every_hunk_is_shown_with_what_becomes_of_it() -> None:
 
 
 def test_done_with_all_accepted_is_a_plain_yes_and_esc_no_answer() -> None:
-    assert answers("enter", "y y y enter", "n k y enter", "n n escape") == [Answer("allow")] * 3 + [None]
+    assert answers("end enter", "y y y end enter", "n k y end enter", "n n escape") == [Answer("allow")] * 3 + [None]
 
 
 def test_only_what_was_accepted_happens_and_the_model_is_told_of_the_rest() -> None:
-    found = answers("y n y enter", "j space enter", "y d enter", "n d up up up a enter")
+    found = answers("y n y end enter", "j space end enter", "y d end enter", "n d up up up a end enter")
     wanted = [merge(OLD, NEW, {0, 2}), merge(OLD, NEW, {0, 2}), merge(OLD, NEW, {0})]
     assert [answer.updated_input for answer in found] == [*({**EDIT, "new_string": text} for text in wanted), None]
     assert {answer.behavior for answer in found} == {"allow"}
@@ -377,14 +377,14 @@ def test_the_review_shows_the_lines_of_the_question_with_their_numbers(folder: P
 def test_a_write_is_reviewed_against_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf" + OLD.replace("\n", "\r\n").encode())
     input = {"file_path": "a.txt", "content": NEW}
-    (found,) = answers("n n y enter", of=lambda: review("Write", input, tmp_path))
+    (found,) = answers("n n y end enter", of=lambda: review("Write", input, tmp_path))
     assert found.updated_input == {"file_path": "a.txt", "content": merge(OLD, NEW, {2})}
     assert len((tmp_path / "a.txt").read_bytes()) == len(OLD) + 20 + 3
 
 
 def test_a_write_of_a_new_file_is_all_or_nothing(tmp_path: Path) -> None:
     input = {"file_path": str(tmp_path / "new.txt"), "content": NEW}
-    found = answers("enter", "n enter", of=lambda: review("Write", input))
+    found = answers("end enter", "n enter", of=lambda: review("Write", input))
     assert [answer.behavior for answer in found] == ["allow", "deny"]
     assert "  1 Apply the hunk" in look(review("Write", input), (80, 40))
 
@@ -436,7 +436,7 @@ def test_a_very_long_change_can_be_reviewed(tmp_path: Path) -> None:
     new = old.replace("x", "y").replace("line 3990 y", "line 3990 x")
 
     async def script(pilot: Pilot[None], host: Host) -> None:
-        await press(pilot, "n | j | enter")
+        await press(pilot, "n | j | end | enter")
         assert host.answer.behavior == "deny"
 
     play(review("Write", {"file_path": "a", "content": new}, tmp_path), script)

@@ -88,12 +88,13 @@ def test_a_command_is_shown_with_its_folder_its_parts_and_the_rules_that_always_
         " “Always” would save, until this session ends:\n"
         "   + Bash(npm run build)\n"
         "   + Bash(rm -rf dist)\n"
+        "     covers exactly these 2 commands\n"
         "\n"
         " ❯ 1 Allow once\n"
         "   2 Always allow these 2 rules  ‹\u00a0this\u00a0session\u00a0›\n"
         "   3 Deny\n"
         "   4 Deny and say what to do instead\n"
-        " Enter confirms · Esc stops the work · Tab where to save · ↑↓ choose"
+        " Enter confirms · Esc stops · Tab where to save · r edit rule · ↑↓ choose"
     )
 
 
@@ -116,13 +117,14 @@ def test_nothing_is_said_twice_about_a_command_of_one_part() -> None:
         "\n"
         " ❯ 1 Allow once\n"
         "   2 Always allow Bash(git push:*)  ‹\u00a0this\u00a0session\u00a0›\n"
+        "     covers git push with any arguments, until this session ends\n"
         "   3 Deny\n"
         "   4 Deny and say what to do instead\n"
-        " Enter confirms · Esc stops the work · Tab where to save · ↑↓ choose"
+        " Enter confirms · Esc stops · Tab where to save · r edit rule · ↑↓ choose"
     )
     elsewhere = look(dialog(event), keys="tab")
-    assert "\n     saved in .agentcli/settings.local.json of this project, for you alone\n" in elsewhere
-    small = look(dialog(event), (40, 10), "down")
+    assert "saved in .agentcli/settings.local.json of this project, for you alone" in " ".join(elsewhere.split())
+    small = look(dialog(event), (40, 10), "end down")
     assert "2 Always allow  ‹" in small
     assert "+ Bash(git push:*)" in small
 
@@ -189,7 +191,7 @@ def test_a_narrow_edit_is_one_column_and_the_choices_stay_in_sight() -> None:
         "─── Make this change? ────────────── +1\n"
         " src/a.py  +1 −1\n"
         " 1   def head(text):\n"
-        "─── ↓ 9 more lines · PgUp PgDn ─────────\n"
+        "─── ↓ 10 more: scroll to allow ─────────\n"
         " ❯ 1 Allow once\n"
         "   2 Always allow  ‹\u00a0this\u00a0session\u00a0›\n"
         "   3 Allow all edits\n"
@@ -382,7 +384,7 @@ def test_the_place_is_shown_with_the_rules_and_in_the_choice() -> None:
 
 def test_marking_always_scrolls_to_the_rules() -> None:
     event = asked("Bash", {"command": "x\n" * 100}, suggestions=["Bash(one)", "Bash(two)"], display={"kind": "command"})
-    text = look(dialog(event), keys="down")
+    text = look(dialog(event), keys="end home down")
     assert "+ Bash(one)" in text
     assert "+ Bash(two)" in text
 
@@ -427,7 +429,7 @@ def test_the_wheel_scrolls_and_how_many_wait_may_change() -> None:
             body.post_message(events.MouseScrollDown(body, 5, 5, 0, 1, 0, False, False, False))
         await settled(pilot)
         assert body.hidden[0] > 0
-        assert any("above" in row for row in shown(host))
+        assert any("more lines: scroll to the end to allow" in row for row in shown(host))
         assert isinstance(host.screen, PermissionDialog)
         host.screen.show_waiting(3)
         await settled(pilot)

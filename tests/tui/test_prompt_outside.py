@@ -24,6 +24,12 @@ def editor(folder: Path, body: str) -> dict[str, str]:
     return {"VISUAL": str(file), "PATH": "/usr/bin:/bin"}
 
 
+def work(folder: Path) -> Path:
+    """A project beside the editor: one that lies in the project is refused."""
+    (folder / "work").mkdir()
+    return folder / "work"
+
+
 def suspended() -> AbstractContextManager[None]:
     return nullcontext()
 
@@ -50,7 +56,7 @@ def test_the_editor_gets_the_text_privately_and_what_it_writes_is_in_the_box(tmp
         await press(pilot, "ctrl+underscore")
         assert host.text == "some", "as any other change it can be undone"
 
-    assert told(play(script, environ=editor(tmp_path, body), cwd=tmp_path)) == []
+    assert told(play(script, environ=editor(tmp_path, body), cwd=work(tmp_path))) == []
     folder_mode, file_mode, path = (tmp_path / "seen").read_text().split()
     assert (file_mode, folder_mode) == ("-rw-------", "drwx------")
     assert not Path(path).parent.exists()
@@ -63,7 +69,7 @@ def test_chips_and_control_characters_are_minded_in_what_the_editor_wrote(tmp_pa
         assert host.text == "[Pasted #1: 20 lines] red"
         assert host.box.draft.expanded() == "line\n" * 20 + " red"
 
-    play(script, environ=editor(tmp_path, r"""printf '\033[31mred\r\n' >> "$1" """), cwd=tmp_path)
+    play(script, environ=editor(tmp_path, r"""printf '\033[31mred\r\n' >> "$1" """), cwd=work(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +90,7 @@ def test_an_editor_that_fails_is_told_and_the_text_stays(tmp_path: Path, body: s
         assert host.text == "precious"
         assert told(host) == [reason]
 
-    play(script, environ=editor(tmp_path, body), cwd=tmp_path)
+    play(script, environ=editor(tmp_path, body), cwd=work(tmp_path))
 
 
 def test_a_terminal_that_cannot_be_handed_over_is_told(tmp_path: Path) -> None:
@@ -94,7 +100,7 @@ def test_a_terminal_that_cannot_be_handed_over_is_told(tmp_path: Path) -> None:
         await pilot.pause()
         assert told(host) == ["This terminal cannot be handed to another program."]
 
-    play(script, environ=editor(tmp_path, "true"), cwd=tmp_path)
+    play(script, environ=editor(tmp_path, "true"), cwd=work(tmp_path))
 
 
 # -------------------------------------------------------------------------------------------------- the random walk

@@ -71,10 +71,10 @@ def test_every_file_is_shown_whole_with_the_programs_it_would_start() -> None:
         " 11 }\n"
         "\n"
         " .claude/skills/link  (new)\n"
-        " ! It is no readable file inside the folder, so it never takes\n"
-        "   effect and is never trusted.\n"
+        " ! It cannot be shown: not a regular file inside the folder, or too\n"
+        "   large. The folder cannot be trusted until it is removed.\n"
         "\n"
-        "   1 Trust it: all of this takes effect\n"
+        "   1 Trust it: all of this takes effect: a file cannot be shown\n"
         " ❯ 2 Go on without it: only its deny and ask rules hold\n"
         "   3 Exit\n"
         " Enter confirms · Esc closes · ↑↓ or a number choose"
@@ -84,7 +84,11 @@ def test_every_file_is_shown_whole_with_the_programs_it_would_start() -> None:
 def test_each_choice_says_what_it_is_and_enter_alone_does_not_trust() -> None:
     scripts = ("1", "t", "up enter", "enter", "r", "3", "x", "escape")
     verdicts = ["trust", "trust", "trust", "restricted", "restricted", "exit", "exit", None]
-    assert replies(dialog, *scripts) == verdicts
+    assert replies(lambda: dialog(state(PARTS[:2])), *scripts) == verdicts
+
+
+def test_a_folder_with_a_file_that_cannot_be_shown_cannot_be_trusted() -> None:
+    assert replies(dialog, "1 r", "t r", "up enter", "enter") == ["restricted", "restricted", "exit", "restricted"]
 
 
 def test_of_a_known_folder_what_changed_comes_first_and_is_told_from_the_rest() -> None:

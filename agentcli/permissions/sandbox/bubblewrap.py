@@ -6,32 +6,42 @@ covered, also where they lie in a working directory.
 
 What it does not stop: with the network shared, sockets without a file (the abstract ones of X11) and servers on this
 machine can be reached; protected names in sub-folders, and links in place of protected paths, are left to the
-permission pipeline; a repository that a command makes is its own, so what it configures there git runs for who looks
-at it, or at the one around it once it was added to that; nothing is limited in CPU, memory or disk.
+permission pipeline; disk space is not limited. Between the moment a command creates a protected name and its
+quarantine another program may obey it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
 import re
 import threading
+import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Grant
-from agentcli.core.launch import Launch
+from agentcli.core.launch import Finding, Launch
+from agentcli.permissions.gitconfig import git_program, read_regular
 from agentcli.permissions.sandbox import temp_folder
+from agentcli.permissions.sandbox.caches import cache_environment, cache_folder, cache_mounts
+from agentcli.permissions.sandbox.filtered import FilteredCopies
+from agentcli.permissions.sandbox.granted import Connection, WritablePaths
+from agentcli.permissions.sandbox.guard import MOST_FINDINGS, Guard, Watched, inner_folders
 from agentcli.permissions.sandbox.inside import Inside
-from agentcli.permissions.sandbox.placeholders import Hold, Placeholders
-from agentcli.permissions.sandbox.plan import Masks, SandboxRules, cache_environment, find_masks
+from agentcli.permissions.sandbox.inventory import Inventory
+from agentcli.permissions.sandbox.leftovers import remove_leftovers
+from agentcli.permissions.sandbox.limits import CPU_SIGNAL, LimitWatch, with_kernel_limits
+from agentcli.permissions.sandbox.notify import NoticePool
+from agentcli.permissions.sandbox.plan import Masks, SandboxRules, find_masks
 from agentcli.permissions.sandbox.probe import Ability
-from agentcli.permissions.sandbox.protected import Protection, outermost, protection, repositories, uses_git
+from agentcli.permissions.sandbox.protected import Protection, protection, uses_git
+from agentcli.permissions.sandbox.quarantine import Quarantine
+from agentcli.permissions.sandbox.seccomp import seccomp_filter
 from agentcli.permissions.sandbox.secrets import VARIABLES
+from agentcli.permissions.sandbox.session_folder import SessionFolder
 
 _HIDDEN = (Path("/run"), Path("/tmp"))  # noqa: S108 - hidden, not used
 """Where programs outside keep sockets that do anything for whoever asks: session buses, tmux, container engines."""
@@ -39,6 +49,9 @@ _NEEDED_IN_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers", 
 _REFUSING_FILE = "/dev/null"
 """Lies over a file that must not be read. Bubblewrap's mounts have no devices, so opening it is refused to root too,
 whom no mode refuses anything; and git, to whom an empty file is one more to commit, does not take a device."""
+_NO_SOCKET = re.compile(r"Address family not supported|EAFNOSUPPORT|\[Errno 97\]|os error 97\b")
+_COARSE_CLOCK = 5
+"""CLOCK_REALTIME_COARSE: the clock that change times are taken from, so the two can be compared exactly."""
 _PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
 
 
@@ -49,7 +62,9 @@ class Places:
     temp_root: Path
     """Where the session's private folder is made."""
     locks: Path | None
-    """For what sessions have to agree on."""
+    """Where earlier versions noted what they left in working directories."""
+    quarantine: Path | None = None
+    """Where planted files are moved; None: a folder that ends with the session."""
 
 
 class BubblewrapLauncher:
@@ -61,9 +76,15 @@ class BubblewrapLauncher:
         self._rules = rules
         self._ability = ability
         self._places = places
-        self._placeholders = Placeholders(places.locks)
+        self._folder: SessionFolder | None = None
+        excluded = (*rules.own_folders, *((places.quarantine,) if places.quarantine else ()))
+        self._inventory = Inventory(rules.working_dirs, excluded)
+        self._notices = NoticePool()
+        self._first_walk: threading.Thread | None = None
+        self._guards: list[Guard] = []
         self._session: Path | None = None
-        self._remove: Callable[[], object] | None = None
+        self._filtered: FilteredCopies | None = None
+        self._limits = LimitWatch(rules.limits)
         self._making = threading.Lock()
         self._running: list[Protection] = []
 
@@ -82,9 +103,9 @@ class BubblewrapLauncher:
     def close(self) -> None:
         """Remove the session's private folder now, not when the program ends. Nothing may run in it any more."""
         with self._making:
-            if self._remove is not None:
-                self._remove()
-            self._session = self._remove = None
+            if self._folder is not None:
+                self._folder.remove()
+            self._session = self._folder = self._filtered = None
 
     def launch(
         self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
@@ -98,44 +119,94 @@ class BubblewrapLauncher:
             return Launch(tuple(arguments), environ)
         session = self._session_folder()
         rules = self._rules
-        hold = self._placeholders.hold(self._held_folders())
+        began = time.clock_gettime_ns(_COARSE_CLOCK)
+        protected = protection(rules.working_dirs, rules.home, arguments, rules.installation)
+        guard = self._guard(protected, session, arguments, began, grant)
+        inside = Inside()
+        filter = -1
+        connection = Connection()
+        granted = WritablePaths(grant.write, self._never_opened(), rules.home)
         try:
-            protected = protection(rules.working_dirs, rules.home, arguments)
-            guarded = (*hold.make(protected.missing), *hold.make_files(protected.missing_files))
-            hold.expect(protected.unguarded)
-            inside = Inside()
-        except BaseException:
-            hold.release()
-            raise
-        try:
+            connection = Connection.for_grant(grant, session, rules.upstream)
             git = uses_git(arguments)
             masks = find_masks(rules)
             shown = self._shown(environ)
             protected = replace(protected, writable=self._steady(protected.writable))
-            mounts = self._mounts(session, shown, protected, guarded)
+            mounts = self._mounts(session, shown, protected, granted.paths)
             mounts += self._covers(session, shown, masks, git=git)
-            variables = self._variables(session, environ)
+            mounts += connection.mounts
+            variables = connection.variables(self._variables(session, environ))
+            network = self.shares_network(grant)
+            filter = self._system_call_filter(network)
             command = (
                 self._ability.program,
-                *self._namespaces(),
+                *self._namespaces(network),
+                *(("--seccomp", str(filter)) if filter >= 0 else ()),
                 *(self._without_override(masks) if git else ()),
                 *("--info-fd", str(inside.descriptor)),
                 *mounts,
                 *("--chdir", str(cwd), "--"),
-                *arguments,
+                *connection.command(with_kernel_limits(tuple(arguments), rules.limits)),
             )
         except BaseException:
             inside.close()
-            hold.release()
+            guard.close()
+            connection.close()
+            granted.close()
+            if filter >= 0:
+                os.close(filter)
             raise
-        ending = _Ending(self, inside, hold, protected)
-        return Launch(command, variables, ending.close, (inside.descriptor,), inside.terminate)
+        ending = _Ending(self, inside, guard, protected, (filter, connection, granted))
+        self._limits.add(ending, inside.first_process)
+        self._walk_once(began)
+        return Launch(
+            command,
+            variables,
+            ending.close,
+            pass_descriptors=(inside.descriptor, *((filter,) if filter >= 0 else ())),
+            stopped_for=ending.stopped_for,
+            terminate=inside.terminate,
+            watch=guard.descriptor,
+            look=lambda: guard.look() > (0 if rules.strict else MOST_FINDINGS),
+            refused_hosts=connection.refused_hosts,
+        )
+
+    def _never_opened(self) -> tuple[Path, ...]:
+        rules = self._rules
+        return (*rules.working_dirs, *rules.own_folders, *rules.installation, *find_masks(rules).all)
+
+    def _guard(self, protected: Protection, session: Path, arguments: Sequence[str], began: int, grant: Grant) -> Guard:
+        contents = {path: data for path in protected.contents if (data := read_regular(path)) is not None}
+        watched = Watched(
+            missing=protected.missing,
+            contents=contents,
+            own=protected.repositories,
+            read_only=protected.read_only,
+            makes_repository=protected.makes_repository,
+            inside=(*self._rules.working_dirs, session / "tmp", Path("/tmp")),  # noqa: S108 - its name in the sandbox
+            program=git_program(tuple(map(str, self._rules.working_dirs))),
+            began=began,
+            inner=inner_folders(protected.repositories),
+            settings_approved=grant.git_settings,
+        )
+        quarantine = Quarantine(self._places.quarantine or session / "quarantine")
+        command = arguments[-1] if arguments else ""
+        return Guard(watched, quarantine, self._inventory, self._notices, command)
+
+    def _walk_once(self, began: int) -> None:
+        """While the first command starts: the walk takes a while, and what changed since `began` is left out of it."""
+        with self._making:
+            if self._first_walk is None:
+                self._first_walk = threading.Thread(target=self._inventory.begin, args=(began,), daemon=True)
+                self._first_walk.start()
 
     @property
     def uncontained(self) -> str:
         return "" if self._ability.network else "bubblewrap cannot take the network away from commands here."
 
     def shares_network(self, grant: Grant) -> bool:
+        if self._rules.strict:
+            return False
         return grant.network == "all" or (grant.network == "default" and self._rules.network)
 
     def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
@@ -146,9 +217,19 @@ class BubblewrapLauncher:
     def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
         from agentcli.permissions.sandbox.explain import Refusals, explain, worth_explaining
 
+        rules = self._rules
+        if rules.limits.cpu_seconds is not None and code == 128 + CPU_SIGNAL:
+            return (
+                f"Sandbox: a process used more than its limit of {rules.limits.cpu_seconds:,} s of processor time and "
+                "was stopped. The setting sandbox.maxCpuSeconds raises the limit."
+            )
         if not worth_explaining(code, output):
             return None
-        rules = self._rules
+        if rules.strict and _NO_SOCKET.search(output[-20_000:]):
+            return (
+                "Sandbox: commands cannot use Unix sockets in strict mode: services behind them act outside of the "
+                "sandbox. Start with --sandbox on to allow them."
+            )
         masks = find_masks(rules)
         return explain(
             output,
@@ -159,6 +240,7 @@ class BubblewrapLauncher:
                 network=self.shares_network(grant),
                 temporary=None if self._session is None else self._session / "tmp",
                 writable=rules.allow_write,
+                installation=rules.installation,
             ),
         )
 
@@ -179,8 +261,14 @@ class BubblewrapLauncher:
         return path if self._session is None else temp_folder.inside(path, self._session / "tmp")
 
     def clean(self) -> None:
-        """Remove what a session that was killed has left in the folders."""
-        self._placeholders.clean(self._held_folders())
+        """Remove what a session of an old version that was killed has left in the folders."""
+        remove_leftovers(self._places.locks)
+
+    def permit(self, path: str) -> None:
+        with self._making:
+            guards = list(self._guards)
+        for guard in guards:
+            guard.permit(Path(os.path.realpath(path)))
 
     def _steady(self, folders: Iterable[Path]) -> tuple[Path, ...]:
         """Without those that a command which runs already could replace by a link until they are mounted, writable."""
@@ -192,28 +280,47 @@ class BubblewrapLauncher:
                 or not any(folder.is_relative_to(root) for root in self._rules.working_dirs)
             )
 
-    def started(self, protected: Protection) -> None:
+    def started(self, protected: Protection, guard: Guard) -> None:
         """For `_Ending`, as is `ended`."""
         with self._making:
             self._running.append(protected)
+            self._guards.append(guard)
 
-    def ended(self, protected: Protection) -> None:
-        with self._making:
-            self._running.remove(protected)
+    def ended(self, protected: Protection, guard: Guard) -> tuple[Finding, ...]:
+        if self._first_walk is not None:
+            self._first_walk.join()
+        try:
+            return guard.finish()
+        finally:
+            with self._making:
+                self._running.remove(protected)
+                self._guards.remove(guard)
+
+    def unwatch(self, ending: _Ending) -> str:
+        return self._limits.remove(ending)
+
+    def _system_call_filter(self, network: bool) -> int:
+        """A descriptor to read the filter from, -1 where there is none. A pipe: each needs its own offset."""
+        if not self._ability.seccomp:
+            return -1
+        reading, writing = os.pipe()
+        os.write(writing, seccomp_filter(network=network, strict=self._rules.strict))
+        os.close(writing)
+        return reading
 
     # ------------------------------------------------------------------------------------------------- arguments
 
-    def _namespaces(self) -> tuple[str, ...]:
+    def _namespaces(self, network: bool) -> tuple[str, ...]:
         rules, ability = self._rules, self._ability
         return (
             *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent"),
             *ability.privileges,
-            *(() if rules.network else ("--unshare-net",)),
+            *(() if network else ("--unshare-net",)),
             *(ability.lockdown if rules.strict else ()),
         )
 
     def _mounts(
-        self, session: Path, shown: Sequence[Path], protected: Protection, guarded: Sequence[Path]
+        self, session: Path, shown: Sequence[Path], protected: Protection, granted: Sequence[Path]
     ) -> list[str]:
         rules = self._rules
         own = session / "tmp"
@@ -231,13 +338,24 @@ class BubblewrapLauncher:
         for folder in shown:
             if not folder.is_relative_to("/run"):
                 made += _bind(folder, writable=False)
-        for folder in sorted({*rules.working_dirs, *self._further_writable()}):
+        made += cache_mounts(rules, self._cache_folder())
+        for folder in sorted({*rules.working_dirs, *self._further_writable(), *granted}):
             made += _bind(folder, writable=True)
         for folder in protected.writable:
             made += _bind(folder, writable=True)
-        for path in (*protected.read_only, *guarded):
+        for path in (*protected.read_only, *self._read_only_elsewhere(protected)):
             made += _bind(path, writable=False)
         return made
+
+    def _read_only_elsewhere(self, protected: Protection) -> list[Path]:
+        """The installation around a working directory, or in a folder that the settings make writable."""
+        writable = (*self._rules.working_dirs, *self._further_writable())
+        return [
+            path
+            for path in self._rules.installation
+            if path not in protected.read_only
+            and any(path.is_relative_to(folder) or folder.is_relative_to(path) for folder in writable)
+        ]
 
     def _without_override(self, masks: Masks) -> tuple[str, ...]:
         """Root would see a covered folder as an empty one, and git would record that all in it was removed."""
@@ -264,14 +382,25 @@ class BubblewrapLauncher:
             else:
                 made += ["--ro-bind", str(session / "no-folder") if path.is_dir() else _REFUSING_FILE, str(path)]
         for path in masks.emptied:
-            if _is_visible(path, visible):
-                # In a repository it may be tracked, and nothing tracked may look empty.
-                empty = _REFUSING_FILE if git and self._is_worked_in(path) else str(session / "empty")
-                made += ["--ro-bind", str(session / "no-folder") if path.is_dir() else empty, str(path)]
+            if _is_visible(path, visible) and (shown_as := self._shown_as(session, path, masks, git=git)):
+                made += ["--ro-bind", shown_as, str(path)]
         for path in dict.fromkeys((*reopened, *(path for path in rules.readable if path not in masks.reopened))):
             if path.exists():
                 made += _bind(path, writable=False)
         return made
+
+    def _shown_as(self, session: Path, path: Path, masks: Masks, *, git: bool) -> str:
+        """What lies over a file with settings and secrets; empty where it holds no secret."""
+        if path.is_dir():
+            return str(session / "no-folder")
+        if git and self._is_worked_in(path):
+            # It may be tracked, and nothing tracked may look changed. Git does not start without its own settings.
+            return "" if path in masks.settings else _REFUSING_FILE
+        clean = masks.filters.get(path)
+        if clean is None or self._filtered is None:
+            return str(session / "empty")
+        copy = self._filtered.copy_of(path, clean)
+        return "" if copy == path else str(copy or session / "empty")
 
     def _shown(self, environ: Mapping[str, str]) -> list[Path]:
         """What of the hidden folders is needed: programs on the PATH, and a home that lies there."""
@@ -306,7 +435,7 @@ class BubblewrapLauncher:
         own = str(session / "tmp")
         kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
         if (cache := self._cache_folder()) is not None:
-            kept |= cache_environment(cache, environ)
+            kept |= cache_environment(cache, environ, self._rules)
         return kept
 
     # --------------------------------------------------------------------------------------------------- folders
@@ -314,36 +443,22 @@ class BubblewrapLauncher:
     def _session_folder(self) -> Path:
         with self._making:
             if self._session is None:
-                from shutil import rmtree
-                from tempfile import mkdtemp
-
-                folder = Path(mkdtemp(prefix="agentcli-", dir=self._places.temp_root))
-                self._remove = weakref.finalize(self, rmtree, folder, ignore_errors=True)
+                self._folder = SessionFolder(self._places.temp_root)
+                weakref.finalize(self, self._folder.remove)
+                folder = self._folder.path
                 (folder / "tmp").mkdir(0o700)
                 (folder / "empty").touch(0o444)
                 (folder / "no-folder").mkdir(0o000)
+                self._filtered = FilteredCopies(folder / "filtered")
                 self._session = folder
             return self._session
 
     def _cache_folder(self) -> Path | None:
-        root = self._rules.cache_dir
-        if root is None or not self._rules.working_dirs:
-            return None
-        name = hashlib.sha256(os.fsencode(self._rules.working_dirs[0])).hexdigest()[:16]
-        folder = root / name
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
-            return None
-        return folder
+        return cache_folder(self._rules)
 
-    def _held_folders(self) -> list[Path]:
-        folders = list(self._rules.working_dirs)
-        home = self._rules.home
-        folders += map(outermost, repositories(folders, home))
-        if home is not None and any(home.is_relative_to(folder) for folder in self._rules.working_dirs):
-            folders.append(home)
-        return folders
+    def runs_bare(self, command: str) -> bool:
+        """Whether a shell command is excluded from the sandbox by the settings."""
+        return self._is_excluded([command])
 
     def _is_excluded(self, arguments: Sequence[str]) -> bool:
         """Only a plain command: behind an operator or a substitution anything else could come along."""
@@ -358,27 +473,40 @@ class BubblewrapLauncher:
 class _Ending:
     """What is left to do when a command has ended. Runs once."""
 
-    def __init__(self, launcher: BubblewrapLauncher, inside: Inside, hold: Hold, protected: Protection) -> None:
+    def __init__(
+        self,
+        launcher: BubblewrapLauncher,
+        inside: Inside,
+        guard: Guard,
+        protected: Protection,
+        held: tuple[int, Connection, WritablePaths],
+    ) -> None:
+        """`held`: the filter's descriptor, and what the grant opened."""
         self._launcher = launcher
         """Kept, because the session's folder goes with it."""
         self._inside = inside
-        self._hold = hold
+        self._guard = guard
         self._protected = protected
-        self._ended = False
-        launcher.started(protected)
+        self._filter, self._connection, self._granted = held
+        self._stopped_for = ""
+        self._findings: tuple[Finding, ...] | None = None
+        launcher.started(protected, guard)
 
-    def close(self) -> None:
-        if self._ended:
-            return
-        self._ended = True
-        self._inside.wait_until_gone()
-        self._inside.close()
-        for path in self._protected.unguarded:
-            # It was not there before, and git would take its configuration from where it points.
-            with contextlib.suppress(OSError):
-                path.unlink()
-        self._hold.release()
-        self._launcher.ended(self._protected)
+    def close(self) -> tuple[Finding, ...]:
+        if self._findings is None:
+            self._findings = ()
+            self._stopped_for = self._launcher.unwatch(self)
+            self._inside.wait_until_gone()
+            self._inside.close()
+            if self._filter >= 0:
+                os.close(self._filter)
+            self._connection.close()
+            self._granted.close()
+            self._findings = self._launcher.ended(self._protected, self._guard)
+        return self._findings
+
+    def stopped_for(self) -> str:
+        return self._stopped_for
 
 
 def _bind(path: Path, *, writable: bool) -> list[str]:

@@ -18,6 +18,7 @@ from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher, Places
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.probe import Ability, probe
+from agentcli.permissions.sandbox.session_folder import remove_leftovers
 
 SandboxMode = Literal["off", "on", "strict"]
 MODES: tuple[SandboxMode, ...] = ("off", "on", "strict")
@@ -35,6 +36,7 @@ class Surroundings:
     environ: Mapping[str, str]
     temp_root: Path
     cache_dir: Path | None
+    quarantine: Path | None = None
     platform: str = sys.platform
 
 
@@ -50,7 +52,7 @@ def choose(mode: str, rules: SandboxRules, around: Surroundings) -> Chosen:
         return _seatbelt(rules, around)
     if not around.platform.startswith("linux"):
         return _none(strict, "There is no sandbox for this system.")
-    ability = probe(around.environ, rules.working_dirs, around.cache_dir)
+    ability = probe(around.environ, (*rules.working_dirs, *rules.allow_write), around.cache_dir)
     if not ability.works:
         return _none(strict, ability.problem)
     return _bubblewrap(rules, ability, around)
@@ -58,14 +60,19 @@ def choose(mode: str, rules: SandboxRules, around: Surroundings) -> Chosen:
 
 def _bubblewrap(rules: SandboxRules, ability: Ability, around: Surroundings) -> Chosen:
     warning = ""
+    if rules.strict and not ability.seccomp:
+        raise UsageError(
+            "--sandbox strict needs system call filters (seccomp), which do not work here. Use --sandbox on."
+        )
     if not rules.network and not ability.network:
         if rules.strict:
             raise UsageError("--sandbox strict needs a sandbox without network, which bubblewrap cannot give here.")
         warning = "The network cannot be taken away from commands here, though the settings ask for it."
         rules = replace(rules, network=True)
-    places = Places(temp_root=around.temp_root, locks=around.cache_dir)
+    places = Places(temp_root=around.temp_root, locks=around.cache_dir, quarantine=around.quarantine)
     launcher = BubblewrapLauncher(rules, ability, places)
     launcher.clean()
+    remove_leftovers(around.temp_root)
     return Chosen(launcher, warning)
 
 

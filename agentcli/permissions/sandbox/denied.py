@@ -7,20 +7,31 @@ for at every launch; a denied file that appears in between is covered from the n
 from __future__ import annotations
 
 import fnmatch
+import functools
 import os
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from agentcli.core.frozen import frozen
+
 MOST_ENTRIES = 200_000
 MOST_FOUND = 400
 KEPT_SECONDS = 5.0
+_MOST_KEPT = 64
 _SKIPPED = frozenset({".git"})
-"""Holds no files by their names, and a great many entries."""
+"""Has a great many entries, and none that rules name. Searched only if a rule does."""
 _WILD = re.compile(r"[*?\[{]")
 _LEAST_DEPTH = 3
 """A rule such as ~/**/.env names no folder that could be searched in time; text analysis has to do there."""
+
+
+@frozen
+class Found:
+    paths: tuple[Path, ...]
+    complete: bool = True
+    """False: there are more files than were looked at, or more matching ones than can be handled."""
 
 
 class DeniedFiles:
@@ -33,55 +44,90 @@ class DeniedFiles:
         folders: Sequence[Path],
         home: Path | None = None,
         now: Callable[[], float] = time.monotonic,
+        single: Iterable[Path] = (),
     ) -> None:
-        """`specs`: what stands between the parentheses of the rules; `hides` has the last word."""
-        specs = tuple(specs)
+        """`specs`: what stands between the parentheses of the rules; `hides` has the last word. `single`: further
+        files, wherever they are."""
         self._hides = hides
-        self._candidates = re.compile("|".join(map(_name_pattern, specs)) or r"(?!)", re.IGNORECASE)
-        self._single, further = _elsewhere(specs, home)
+        self._specs = tuple(specs)
+        paths, further = _elsewhere(self._specs, home)
+        self._single = (*paths, *single)
         self._folders = (*folders, *further)
         self._now = now
-        self._found: tuple[Path, ...] = ()
+        self._found = Found(())
         self._until = float("-inf")
-        self.complete = True
-        """False: there are more files than were looked at, or more denied ones than can be covered."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all denied files are known, after a look that may be some seconds old."""
+        self()
+        return self._found.complete
 
     def __call__(self) -> tuple[Path, ...]:
         if self._now() >= self._until:
             self._found = self._search()
             self._until = self._now() + KEPT_SECONDS
-        return self._found
+        return self._found.paths
 
-    def _search(self) -> tuple[Path, ...]:
-        found = [path for path in self._single if path.exists() and self._hides(str(path))]
-        waiting = [str(folder) for folder in self._folders]
-        looked_at = 0
-        self.complete = True
-        while waiting:
-            try:
-                entries = list(os.scandir(waiting.pop()))
-            except OSError:
-                continue
-            looked_at += len(entries)
-            for entry in entries:
-                # By its name first: asking the rules costs fifty times as much.
-                if self._candidates.fullmatch(entry.name) and self._hides(entry.path):
-                    found.append(Path(entry.path))
-                elif entry.is_dir(follow_symlinks=False) and entry.name not in _SKIPPED:
-                    waiting.append(entry.path)
-            if looked_at > MOST_ENTRIES or len(found) >= MOST_FOUND:
-                self.complete = False
-                break
-        return tuple(found[:MOST_FOUND])
+    def _search(self) -> Found:
+        single = [path for path in self._single if path.exists() and self._hides(str(path))]
+        below = walk([str(folder) for folder in self._folders], self._specs, self._hides)
+        found = (*single, *below.paths)
+        return Found(found[:MOST_FOUND], below.complete and len(found) <= MOST_FOUND)
 
 
-def _name_pattern(spec: str) -> str:
-    """Whatever a spec denies has, itself or in a folder above it, a name that matches this."""
+class RestrictedFiles:
+    """The same walk below any folder, for decisions about commands that search it. Kept for some seconds, too."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._kept: dict[tuple[str, tuple[str, ...], tuple[str, ...]], tuple[float, Found]] = {}
+
+    def below(
+        self, folder: str, specs: tuple[str, ...], hides: Callable[[str], bool], scope: tuple[str, ...] = ()
+    ) -> Found:
+        """`scope`: what else `hides` depends on, such as the folder that relative rules start from."""
+        until, found = self._kept.get((folder, specs, scope), (float("-inf"), None))
+        if found is None or self._now() >= until:
+            found = walk([folder], specs, hides)
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[folder, specs, scope] = (self._now() + KEPT_SECONDS, found)
+        return found
+
+
+def walk(folders: list[str], specs: tuple[str, ...], hides: Callable[[str], bool]) -> Found:
+    """Links are not followed: neither does a recursive search."""
+    candidates = _candidates(specs)
+    skipped = frozenset() if any(".git" in spec.split("/") for spec in specs) else _SKIPPED
+    waiting, found, looked_at = list(folders), [], 0
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        looked_at += len(entries)
+        for entry in entries:
+            # By its name first: asking the rules costs fifty times as much.
+            if candidates.fullmatch(entry.name) and hides(entry.path):
+                found.append(Path(entry.path))
+            elif entry.is_dir(follow_symlinks=False) and entry.name not in skipped:
+                waiting.append(entry.path)
+        if looked_at > MOST_ENTRIES or len(found) >= MOST_FOUND:
+            return Found(tuple(found[:MOST_FOUND]), complete=False)
+    return Found(tuple(found))
+
+
+@functools.lru_cache(maxsize=64)
+def _candidates(specs: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(fnmatch.translate(name_glob(spec)) for spec in specs) or r"(?!)", re.IGNORECASE)
+
+
+def name_glob(spec: str) -> str:
+    """Whatever a spec matches has, itself or in a folder above it, a name that matches this glob. `*`: any name."""
     named = [part for part in spec.split("/") if part not in ("", ".", "..", "~") and part.strip("*")]
-    if not named:
-        return r".*"
     # A brace or a bracket means different things to different matchers: too many candidates are fine.
-    return fnmatch.translate(re.sub(r"[\[{].*", "*", named[-1]))
+    return re.sub(r"[\[{].*", "*", named[-1]) if named else "*"
 
 
 def _elsewhere(specs: Iterable[str], home: Path | None) -> tuple[list[Path], list[Path]]:

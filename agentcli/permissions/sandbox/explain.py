@@ -28,7 +28,7 @@ _SURELY = re.compile(
 _NOT_ADDED = re.compile(r"^error: (?:'|\")?(.+?)(?:'|\")?: can only add regular files", re.MULTILINE)
 _READ_ONLY = re.compile(r"Read-only file system|EROFS|\[Errno 30\]|os error 30\b", re.IGNORECASE)
 _IN_THE_WAY = re.compile(r"Device or resource busy|EBUSY|\[Errno 16\]|Is a directory|EISDIR|\[Errno 21\]|os error 21\b")
-"""Of a mount, or of the empty folder that holds a protected file's place."""
+"""Of a mount."""
 _REFUSED = re.compile(r"Permission denied|EACCES|\[Errno 13\]|os error 13\b|publickey|Host key verification failed")
 _NO_NETWORK = re.compile(
     r"could ?n[o']t resolve|Could not resolve|Temporary failure in name resolution|Network is unreachable|ENETUNREACH"
@@ -56,6 +56,7 @@ class Refusals:
     network: bool
     temporary: Path | None
     writable: tuple[Path, ...] = ()
+    installation: tuple[Path, ...] = ()
 
 
 def worth_explaining(code: int, output: str) -> bool:
@@ -82,6 +83,11 @@ def _write(text: str, refusals: Refusals) -> str | None:
         return None
     path = _first_path(lines, refusals)
     shown = plain_line(path, 200) if path else "a path"
+    if path and any(Path(path).is_relative_to(part) for part in refusals.installation):
+        return (
+            f"{shown} is part of the installation that runs agentcli, which commands cannot change. Make another "
+            "environment (python3 -m venv) for the project, or ask the user to run the command in their own terminal."
+        )
     if path and is_protected(path):
         return (
             f"{shown} is protected and cannot be changed by commands, since other programs run or obey what is in it. "

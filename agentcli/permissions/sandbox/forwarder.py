@@ -11,6 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+PROCESSES = {"AGENTCLI_PROCESSES": "3"}
+"""How many processes a sandbox with a forwarder has when its command leaves none running (`tools.shellcommand`)."""
 PORT = 39128
 """In a network namespace of its own every port is free until the command takes it."""
 

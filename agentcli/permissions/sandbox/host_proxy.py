@@ -8,18 +8,17 @@ names (a CDN) is one host. Runs in its own threads: a busy event loop never slow
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import ipaddress
+import os
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from agentcli.core.addresses import is_private_address, is_private_host, parse_web_address
-from agentcli.core.frozen import frozen
+from agentcli.permissions.sandbox.upstream import Upstream
 
 _MOST_CONNECTIONS = 64
 _MOST_HEAD = 32 * 1024
@@ -40,25 +39,6 @@ def host_matches(host: str, patterns: Iterable[str]) -> bool:
     )
 
 
-@frozen
-class Upstream:
-    """A proxy that this machine itself has to use. Its credentials stay outside of the sandbox."""
-
-    host: str
-    port: int
-    authorization: str = ""
-
-    @classmethod
-    def from_environ(cls, environ: Mapping[str, str]) -> Upstream | None:
-        for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy"):
-            parts = urlsplit(environ.get(name, ""))
-            if parts.scheme in ("http", "https") and parts.hostname:
-                user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-                encoded = base64.b64encode(user.encode()).decode() if parts.username else ""
-                return cls(parts.hostname, parts.port or 80, f"Basic {encoded}" if encoded else "")
-        return None
-
-
 class HostProxy:
     """Serves until `close`. `refused` lists the hosts that were asked for and not allowed, in order."""
 
@@ -76,10 +56,10 @@ class HostProxy:
         self._refused: dict[str, None] = {}
         self._closed = threading.Event()
         self._slots = threading.BoundedSemaphore(_MOST_CONNECTIONS)
-        self._path = path
+        self.path = path
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._listener.bind(str(path))
+            _bind(self._listener, path)
             self._listener.listen(_MOST_CONNECTIONS)
         except OSError:
             self._listener.close()
@@ -101,7 +81,7 @@ class HostProxy:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with contextlib.suppress(OSError):
-            self._path.unlink()
+            self.path.unlink()
         self._accepting.join(_JOIN_SECONDS)
         for thread, client in self._threads.items():
             # Wakes the thread, which then ends its half of the connection, too.
@@ -194,6 +174,15 @@ class HostProxy:
                     with contextlib.suppress(OSError):
                         other[source].shutdown(socket.SHUT_WR)
                     del other[source]
+
+
+def _bind(listener: socket.socket, path: Path) -> None:
+    """By way of its folder's descriptor: the name of a socket has 107 bytes at most."""
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        listener.bind(f"/proc/self/fd/{descriptor}/{path.name}")
+    finally:
+        os.close(descriptor)
 
 
 def _read_head(client: socket.socket) -> tuple[str, bytes]:

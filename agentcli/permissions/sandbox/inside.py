@@ -11,6 +11,7 @@ import json
 import os
 import select
 import signal
+import threading
 from pathlib import Path
 
 _LONGEST_WAIT = 1.0
@@ -22,11 +23,17 @@ class Inside:
         self._reading, self.descriptor = os.pipe()
         os.set_blocking(self._reading, False)
         self._first: int | None = None
+        self._guard = threading.RLock()
+
+    def first_process(self) -> int | None:
+        """The first process of the sandbox, None before it is there."""
+        with self._guard:
+            return self._first_process()
 
     def terminate(self) -> bool:
         """SIGTERM to everything inside but bubblewrap itself, whose end would be everybody's at once. False: there is
         nothing inside yet. Synchronous, for use in abort callbacks."""
-        first = self._first_process()
+        first = self.first_process()
         if first is None:
             return False
         reached = False
@@ -44,7 +51,7 @@ class Inside:
     def wait_until_gone(self) -> None:
         """To be called after bubblewrap has ended. The rest is being killed then, but may not be dead yet: for that
         moment it could still write."""
-        first = self._first_process()
+        first = self.first_process()
         if first is None:
             return
         try:
@@ -57,10 +64,11 @@ class Inside:
             os.close(descriptor)
 
     def close(self) -> None:
-        for descriptor in (self._reading, self.descriptor):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._reading = self.descriptor = -1
+        with self._guard:
+            for descriptor in (self._reading, self.descriptor):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._reading = self.descriptor = -1
 
     def _first_process(self) -> int | None:
         if self._first is None and self._reading >= 0:

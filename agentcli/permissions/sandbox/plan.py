@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.permissions.sandbox.secrets import EMPTY, SYSTEM, UNREADABLE
+from agentcli.permissions.sandbox.filtered import FILTERS, Filter
+from agentcli.permissions.sandbox.limits import Limits
+from agentcli.permissions.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, UNREADABLE
+from agentcli.permissions.sandbox.upstream import Upstream
 
 PathFinder = Callable[[], Iterable[Path]]
 
@@ -43,6 +46,11 @@ class SandboxRules:
     """Beginnings of commands that run outside of the sandbox."""
     cache_dir: Path | None = None
     """For caches of package tools, since the person's own are read-only; None: none."""
+    installation: tuple[Path, ...] = ()
+    """What runs agentcli (`core.installation`), resolved: read-only, also inside a working directory."""
+    limits: Limits = Limits()
+    upstream: Upstream | None = None
+    """The proxy that this machine itself has to use, for connections to allowed hosts."""
 
     def retargeted(self, working_dirs: tuple[Path, ...], secrets: tuple[Path, ...]) -> SandboxRules:
         return replace(
@@ -68,6 +76,10 @@ class Masks:
     emptied: tuple[Path, ...]
     reopened: tuple[Path, ...]
     """Inside one of them, and readable all the same."""
+    filters: Mapping[Path, Filter] = field(default_factory=dict)
+    """For those of `emptied` from which only the secrets are to be taken."""
+    settings: frozenset[Path] = frozenset()
+    """Those of `emptied` that are settings in the first place."""
 
     @property
     def all(self) -> tuple[Path, ...]:
@@ -78,8 +90,9 @@ def find_masks(rules: SandboxRules) -> Masks:
     wanted = [*rules.own_folders, *rules.deny_read, *(Path(name) for name in SYSTEM if os.geteuid() == 0)]
     emptied: list[Path] = []
     if rules.home is not None:
-        wanted += [rules.home / name for name in UNREADABLE]
-        emptied += [rules.home / name for name in EMPTY]
+        # As text: most of these names are not there, and making a path of each would cost a millisecond.
+        wanted += [Path(path) for name in UNREADABLE if os.path.lexists(path := f"{rules.home}/{name}")]
+        emptied += [Path(path) for name in (*EMPTY, *FILTERED_ONLY) if os.path.lexists(path := f"{rules.home}/{name}")]
     always = set(rules.deny_read)
     refused = _maskable(wanted, rules, always)
     denied = [path for path in map(_existing, rules.denied_files()) if path is not None]
@@ -89,7 +102,15 @@ def find_masks(rules: SandboxRules) -> Masks:
         for path in map(_existing, (*rules.readable, *rules.allow_read))
         if path is not None and any(path.is_relative_to(mask) for mask in refused)
     ]
-    return Masks(refused, _outermost(_maskable(emptied, rules, set())), tuple(dict.fromkeys(reopened)))
+    by_path = {real: path for path in emptied if (real := _existing(path)) is not None}
+    names = {path: str(original.relative_to(rules.home)) for path, original in by_path.items() if rules.home}
+    return Masks(
+        refused,
+        _outermost(_maskable(emptied, rules, set())),
+        tuple(dict.fromkeys(reopened)),
+        {path: FILTERS[name] for path, name in names.items() if name in FILTERS},
+        frozenset(path for path, name in names.items() if name in FILTERED_ONLY),
+    )
 
 
 def _maskable(paths: Iterable[Path], rules: SandboxRules, always: set[Path]) -> tuple[Path, ...]:
@@ -125,25 +146,3 @@ def _existing(path: Path) -> Path | None:
         return Path(os.path.realpath(path, strict=True))
     except (OSError, ValueError):
         return None
-
-
-def cache_environment(cache: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Package tools write caches into the home folder, which is read-only: they get one of this project's own.
-
-    Of its own, because what one project's commands put into a shared cache another project would run.
-    """
-    wanted = {
-        "PIP_CACHE_DIR": "pip",
-        "UV_CACHE_DIR": "uv",
-        "GOCACHE": "go-build",
-        "npm_config_cache": "npm",
-        "YARN_CACHE_FOLDER": "yarn",
-        "BUN_INSTALL_CACHE_DIR": "bun",
-        "DENO_DIR": "deno",
-        "GRADLE_USER_HOME": "gradle",
-        "CCACHE_DIR": "ccache",
-        "COMPOSER_CACHE_DIR": "composer",
-        "NUGET_PACKAGES": "nuget",
-        "PRE_COMMIT_HOME": "pre-commit",
-    }
-    return {name: str(cache / folder) for name, folder in wanted.items() if name not in environ}

@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from agentcli.core.bounded_json import parse_json
+from agentcli.core.bounded_read import read_bounded
 from agentcli.core.frozen import frozen
+from agentcli.core.own_programs import run_program
 from agentcli.core.programs import find_program
+from agentcli.permissions.sandbox.seccomp import is_supported, seccomp_filter
 
 CACHE_FILE = "sandbox.json"
 _SECONDS = 5.0
@@ -35,6 +38,8 @@ class Ability:
     """Whether the network can be taken away."""
     lockdown: tuple[str, ...] = ()
     """Arguments that take user namespaces away inside; empty where that does not work."""
+    seccomp: bool = False
+    """Whether system calls can be filtered."""
     problem: str = ""
     """Why it does not work, and what to do."""
 
@@ -68,7 +73,8 @@ def try_out(program: str) -> Ability:
         lockdown: tuple[str, ...] = ("--unshare-user", "--disable-userns")
         if _attempt(program, (*privileges, *lockdown)):
             lockdown = ()
-        return Ability(program, privileges, network, lockdown)
+        seccomp = is_supported() and not _attempt(program, privileges, seccomp_filter(network=False, strict=True))
+        return Ability(program, privileges, network, lockdown, seccomp)
     return Ability(program, problem=f"bubblewrap does not work here: {problem}. {_advice(problem)}")
 
 
@@ -80,26 +86,30 @@ def _privileges() -> list[tuple[str, ...]]:
     return [(*dropped, *kept), ("--unshare-user", *dropped)]
 
 
-def _attempt(program: str, arguments: tuple[str, ...]) -> str:
+def _attempt(program: str, arguments: tuple[str, ...], filter: bytes = b"") -> str:
     """Empty if it works."""
+    reading = -1
+    if filter:
+        reading, writing = os.pipe()
+        os.write(writing, filter)
+        os.close(writing)
+        arguments = (*arguments, "--seccomp", str(reading))
     base = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--unshare-ipc")
     tail = ("--unshare-uts", "--tmpfs", "/run", "--die-with-parent", "--", "/bin/sh", "-c", ":")
     try:
-        done = subprocess.run(  # noqa: S603 - our own arguments
-            (program, *base, *arguments, *tail),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env={"PATH": os.defpath},
-            timeout=_SECONDS,
-            start_new_session=True,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        command = (program, *base, *arguments, *tail)
+        passed = (reading,) if filter else ()
+        environ = {"PATH": os.defpath}
+        done = run_program(command, cwd="/", environ=environ, seconds=_SECONDS, pass_descriptors=passed)
+    except OSError as error:
         return str(error)
-    if done.returncode == 0:
+    finally:
+        if filter:
+            os.close(reading)
+    if done.code == 0:
         return ""
-    text = done.stderr.decode(errors="replace").strip().splitlines()
-    return text[-1].removeprefix("bwrap: ").rstrip(".") if text else f"it ended with code {done.returncode}"
+    text = done.errors.decode(errors="replace").strip().splitlines()
+    return text[-1].removeprefix("bwrap: ").rstrip(".") if text else f"it ended with code {done.code}"
 
 
 def _advice(problem: str) -> str:
@@ -119,18 +129,22 @@ def _key(program: str) -> str:
         namespace = Path("/proc/self/ns/user").readlink(), Path("/proc/self/ns/mnt").readlink()
     except OSError:
         return ""
-    return f"{boot} {os.geteuid()} {program} {stat.st_size} {stat.st_mtime_ns} {namespace}"
+    return f"2 {boot} {os.geteuid()} {program} {stat.st_size} {stat.st_mtime_ns} {namespace}"
 
 
 def _remembered(cache_dir: Path | None, key: str) -> Ability | None:
     if cache_dir is None or not key:
         return None
     try:
-        stored = json.loads((cache_dir / CACHE_FILE).read_bytes())
+        stored = parse_json(read_bounded(cache_dir / CACHE_FILE, 65_536) or b"{}")
         if stored["key"] != key:
             return None
         return Ability(
-            str(stored["program"]), tuple(stored["privileges"]), bool(stored["network"]), tuple(stored["lockdown"])
+            str(stored["program"]),
+            tuple(stored["privileges"]),
+            bool(stored["network"]),
+            tuple(stored["lockdown"]),
+            bool(stored["seccomp"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -143,6 +157,7 @@ def _remember(cache_dir: Path, key: str, ability: Ability) -> None:
         "privileges": ability.privileges,
         "network": ability.network,
         "lockdown": ability.lockdown,
+        "seccomp": ability.seccomp,
     }
     fresh = cache_dir / f"{CACHE_FILE}.{os.getpid()}"
     with contextlib.suppress(OSError):

@@ -13,10 +13,14 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
+from agentcli.core.bounded_read import read_start
 from agentcli.core.frozen import frozen
+from agentcli.permissions.gitconfig import git_program, list_settings, pointed_at, read_regular
+from agentcli.permissions.gitfiles import hooks_folders
+from agentcli.permissions.protected_names import FIXED_FILES, FIXED_FOLDERS
 
-FOLDERS: tuple[str, ...] = (".agentcli", ".claude", ".vscode", ".idea", ".husky")
-FILES: tuple[str, ...] = (".mcp.json", ".envrc")
+FOLDERS = FIXED_FOLDERS
+FILES = FIXED_FILES
 HOME_FILES: tuple[str, ...] = (
     ".bashrc",
     ".bash_profile",
@@ -44,14 +48,19 @@ _MOST_MODULES = 16
 _MOST_POINTERS = 16
 _MOST_FOLDERS = 300
 _DEEPEST = 6
+_MOST_CONFIG = 1 << 20
 
 _USES_GIT = re.compile(r"(?<![\w./-])(?:[\w./-]*/)?(?:git|gh|jj|tig|lazygit|hub)(?![\w./-])")
-_ELSEWHERE = re.compile(r"^[^#;\n]*\b(?:worktree\s*=|bare\s*=\s*[^f\s]|bare\s*$|include)", re.MULTILINE | re.IGNORECASE)
-_WORKTREE = re.compile(r'^\s*worktree\s*=\s*"?([^"\n]+?)"?\s*$', re.MULTILINE | re.IGNORECASE)
 _WRAPPERS = frozenset({"command", "env", "exec", "nice", "nohup", "stdbuf", "time", "timeout", "xargs"})
 _SHELLS = frozenset({"bash", "dash", "eval", "sh", "zsh"})
 _GIT_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env"})
-_MAKES_REPOSITORY = re.compile(r"(?<![\w.-])git\b[^;&|\n]*\s(?:init|clone)\b")
+_MAKING = frozenset({"init", "clone", "worktree", "submodule"})
+_CONFIGURING = frozenset(
+    {"branch", "checkout", "config", "fetch", "flow", "lfs", "maintenance", "pull", "push", "remote", "sparse-checkout"}
+    | {"switch", *_MAKING}
+)
+"""Commands of git that write to its configuration."""
+_CONFIGURES = re.compile(rf"(?<![\w.-])git\b[^;&|\n]*\s(?:{'|'.join(sorted(_CONFIGURING))})\b")
 
 
 @frozen
@@ -61,11 +70,12 @@ class Protection:
     read_only: tuple[Path, ...] = ()
     """What is there."""
     missing: tuple[Path, ...] = ()
-    """What is not there and must not be made."""
-    missing_files: tuple[tuple[Path, str], ...] = ()
-    """The same where an empty folder would be in the way: with what a file in its place holds to mean nothing."""
-    unguarded: tuple[Path, ...] = ()
-    """What is not there, must not be made, and cannot be kept from it: to be looked for afterwards."""
+    """Names that do not exist and must not be created: looked for while the command runs and afterwards."""
+    contents: tuple[Path, ...] = ()
+    """Files that git or the command may replace or remove, whose content is checked afterwards."""
+    repositories: tuple[Path, ...] = ()
+    """Git folders that the command may write."""
+    makes_repository: bool = False
 
     def fixes(self, folder: Path) -> bool:
         """Whether who runs under it cannot put anything else in the place of the folder."""
@@ -78,18 +88,27 @@ def uses_git(arguments: Sequence[str]) -> bool:
 
 
 def makes_repository(arguments: Sequence[str]) -> bool:
-    """Whether one of the commands, not just something in the text, is `git init` or `git clone`."""
-    if not any(_MAKES_REPOSITORY.search(argument) for argument in (" ".join(arguments), *arguments)):
-        return False
-    return _is_making(arguments) or any(_holds_making(argument, 0) for argument in arguments)
+    """Whether one of the commands, not just some text, is `git init`, `clone`, `worktree` or `submodule`."""
+    return not git_commands(arguments).isdisjoint(_MAKING)
 
 
-def _holds_making(text: str, depth: int) -> bool:
+def git_commands(arguments: Sequence[str]) -> frozenset[str]:
+    """Which of the commands of git that write to its configuration are run, overtly: `checkout`, `clone` …"""
+    if not any(_CONFIGURES.search(argument) for argument in (" ".join(arguments), *arguments)):
+        return frozenset()
+    found = {_git_command(arguments)}
+    for argument in arguments:
+        found |= _commands_in(argument, 0)
+    return frozenset(found & _CONFIGURING)
+
+
+def _commands_in(text: str, depth: int) -> set[str]:
     from agentcli.permissions.shelltree import Unparsable, descendants, parse, text_of
 
     root = parse(text)
+    found: set[str] = set()
     if isinstance(root, Unparsable) or depth > 2:
-        return False
+        return found
     for node in descendants(root):
         if node.type != "command":
             continue
@@ -98,67 +117,70 @@ def _holds_making(text: str, depth: int) -> bool:
             for child in node.children
             if child.is_named and child.type not in ("variable_assignment", "file_redirect", "heredoc_redirect")
         ]
-        if _is_making(words):
-            return True
-        if (
-            words
-            and words[0].rpartition("/")[2] in _SHELLS
-            and any(_holds_making(word, depth + 1) for word in words[1:])
-        ):
-            return True
-    return False
+        found.add(_git_command(words))
+        if words and words[0].rpartition("/")[2] in _SHELLS:
+            for word in words[1:]:
+                found |= _commands_in(word, depth + 1)
+    return found
 
 
-def _is_making(words: Sequence[str]) -> bool:
+def _git_command(words: Sequence[str]) -> str:
+    """The command of git that these words run; empty if they run none."""
     names = [word.rpartition("/")[2] for word in words]
     if names and names[0] in _WRAPPERS and "git" in names:
         words = words[names.index("git") :]
     elif names[:1] != ["git"]:
-        return False
+        return ""
     rest = iter(words[1:])
     for word in rest:
         if word in _GIT_VALUES:
             next(rest, None)
         elif not word.startswith("-"):
-            return word in ("init", "clone")
-    return False
+            return word
+    return ""
 
 
-def protection(working_dirs: Sequence[Path], home: Path | None, arguments: Sequence[str]) -> Protection:
+def protection(
+    working_dirs: Sequence[Path], home: Path | None, arguments: Sequence[str], installation: Sequence[Path] = ()
+) -> Protection:
     writable: list[Path] = []
     read_only: list[Path] = []
     missing: list[Path] = []
-    missing_files: list[tuple[Path, str]] = []
-    unguarded: list[Path] = []
+    contents: list[Path] = []
     git = uses_git(arguments)
+    verbs = git_commands(arguments) if git else frozenset()
+    making = not verbs.isdisjoint(_MAKING)
     for folder in working_dirs:
         for name in (*FOLDERS, *FILES):
             (read_only if os.path.lexists(folder / name) else missing).append(folder / name)
-        read_only += _activate_scripts(folder)
+        contents += _activate_scripts(folder)
+        read_only += (path for path in installation if path.is_relative_to(folder))
         if home is not None and home.is_relative_to(folder):
             for name in HOME_FILES:
-                if os.path.lexists(home / name):
-                    read_only.append(home / name)
-                elif "/" not in name:
-                    missing.append(home / name)
+                (read_only if os.path.lexists(home / name) else missing).append(home / name)
         dot_git = folder / ".git"
         if not os.path.lexists(dot_git):
-            if not (git and makes_repository(arguments)):
+            if not making:
                 missing.append(dot_git)
         elif not git or not dot_git.is_dir():
             read_only.append(dot_git)
+    for hooks in map(Path, hooks_folders(working_dirs)):
+        (read_only if os.path.lexists(hooks) else missing).append(hooks)
     pointers: list[Path] = []
-    for repository in repositories(working_dirs, home):
+    found = repositories(working_dirs, home)
+    for repository in found:
         pointers += _pointers(repository, working_dirs)
         if git:
             writable.append(repository)
-            parts = _parts(repository)
+            parts = _parts(repository, verbs)
             read_only += parts.read_only
             missing += parts.missing
-            missing_files += parts.missing_files
-            unguarded += parts.unguarded
+            contents += parts.contents
+    if making:
+        contents += pointers
+        pointers = []
     kept = [path for path in dict.fromkeys(read_only) if not path.is_symlink()]
-    held = (*writable, *kept, *missing, *(path for path, _text in missing_files))
+    held = (*writable, *kept, *(path for path in missing if not making or "worktrees" not in path.parts))
     writable += _ancestors(held, (*working_dirs, *writable))
     # Only the folder that it lies in: git renames between those above it, which cannot be done between mounts.
     writable += [path.parent for path in pointers if path.parent not in working_dirs]
@@ -166,8 +188,9 @@ def protection(working_dirs: Sequence[Path], home: Path | None, arguments: Seque
         tuple(sorted(set(writable))),
         tuple(dict.fromkeys((*kept, *pointers))),
         tuple(dict.fromkeys(missing)),
-        tuple(dict.fromkeys(missing_files)),
-        tuple(dict.fromkeys(unguarded)),
+        tuple(dict.fromkeys(contents)),
+        tuple(found) if git else (),
+        making,
     )
 
 
@@ -219,67 +242,71 @@ def repositories(working_dirs: Sequence[Path], home: Path | None) -> list[Path]:
 
 
 def outermost(repository: Path) -> Path:
-    """The git folder that a submodule's lies in, else itself: what sessions in either have to agree on."""
+    """The git folder that a submodule's lies in, else itself."""
     return next((parent for parent in reversed(repository.parents) if parent.name == ".git"), repository)
 
 
 def _linked(dot_git: Path) -> list[Path]:
-    """A worktree's two folders, if they point back at it: the pointer alone is a file that anybody could have made."""
-    try:
-        own = Path(os.path.realpath(dot_git.parent / dot_git.read_text().removeprefix("gitdir:").strip()))
-        if not (own / "HEAD").is_file():
-            return []
-        if (own / "commondir").is_file():
-            back = Path(os.path.realpath((own / "gitdir").read_text().strip()))
-            common = Path(os.path.realpath(own / (own / "commondir").read_text().strip()))
-            if back != Path(os.path.realpath(dot_git)) or own.parent.parent != common:
-                return []
-            return [common]
-        # A submodule: its folder lies in that of the repository around it.
-        modules = next((parent for parent in own.parents if parent.name == "modules"), None)
-        return [own] if modules is not None and modules.parent.name == ".git" else []
-    except (OSError, ValueError):
+    """The git folder behind a `.git` file, if it points back: the file alone is something that anybody can make."""
+    target = pointed_at(dot_git)
+    if target is None:
         return []
+    own = Path(os.path.realpath(target))
+    if not (own / "HEAD").is_file():
+        return []
+    here = os.path.realpath(dot_git)
+    pointer, back = read_regular(own / "commondir"), read_regular(own / "gitdir")
+    if pointer is not None:
+        common = Path(os.path.realpath(own / os.fsdecode(pointer.rstrip(b"\r\n").replace(b"\0", b""))))
+        points_here = back is not None and os.path.realpath(os.fsdecode(back.rstrip(b"\r\n"))) == here
+        return [common] if points_here and own.parent == common / "worktrees" else []
+    # A submodule: its folder lies in that of the repository around it.
+    modules = next((parent for parent in own.parents if parent.name == "modules"), None)
+    if modules is None or modules.parent.name != ".git":
+        return []
+    named = (own / value / ".git" for value in _worktrees_named(own))
+    return [own] if any(os.path.realpath(path) == here for path in named) else []
 
 
-def _parts(repository: Path) -> Protection:
+def _worktrees_named(git_dir: Path) -> list[str]:
+    """`core.worktree` of a git folder, as git reads it."""
+    data = read_regular(git_dir / "config")
+    if data is None or b"worktree" not in data.lower():
+        return []
+    settings = list_settings(data, git_program(())) or ()
+    return [value for key, value in settings if key == "core.worktree" and "\0" not in value][-1:]
+
+
+def _parts(repository: Path, verbs: frozenset[str]) -> Protection:
     """What of a git folder, its submodules and worktrees makes git run something, or look for its configuration
     elsewhere."""
     read_only: list[Path] = []
     missing: list[Path] = []
-    missing_files: list[tuple[Path, str]] = []
-    unguarded: list[Path] = []
+    contents: list[Path] = []
     folders = [repository]
     modules = _modules(repository / "modules")
     if len(modules) > _MOST_MODULES:
         read_only.append(repository / "modules")
     else:
         folders += modules
+    configuration = contents if verbs else read_only
     for folder in folders:
-        names = ("hooks", "config", "config.worktree", "commondir", "gitdir", "info/attributes")
-        read_only += [folder / name for name in names if os.path.lexists(folder / name)]
-        if not os.path.lexists(folder / "hooks"):
-            missing.append(folder / "hooks")
-        if not os.path.lexists(folder / "config") and os.path.lexists(folder / "HEAD"):
-            missing_files.append((folder / "config", ""))
-        if not os.path.lexists(folder / "config.worktree"):
-            missing_files.append((folder / "config.worktree", ""))
-        if not os.path.lexists(folder / "commondir"):
-            if folder == repository and _has_its_files_elsewhere(folder):
-                unguarded.append(folder / "commondir")
-            else:
-                missing_files.append((folder / "commondir", ".\n"))
+        for name in ("hooks", "config", "config.worktree", "commondir", "gitdir", "info/attributes"):
+            if os.path.lexists(folder / name):
+                (configuration if name.startswith("config") else read_only).append(folder / name)
+            elif name in ("hooks", "config", "config.worktree", "commondir"):
+                missing.append(folder / name)
     linked = list(islice((repository / "worktrees").glob("*/"), _MOST_MODULES + 1))
-    if len(linked) > _MOST_MODULES:
+    if len(linked) > _MOST_MODULES and verbs.isdisjoint(_MAKING):
         read_only.append(repository / "worktrees")
         linked = []
     for worktree in linked:
         for name in ("commondir", "gitdir", "config.worktree"):
             if os.path.lexists(worktree / name):
-                read_only.append(worktree / name)
+                (read_only if verbs.isdisjoint(_MAKING) else contents).append(worktree / name)
             elif name == "config.worktree":
-                missing_files.append((worktree / name, ""))
-    return Protection((), tuple(read_only), tuple(missing), tuple(missing_files), tuple(unguarded))
+                missing.append(worktree / name)
+    return Protection((), tuple(read_only), tuple(missing), tuple(contents))
 
 
 def _modules(root: Path) -> list[Path]:
@@ -312,12 +339,10 @@ def _pointers(repository: Path, working_dirs: Sequence[Path]) -> list[Path]:
     is configured there, also for who only looks at the repository around it."""
     named: list[Path] = []
     for module in _modules(repository / "modules")[:_MOST_POINTERS]:
-        with contextlib.suppress(OSError):
-            if (match := _WORKTREE.search((module / "config").read_text(errors="replace"))) is not None:
-                named.append(module / match[1] / ".git")
+        named += [module / value / ".git" for value in _worktrees_named(module)]
     for file in islice((repository / "worktrees").glob("*/gitdir"), _MOST_POINTERS):
         with contextlib.suppress(OSError):
-            named.append(Path(file.read_text(errors="replace").strip()))
+            named.append(Path(read_start(file).strip()))
     found = []
     for path in named:
         real = Path(os.path.realpath(path))
@@ -327,12 +352,3 @@ def _pointers(repository: Path, working_dirs: Sequence[Path]) -> list[Path]:
         if any(real.is_relative_to(folder) for folder in working_dirs):
             found.append(real)
     return found
-
-
-def _has_its_files_elsewhere(repository: Path) -> bool:
-    """git forgets where, as soon as there is a `commondir`, even one that says `here`."""
-    try:
-        text = (repository / "config").read_text(errors="replace")
-    except OSError:
-        return False
-    return _ELSEWHERE.search(text) is not None

@@ -7,8 +7,6 @@ leaves behind is up to whoever started it.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +14,12 @@ from pathlib import Path
 
 from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Launch
+from agentcli.permissions.sandbox.caches import cache_environment
 from agentcli.permissions.sandbox.explain import Refusals, explain, names_missing_network, worth_explaining
-from agentcli.permissions.sandbox.plan import SandboxRules, cache_environment, find_masks
+from agentcli.permissions.sandbox.plan import SandboxRules, find_masks
 from agentcli.permissions.sandbox.protected import FILES, FOLDERS, HOME_FILES, uses_git
 from agentcli.permissions.sandbox.secrets import EMPTY, UNREADABLE, VARIABLES
+from agentcli.permissions.sandbox.session_folder import SessionFolder
 
 PROGRAM = "/usr/bin/sandbox-exec"
 _SERVICES = (
@@ -39,6 +39,7 @@ class SeatbeltLauncher:
     def __init__(self, rules: SandboxRules, temp_root: Path) -> None:
         self._rules = rules
         self._temp_root = temp_root
+        self._folder: SessionFolder | None = None
         self._temporary: Path | None = None
         self._making = threading.Lock()
 
@@ -53,6 +54,13 @@ class SeatbeltLauncher:
     @property
     def level(self) -> str:
         return f"{self.name}, {self._rules.level}"
+
+    def close(self) -> None:
+        """Remove the session's private folder. Nothing may run in it any more."""
+        with self._making:
+            if self._folder is not None:
+                self._folder.remove()
+            self._folder = self._temporary = None
 
     def launch(
         self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
@@ -86,6 +94,7 @@ class SeatbeltLauncher:
                 home=rules.home,
                 network=rules.network,
                 temporary=None,
+                installation=rules.installation,
             ),
         )
 
@@ -99,11 +108,16 @@ class SeatbeltLauncher:
     def inside(self, path: str) -> str:
         return path
 
+    def permit(self, path: str) -> None:
+        pass
+
     def _temporary_folder(self) -> Path:
         with self._making:
             if self._temporary is None:
-                self._temporary = Path(tempfile.mkdtemp(prefix="agentcli-", dir=self._temp_root)).resolve()
-                weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
+                self._folder = SessionFolder(self._temp_root)
+                weakref.finalize(self, self._folder.remove)
+                self._temporary = self._folder.path / "tmp"
+                self._temporary.mkdir(0o700)
             return self._temporary
 
 
@@ -125,6 +139,8 @@ def profile(rules: SandboxRules, temporary: Path, *, git: bool = False) -> str:
         if rules.home is not None and rules.home.is_relative_to(folder):
             protected += [rules.home / name for name in HOME_FILES]
         lines.append(_rule("deny", "file-write*", protected))
+    if rules.installation:
+        lines.append(_rule("deny", "file-write*", rules.installation))
     secrets = [*rules.own_folders, *rules.deny_read, *rules.denied_files()]
     if rules.home is not None:
         secrets += [rules.home / name for name in (*UNREADABLE, *EMPTY)]

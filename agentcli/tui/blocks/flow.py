@@ -30,9 +30,11 @@ _SHARE = 8
 """A long piece is parsed again when it has grown by this part of itself."""
 _HUGE = 16_000
 """What is parsed at once. A piece that weighs more is laid out in parts, each as a piece of its own."""
+_LONGEST_LINE = 12_000
+"""Characters of a line that are laid out together; what follows goes on below, as a piece of its own."""
 _MOST_KNOWN = 8
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
-_FENCE = re.compile(r"( {0,3})(?:(`{3,})([^`\n]*)|(~{3,})([^\n]*))\n")
+_FENCE = re.compile(r"( {0,3})(?:(`{3,}+)([^`\n]*+)|(~{3,}+)([^\n]*+))\n")
 
 
 class Flow:
@@ -298,10 +300,15 @@ def _finished(document: Document) -> int:
 def _part_of(text: str) -> int:
     """How much of a long text is parsed at once: up to a line with little before it, so that lists go on as lists. At
     least three lines, so that a table has a row."""
-    lines = text.split("\n")[:-1]
+    *lines, last = text.split("\n")
     weight = size = best = 0
     least = len(text)
-    for number, line in enumerate(lines):
+    for number, line in enumerate([*lines, last]):
+        if len(line) > _LONGEST_LINE:
+            # Also one that has not ended: it may never.
+            return best or size + (line.rfind(" ", _LONGEST_LINE // 2, _LONGEST_LINE) + 1 or _LONGEST_LINE)
+        if number == len(lines):
+            break
         indent = len(line) - len(line.lstrip(" "))
         if number >= 3 and weight > _HUGE // 2 and indent <= least:
             best, least = size, indent

@@ -32,6 +32,8 @@ _UNSEEN = frozenset((_JOINER, _EMOJI_STYLE, _TEXT_STYLE, "\u200c", "\u00ad"))
 """Not painted where they do nothing; harmless."""
 _MOST_MARKS = 8
 """Marks on one base that are painted: more is no language, but covers the lines above and below."""
+_LONGEST = 64
+"""Characters of one glyph: several times the longest emoji. Without a limit a text of joiners takes quadratic time."""
 _ASCII = {character: (character, character, 1) for character in map(chr, range(0x20, 0x7F))} | {"\t": ("\t", " ", 1)}
 
 
@@ -80,11 +82,9 @@ def glyphs(text: str) -> list[Glyph]:
             if marks <= _MOST_MARKS:
                 _extend(found, character)
             else:
-                source, shown, cells = found[-1]
-                found[-1] = (source + character, shown, cells)
-        elif found and character in _UNSEEN:
-            source, shown, cells = found[-1]
-            found[-1] = (source + character, shown, cells)
+                _hide(found, character)
+        elif found and (character in _UNSEEN or (marks > _MOST_MARKS and not found[-1][1] and _is_mark(character))):
+            _hide(found, character)
         else:
             found.append(_alone(character))
             marks = 0
@@ -97,6 +97,15 @@ def _extend(found: list[Glyph], more: str) -> None:
     found[-1] = (source + more, shown, cell_len(shown))
 
 
+def _hide(found: list[Glyph], more: str) -> None:
+    """Keep a character for copying without painting it."""
+    source, shown, cells = found[-1]
+    if len(source) < _LONGEST:
+        found[-1] = (source + more, shown, cells)
+    else:
+        found.append((more, "", 0))
+
+
 def _is_regional(character: str) -> bool:
     return "\U0001f1e6" <= character <= "\U0001f1ff"
 
@@ -107,7 +116,9 @@ def _is_pictograph(character: str) -> bool:
 
 
 def _joins(glyph: Glyph, following: str) -> bool:
-    return glyph[1] == glyph[0] and _is_pictograph(glyph[0][0]) and _is_pictograph(following)
+    return (
+        len(glyph[0]) < _LONGEST and glyph[1] == glyph[0] and _is_pictograph(glyph[0][0]) and _is_pictograph(following)
+    )
 
 
 def _attaches(glyph: Glyph, character: str) -> bool:

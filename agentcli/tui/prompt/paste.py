@@ -112,10 +112,10 @@ def read_clipboard(environ: Mapping[str, str], cwd: Path) -> Clipping:
         if found is None:
             continue
         tried = True
-        if for_image and (image := _output([found, *for_image], environ)):
+        if for_image and (image := _output([found, *for_image], environ, cwd)):
             return Clipping(image=image)
         if for_text and not text:
-            text = _output([found, *for_text], environ).decode("utf-8", "replace")
+            text = _output([found, *for_text], environ, cwd).decode("utf-8", "replace")
     if text:
         return Clipping(text=text)
     if tried:
@@ -126,19 +126,11 @@ def read_clipboard(environ: Mapping[str, str], cwd: Path) -> Clipping:
     )
 
 
-def _output(command: list[str], environ: Mapping[str, str]) -> bytes:
-    import subprocess
+def _output(command: list[str], environ: Mapping[str, str], cwd: Path) -> bytes:
+    from agentcli.core.own_programs import desktop_environment, run_program
 
     try:
-        done = subprocess.run(  # noqa: S603 - a program of the desktop, found outside of the project
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_CLIPBOARD_SECONDS,
-            env=dict(environ),
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
+        done = run_program(command, cwd="/", environ=desktop_environment(environ, [cwd]), seconds=_CLIPBOARD_SECONDS)
+    except OSError:
         return b""
-    return done.stdout if done.returncode == 0 and len(done.stdout) <= _LARGEST_CLIPBOARD else b""
+    return done.output if done.code == 0 and len(done.output) <= _LARGEST_CLIPBOARD else b""

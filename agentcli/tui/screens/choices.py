@@ -22,9 +22,13 @@ class Choice:
     detail: str = ""
     """More about it, below the label where there is room."""
     turn: str = ""
-    """What Tab and the arrows change about it, as it stands."""
+    """What Tab changes about it, as it stands; the arrows too where there is no `turn_more`."""
+    turn_more: str = ""
+    """What the arrows change about it."""
     mark: str = ""
     """Stands before the label: `[x]`."""
+    locked: bool = False
+    """It cannot be chosen before all of the body has been on the screen."""
     refused: str = ""
     """Why it cannot be chosen; empty if it can. It keeps its number, so that the others keep theirs."""
 
@@ -33,15 +37,22 @@ def choice_rows(
     choice: Choice, number: int, width: int, palette: Palette, *, current: bool, compact: bool
 ) -> list[Strip]:
     """Its rows, all of them sensitive to a click (`choice` in the style's meta data is `number`)."""
-    style = palette.faint if choice.refused else palette.accent + palette.strong if current else palette.text
+    style = (
+        palette.faint
+        if choice.refused or choice.locked
+        else palette.accent + palette.strong
+        if current
+        else palette.text
+    )
     label = (choice.short or choice.label) if compact else choice.label
     if choice.refused:
         label = f"{label}: {choice.refused}"
     runs: list[Run] = [(label, style)]
-    if choice.turn:
-        # No-break blanks: what is turned stays in one piece.
-        turn = f"‹ {choice.turn} ›".replace(" ", "\u00a0")
-        runs += [("  ", style), (turn, palette.accent if current else palette.muted)]
+    for text in (choice.turn_more, choice.turn):
+        if text:
+            # No-break blanks: what is turned stays in one piece.
+            turn = f"‹ {text} ›".replace(" ", "\u00a0")
+            runs += [("  ", style), (turn, palette.accent if current else palette.muted)]
     first: list[Run] = [
         (" ❯ " if current else "   ", palette.accent),
         (f"{number + 1} ", palette.muted),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from rich.style import Style
 from textual import events, work
 from textual.strip import Strip
 
+from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.blocks.base import Line
@@ -24,6 +24,8 @@ from agentcli.tui.screens.choices import Choice
 from agentcli.tui.screens.panel import PAINTED, Panel
 from agentcli.tui.screens.subject import BLANK, diff_lines, paragraph
 from agentcli.tui.theme.palette import Palette
+
+_LARGEST_FILE = 64 * 1024 * 1024
 
 
 class HunkReview(Panel[Answer | None]):
@@ -85,6 +87,14 @@ class HunkReview(Panel[Answer | None]):
         return "Enter confirms · y accept · n reject · Esc back · ↑↓ hunk · a accept the rest · d reject the rest"
 
     @property
+    def gated(self) -> bool:
+        return bool(self.hunks)
+
+    @property
+    def locked_hints(self) -> str:
+        return "↓ next hunk · PgDn scrolls · End jumps to the end · y accept · n reject · Esc back"
+
+    @property
     def size_of_body(self) -> int:
         return PAINTED * self._characters
 
@@ -127,7 +137,7 @@ class HunkReview(Panel[Answer | None]):
         if not count:
             return [Choice("done", "Deny: nothing is changed")]
         label = f"Apply {count} of {len(hunks)} hunks" if count < len(hunks) else f"Apply all {count} hunks"
-        return [Choice("done", label if len(hunks) > 1 else "Apply the hunk")]
+        return [Choice("done", label if len(hunks) > 1 else "Apply the hunk", locked=self.locked)]
 
     def choose(self, name: str) -> None:
         hunks = self.hunks or []
@@ -181,6 +191,8 @@ class HunkReview(Panel[Answer | None]):
         self.update()
         if current < len(self._places):
             self.scrolled.reveal(*self._places[current])
+            if self._note_reading():
+                self._arrange()
 
     def _sign(self, hunk: Hunk) -> tuple[str, Style]:
         return ("✓", self.palette.success) if hunk.number in self.accepted else ("✗", self.palette.error)
@@ -217,12 +229,12 @@ def _as_the_tool_takes_it(given: str, cwd: Path) -> Path:
 def _present_text(path: Path) -> str:
     from agentcli.tools.encoding import decode
 
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ValueError("it is no ordinary file")
-        decoded = decode(path.read_bytes())
-    except FileNotFoundError:
-        return ""
+    data = read_bounded(path, _LARGEST_FILE)
+    if isinstance(data, Unread):
+        if data.reason is Reason.MISSING:
+            return ""
+        raise ValueError(f"the file is {data.detail or data.reason}")
+    decoded = decode(data)
     if decoded is None:
         raise ValueError("the file is no text")
     return decoded.text

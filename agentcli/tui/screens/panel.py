@@ -28,6 +28,7 @@ from agentcli.tui.screens.choices import Choice, choice_rows
 from agentcli.tui.screens.guard import TypingGuard
 from agentcli.tui.screens.panel_paint import MARGIN, head_row, keys_row, more_row
 from agentcli.tui.screens.panel_rows import Rows, ScrolledLines
+from agentcli.tui.screens.reading_gate import ReadingGate
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
@@ -91,6 +92,9 @@ class Panel(ModalScreen[T], Generic[T]):
         self._laying_out: set[tuple[int, bool]] = set()
         self._first_choice = 0
         self._says_more = False
+        self._gate = ReadingGate()
+        self._lines_are_final = True
+        """What is shown is the whole body, not a part or an older one."""
 
     # ------------------------------------------------------------------------------------- what a dialog says
 
@@ -121,9 +125,28 @@ class Panel(ModalScreen[T], Generic[T]):
         return "Enter confirms · Esc stops · ↑↓ or a number choose"
 
     @property
+    def locked_hints(self) -> str:
+        """The keys while choices are locked."""
+        return "PgDn Space ↓ scroll · End jumps to the end · n denies · Esc stops the work"
+
+    @property
     def size_of_body(self) -> int:
         """About how many characters of plain text it is worth; a diff or Markdown costs `PAINTED` times as much."""
         return 0
+
+    @property
+    def gated(self) -> bool:
+        """Whether choices are locked until all of the body has been on the screen; they say so by `Choice.locked`."""
+        return False
+
+    @property
+    def content_key(self) -> object:
+        """Changes when the body says something that has to be read again."""
+        return None
+
+    @property
+    def locked(self) -> bool:
+        return self.gated and not self._gate.is_open(self.content_key)
 
     def extra_head(self, width: int) -> list[Strip]:
         """Rows between the question and the body."""
@@ -153,7 +176,10 @@ class Panel(ModalScreen[T], Generic[T]):
         return event.is_printable
 
     def turned(self, name: str, step: int) -> None:
-        """Tab or an arrow on a choice that has something to turn."""
+        """Tab, or an arrow, on a choice that has something to turn."""
+
+    def turned_more(self, name: str, step: int) -> None:
+        """An arrow on a choice that has a second thing to turn."""
 
     def highlighted(self, name: str) -> None:
         """The mark has moved to this choice."""
@@ -267,17 +293,22 @@ class Panel(ModalScreen[T], Generic[T]):
         self._says_more = len(lines) > room > 1
         room -= self._says_more
         self.scrolled.show(lines, min(len(lines), max(0, room)))
+        if self._note_reading():
+            foot = self._fitting(self._foot(width), len(foot))
         if self._says_more:
             foot = [self._more(), *foot]
         elif len(lines) < room:
             foot = [Strip([]), *foot]
         self.query_one("#foot", Rows).show(foot)
         self.query_one("#keys", Rows).show([self._keys(width)] if keys else [])
+        if self.locked and not self._says_more and self.scrolled.overflows and self._lines_are_final:
+            self.query_one("#head", Rows).show([self._more(), *head[1:]])
         self.covers(fixed + min(len(lines), max(0, room)) + len(foot) + keys)
 
     def _lines(self, width: int) -> list[Line]:
         key = (width, self.compact and self.BODY_VARIES)
         version, lines = self._laid_out.get(key, (-1, []))
+        self._lines_are_final = version == self._version or self.size_of_body <= LONG
         if version == self._version:
             return lines
         if self.size_of_body <= LONG:
@@ -298,12 +329,24 @@ class Panel(ModalScreen[T], Generic[T]):
         self._laying_out.discard(key)
         self._arrange()
 
+    def _note_reading(self) -> bool:
+        """Whether this has opened the gate."""
+        was_locked = self.locked
+        # In so few columns hardly a letter is in sight.
+        if was_locked and self._lines_are_final and self.size.width > 2 * MARGIN + 4:
+            self._gate.note(self.content_key, self.scrolled.shown, self.scrolled.hidden[1])
+        return was_locked and not self.locked
+
     def _more(self) -> Strip:
-        return more_row(*self.scrolled.hidden, self.size.width, self.palette)
+        above, below = self.scrolled.hidden
+        gate = self._gate
+        return more_row(above, below, self.size.width, self.palette, locked=self.locked, insists=gate.insists)
 
     def on_scrolled_lines_scrolled(self) -> None:
         rows = self.query_one("#foot", Rows)
-        if self._says_more and rows.strips:
+        if self._note_reading() or (self.locked and not self._says_more):
+            self._arrange()
+        elif self._says_more and rows.strips:
             rows.show([self._more(), *rows.strips[1:]])
 
     def _foot(self, width: int) -> list[Strip]:
@@ -328,7 +371,7 @@ class Panel(ModalScreen[T], Generic[T]):
         if self.guard.holding:
             return keys_row("(paused while you type)", width, self.palette.warning)
         find = " · / finds" if self.scrolled.overflows and not self.typing else ""
-        hints = self.hints + find
+        hints = (self.locked_hints if self.locked else self.hints) + find
         if self.asking:
             hints = "Enter or ↓ next · ↑ previous · Esc closes" if self._finding else "Enter sends it · Esc goes back"
         return keys_row(hints, width, self.palette.muted)
@@ -400,8 +443,13 @@ class Panel(ModalScreen[T], Generic[T]):
         page = max(1, body.shown - 1)
         rows = {"pageup": -page, "pagedown": page, "home": -body.count, "end": body.count}
         rows |= {"shift+up": -1, "shift+down": 1, "ctrl+up": -1, "ctrl+down": 1}
+        if self.locked and self.MARKS_CHOICE and not self.typing:
+            rows |= {"space": page, "down": 1} | ({"up": -1} if body.hidden[0] else {})
         if key in rows:
             body.move(rows[key])
+            if self._note_reading():
+                # At once: the next key may be the answer.
+                self._arrange()
         return key in rows
 
     def _chooses(self, event: events.Key) -> bool:
@@ -410,9 +458,11 @@ class Panel(ModalScreen[T], Generic[T]):
             self._highlight(self._next(self.index, 1 if event.key == "down" else -1))
             return True
         if event.key in ("tab", "right", "shift+tab", "left"):
-            turning = [choice.name for choice in (choices[self.index], *choices) if choice.turn]
+            turning = [choice for choice in (choices[self.index], *choices) if choice.turn]
             if turning:
-                self.turned(turning[0], 1 if event.key in ("tab", "right") else -1)
+                arrows = event.key in ("right", "left") and turning[0].turn_more
+                turn = self.turned_more if arrows else self.turned
+                turn(turning[0].name, 1 if event.key in ("tab", "right") else -1)
             return True
         if event.key == "enter":
             self._take(self.index)
@@ -426,14 +476,21 @@ class Panel(ModalScreen[T], Generic[T]):
 
     def _take(self, number: int) -> None:
         choices = self.choices()
-        if number < len(choices) and not choices[number].refused:
+        if number >= len(choices) or choices[number].refused:
+            return
+        if choices[number].locked:
+            # Not highlighted: that may scroll to the end, and the same key twice would allow.
+            self._gate.insists = True
+            self._arrange()
+        else:
             self._highlight(number)
             self.choose(choices[number].name)
 
     def _highlight(self, number: int) -> None:
         self.index = number
         self._arrange()
-        self.highlighted(self.choices()[number].name)
+        if not self.locked:
+            self.highlighted(self.choices()[number].name)
 
     def _next(self, start: int, step: int) -> int:
         """The next choice from there that can be chosen."""

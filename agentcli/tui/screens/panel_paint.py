@@ -27,9 +27,14 @@ def head_row(question: str, asides: Sequence[str], width: int, palette: Palette)
     return Strip([*segments, Segment(aside, palette.muted)]).crop(0, width)
 
 
-def more_row(above: int, below: int, width: int, palette: Palette) -> Strip:
-    """The rule below a body of which not all is in sight: nobody shall say yes to what they did not know was there."""
+def more_row(
+    above: int, below: int, width: int, palette: Palette, *, locked: bool = False, insists: bool = False
+) -> Strip:
+    """The rule below a body of which not all is in sight: nobody shall say yes to what they did not know was there.
+    `locked`: it has to be read to its end first; `insists`: the user tried to answer before."""
     lines = f" line{'s' if below != 1 else ''}"
+    if locked:
+        return _locked_row(below, lines, width, palette.warning + Style(reverse=insists), palette)
     # Where there is little room the keys go first, then what can be guessed.
     for noun, keys in ((lines, " · PgUp PgDn"), (lines, ""), ("", "")):
         facts = [f"↑ {above} above"] if above else []
@@ -39,6 +44,17 @@ def more_row(above: int, below: int, width: int, palette: Palette) -> Strip:
             break
     rest = "─" * max(0, width - 3 - cell_len(text))
     style = palette.warning if below else palette.muted
+    return Strip([Segment("───", palette.faint), Segment(text, style), Segment(rest, palette.faint)]).crop(0, width)
+
+
+def _locked_row(below: int, lines: str, width: int, style: Style, palette: Palette) -> Strip:
+    if not below:
+        text = " Enlarge the window to allow "  # there is no room for a single line
+    else:
+        longest = f" ↓ {below} more{lines}: scroll to the end to allow "
+        texts = (longest, f" ↓ {below} more: scroll to allow ", f" ↓ {below} more: scroll ", f" ↓ {below} ")
+        text = next((text for text in texts if cell_len(text) <= width - 4), texts[-1])
+    rest = "─" * max(0, width - 3 - cell_len(text))
     return Strip([Segment("───", palette.faint), Segment(text, style), Segment(rest, palette.faint)]).crop(0, width)
 
 

@@ -8,9 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from textual import events
+
+from agentcli.core.errors import UsageError
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.shell import shown_command
+from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import question_of
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
@@ -33,6 +37,8 @@ _LONG_PART = 60
 _BECAUSE = re.compile(r": (?:asks|allowed) because ")
 _SAYS_NOTHING = re.compile(r"(?:writing .*|fetching .*|this tool) needs your approval", re.DOTALL)
 _EDITS = (*REVIEWABLE, "NotebookEdit")
+_Entry = Literal["why", "rule", "confirm"]
+"""What the line for typing is for."""
 
 
 class PermissionDialog(Panel[Answer | None]):
@@ -55,6 +61,11 @@ class PermissionDialog(Panel[Answer | None]):
         self._place = 0
         self._reason = ""
         self._rules_at: tuple[int, int] | None = None
+        self._offered = rule_choices(event)
+        self._rule_number = 0
+        self._entry: _Entry = "why"
+        self._typed_rules: list[str] = []
+        """Of the rules that are being edited, those that are done."""
         self._subject: dict[int, list[Line]] = {}
 
     @property
@@ -71,8 +82,26 @@ class PermissionDialog(Panel[Answer | None]):
 
     @property
     def hints(self) -> str:
-        place = " · Tab where to save" if self.event.suggestions else ""
-        return f"Enter confirms · Esc stops the work{place} · ↑↓ choose"
+        if not self._offered:
+            return "Enter confirms · Esc stops the work · ↑↓ choose"
+        which = " · ←→ rule" if len(self._offered) > 1 else ""
+        return f"Enter confirms · Esc stops{which} · Tab where to save · r edit rule · ↑↓ choose"
+
+    @property
+    def gated(self) -> bool:
+        return self.event.display.get("kind") != "loop"
+
+    @property
+    def content_key(self) -> object:
+        return self._rules
+
+    @property
+    def _always(self) -> AlwaysChoice | None:
+        return self._offered[self._rule_number] if self._offered else None
+
+    @property
+    def _rules(self) -> tuple[str, ...]:
+        return self._always.rules if self._always is not None else ()
 
     @property
     def size_of_body(self) -> int:
@@ -89,13 +118,22 @@ class PermissionDialog(Panel[Answer | None]):
         reasons = self._reasons(width)
         lines += [BLANK, *reasons] if reasons else []
         self._rules_at = None
-        if self.event.suggestions and not self._rule_in_choice:
+        if self._always is not None and not self._rule_in_choice:
             first = len(lines) + 1
-            where = _PLACES[self._place][2]
-            lines += [BLANK, *wrap([(f"“Always” would save, {where}:", palette.muted)], width)]
-            for rule in self.event.suggestions:
-                lines += paragraph(rule, width, palette.code, mark=[("  + ", palette.success)])
+            lines += [BLANK, *self._rule_lines(self._always, width)]
             self._rules_at = (first, len(lines) - 1)
+        return lines
+
+    def _rule_lines(self, always: AlwaysChoice, width: int) -> list[Line]:
+        palette = self.palette
+        lines = wrap([(f"“Always” would save, {_PLACES[self._place][2]}:", palette.muted)], width)
+        for rule in always.rules:
+            lines += paragraph(rule, width, palette.code, mark=[("  + ", palette.success)])
+        lines += paragraph(always.covers, width, palette.text, mark=[("    covers ", palette.muted)])
+        if always.note:
+            lines += paragraph(always.note, width, palette.muted, indent="    ")
+        if always.risk:
+            lines += paragraph(always.risk, width, palette.warning, mark=[("  ! ", palette.warning)])
         return lines
 
     def _reasons(self, width: int) -> list[Line]:
@@ -118,40 +156,47 @@ class PermissionDialog(Panel[Answer | None]):
 
     @property
     def _rule_in_choice(self) -> bool:
-        rules = self.event.suggestions
+        always = self._always
+        if always is None or len(always.rules) != 1 or always.note or always.risk:
+            return False
         # A body that is laid out in a thread does not know how much room the choices will have.
-        return len(rules) == 1 and len(rules[0]) <= _SHORT_RULE and not self.compact and self.size_of_body <= LONG
+        return len(always.rules[0]) <= _SHORT_RULE and not self.compact and self.size_of_body <= LONG
 
     def choices(self) -> Sequence[Choice]:
         if self.event.display.get("kind") == "loop":
             return _GOING_ON
-        rules = self.event.suggestions
-        _, place, where = _PLACES[self._place]
-        if not rules:
-            always = Choice("always", "Always", "a", refused="no rule can cover this; it is asked each time")
-        elif self._rule_in_choice:
-            label, detail = f"Always allow {shown_command(rules[0])}", f"saved {where}" if self._place else ""
-            always = Choice("always", label, "a", "Always allow", detail, turn=place)
-        else:
-            what = f"these {len(rules)} rules" if len(rules) > 1 else "this rule"
-            always = Choice("always", f"Always allow {what}", "a", "Always allow", turn=place)
-        edits = self.event.name in _EDITS
-        found = [Choice("once", "Allow once", "y"), always]
-        if edits:
-            found.append(Choice("edits", "Allow all edits from now on", "e", "Allow all edits"))
+        locked = self.locked
+        found = [Choice("once", "Allow once", "y", locked=locked), self._always_choice()]
+        if self.event.name in _EDITS:
+            found.append(Choice("edits", "Allow all edits from now on", "e", "Allow all edits", locked=locked))
         if self.event.name in REVIEWABLE:
             found.append(Choice("hunks", "Review hunk by hunk", "h"))
         found.append(Choice("deny", "Deny", "n"))
         found.append(Choice("why", "Deny and say what to do instead", "w", "Deny and say why"))
         return found
 
+    def _always_choice(self) -> Choice:
+        always, (_, place, where) = self._always, _PLACES[self._place]
+        if always is None:
+            return Choice("always", "Always", "a", refused="no rule can cover this; it is asked each time")
+        count = len(self._offered)
+        which = f"{self._rule_number + 1} of {count}" if count > 1 else ""
+        if self._rule_in_choice:
+            label = f"Always allow {shown_command(always.rules[0])}"
+            detail = f"covers {shown_command(always.covers)}{'; saved' if self._place else ','} {where}"
+        else:
+            label = (
+                f"Always allow these {len(always.rules)} rules" if len(always.rules) > 1 else "Always allow this rule"
+            )
+            detail = ""
+        return Choice("always", label, "a", "Always allow", detail, turn=place, turn_more=which, locked=self.locked)
+
     def choose(self, name: str) -> None:
-        place = _PLACES[self._place][0]
         match name:
             case "once":
                 self.dismiss(Answer("allow"))
             case "always":
-                self.dismiss(Answer("allow", rules=tuple(self.event.suggestions), save_to=place))
+                self._save()
             case "edits":
                 self.dismiss(Answer("allow", mode=PermissionMode.ACCEPT_EDITS))
             case "hunks":
@@ -159,6 +204,7 @@ class PermissionDialog(Panel[Answer | None]):
             case "deny":
                 self.dismiss(Answer("deny"))
             case "why":
+                self._entry = "why"
                 self.ask("What should the agent do instead?", self._reason, "empty: just no")
 
     def show_waiting(self, count: int) -> None:
@@ -170,15 +216,83 @@ class PermissionDialog(Panel[Answer | None]):
         self._place = (self._place + step) % len(_PLACES)
         self.update()
 
+    def turned_more(self, name: str, step: int) -> None:
+        self._show_choice((self._rule_number + step) % len(self._offered))
+
     def highlighted(self, name: str) -> None:
         if name == "always" and self._rules_at is not None:
             self.scrolled.reveal(*self._rules_at)
 
+    def pressed(self, event: events.Key) -> bool:
+        if event.character != "r" or self.asking or self._always is None:
+            return False
+        self._typed_rules = []
+        self._ask_rule()
+        return True
+
     def entered(self, text: str) -> None:
-        self.dismiss(Answer("deny", message=text.strip()))
+        match self._entry:
+            case "why":
+                self.dismiss(Answer("deny", message=text.strip()))
+            case "rule":
+                self._rule_entered(text)
+            case "confirm" if text.strip().lower() == "yes":
+                self._save(confirmed=True)
+            case "confirm":
+                self.stop_asking()
 
     def left(self, text: str) -> None:
-        self._reason = text
+        if self._entry == "why":
+            self._reason = text
+
+    # ------------------------------------------------------------------------------------------------------- rules
+
+    def _show_choice(self, number: int) -> None:
+        """Offer another choice. What was read of the call stays read, but the new rules have to be on the screen."""
+        was_read = not self.locked
+        self._rule_number = number
+        self.update()
+        if was_read and self._rules_at is not None:
+            self.scrolled.reveal(*self._rules_at)
+
+    def _ask_rule(self, problem: str = "", text: str | None = None) -> None:
+        self._entry = "rule"
+        place = len(self._typed_rules)
+        count = f" {place + 1} of {len(self._rules)}" if len(self._rules) > 1 else ""
+        what = f"Rule{count} to save, for example Bash(npm test *):"
+        self.ask(f"{problem} {what}" if problem else what, self._rules[place] if text is None else text)
+
+    def _rule_entered(self, text: str) -> None:
+        always, exact = self._always, self._offered[0]
+        assert always is not None
+        try:
+            if text.strip():
+                edited(always, [text], exact)
+            self._typed_rules.append(text)
+            if len(self._typed_rules) < len(self._rules):
+                self._ask_rule()
+                return
+            made = edited(always, self._typed_rules, exact)
+        except UsageError as error:
+            self._typed_rules = self._typed_rules[: len(self._rules) - 1]
+            self._ask_rule(str(error), text)
+            return
+        self.stop_asking()
+        if made.rules == always.rules:
+            return
+        kept = tuple(choice for choice in self._offered if not choice.edited)
+        self._offered = (*kept, made)
+        self.index = next(place for place, choice in enumerate(self.choices()) if choice.name == "always")
+        self._show_choice(len(kept))
+
+    def _save(self, *, confirmed: bool = False) -> None:
+        always = self._always
+        assert always is not None
+        if always.risk and not confirmed:
+            self._entry = "confirm"
+            self.ask(f"{always.risk} Type yes to save it:", "", "anything else: do not save it")
+            return
+        self.dismiss(Answer("allow", rules=always.rules, save_to=_PLACES[self._place][0]))
 
     def _review(self) -> None:
         from agentcli.tui.screens.hunks import HunkReview

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from agentcli.config.trust import UNREADABLE, Part, TrustState
-from agentcli.core.shell import shown_command
+from agentcli.core.bounded_json import parse_json
+from agentcli.core.shell import shown_name
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.screens.choices import Choice
@@ -48,7 +48,7 @@ class TrustDialog(Panel[Verdict | None]):
 
     def body(self, width: int) -> list[Line]:
         palette, state = self.palette, self.state
-        lines = [*paragraph(str(state.root), width, palette.tool), BLANK]
+        lines = [*paragraph(shown_name(str(state.root)), width, palette.tool), BLANK]
         count = len(state.changed)
         files = f"{count} file{'s' if count != 1 else ''}"
         said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"
@@ -59,14 +59,15 @@ class TrustDialog(Panel[Verdict | None]):
             lines += [BLANK, *wrap([("Programs it would start:", palette.warning)], width)]
             for name, command in commands:
                 lines += paragraph(command, width, palette.code, mark=[("  $ ", palette.accent)])
-                lines += paragraph(f"from {name}", width, palette.muted, "    ")
+                lines += paragraph(f"from {shown_name(name)}", width, palette.muted, "    ")
         for part in sorted(state.parts, key=lambda part: part.name not in state.changed):
             lines += [BLANK, *self._part(part, width)]
         return lines
 
     def choices(self) -> Sequence[Choice]:
+        refused = "a file cannot be shown" if self.state.unshowable else ""
         return [
-            Choice("trust", "Trust it: all of this takes effect", "t", "Trust this folder"),
+            Choice("trust", "Trust it: all of this takes effect", "t", "Trust this folder", refused=refused),
             Choice("restricted", "Go on without it: only its deny and ask rules hold", "r", "Go on without it"),
             Choice("exit", "Exit", "x"),
         ]
@@ -81,9 +82,12 @@ class TrustDialog(Panel[Verdict | None]):
             what = "known, unchanged"
         else:
             what = "new or changed" if self.state.known else "new"
-        lines = wrap([(shown_command(part.name), palette.tool), (f"  ({what})", palette.muted)], width)
+        lines = wrap([(shown_name(part.name), palette.tool), (f"  ({what})", palette.muted)], width)
         if part.digest == UNREADABLE:
-            text = "It is no readable file inside the folder, so it never takes effect and is never trusted."
+            text = (
+                "It cannot be shown: not a regular file inside the folder, or too large. The folder cannot be trusted "
+                "until it is removed."
+            )
             return [*lines, *paragraph(text, width, palette.warning, mark=[("! ", palette.warning)])]
         return [*lines, *code_lines(part.text.replace("\r\n", "\n"), width, palette)]
 
@@ -93,9 +97,10 @@ def _commands(part: Part) -> Iterator[str]:
     if not part.name.endswith(".json"):
         return
     try:
-        yield from _found(json.loads(part.text))
-    except (ValueError, RecursionError):
+        value = parse_json(part.text)
+    except ValueError:
         return
+    yield from _found(value)
 
 
 def _found(value: Any) -> Iterator[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import subprocess
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
+from agentcli.core.own_programs import desktop_environment, run_program
 from agentcli.core.plaintext import plain_line
 from agentcli.core.programs import find_program
 from agentcli.core.terminal import Terminal
@@ -113,19 +114,18 @@ def _with_program(text: str, terminal: Terminal, working_dirs: tuple[Path, ...])
         if found is None:
             continue
         try:
-            # Some of them go on in the background to serve the text: with our pipes open that would never end.
-            done = subprocess.run(  # noqa: S603 -- a program of the system, with fixed arguments
+            # Some of them go on in the background to serve the text.
+            done = run_program(
                 [found, *command[1:]],
+                cwd="/",
+                environ=desktop_environment({**os.environ, "PATH": terminal.search_path or ""}, working_dirs),
+                seconds=PROGRAM_SECONDS,
                 input=text.encode(encoding, "replace"),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=PROGRAM_SECONDS,
-                start_new_session=True,
-                check=False,
+                captures=False,
             )
-        except (OSError, subprocess.SubprocessError):
+        except OSError:
             continue
-        if done.returncode == 0:
+        if done.code == 0:
             return command[0]
     return ""
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+from agentcli.core.exit_cleanup import run_exit_cleanup
 from agentcli.tui.terminal.restore import TerminalRestore
 
 END_SECONDS = 1.7
@@ -61,4 +62,5 @@ class Ending:
         if self._last_resort is not None:
             with contextlib.suppress(Exception):
                 self._last_resort()
+        run_exit_cleanup()
         os._exit(code)

@@ -197,6 +197,10 @@ class Instant:
         if self.before_leaving is not None:
             with contextlib.suppress(Exception):
                 self.before_leaving()
+        if "agentcli.core.exit_cleanup" in sys.modules:
+            from agentcli.core.exit_cleanup import run_exit_cleanup
+
+            run_exit_cleanup()
         os._exit(code)
 
     def _on_resize(self, signum: int, frame: FrameType | None) -> None:

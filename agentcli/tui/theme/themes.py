@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
 
+from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 from agentcli.tui.theme.colours import Colour, Rgb, parse_colour, parse_look
@@ -187,13 +188,11 @@ def _read(name: str, folders: Sequence[Path], depth: int = 0) -> tuple[Path, dic
 
 
 def _parsed(file: Path) -> dict[str, Any]:
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(_SIZE_LIMIT + 1)
-    except OSError as error:
-        raise ThemeError(file, "", f"cannot be read: {error.strerror}") from None
-    if len(content) > _SIZE_LIMIT:
-        raise ThemeError(file, "", f"is larger than {_SIZE_LIMIT // 1024} KB, so it is no theme")
+    content = read_bounded(file, _SIZE_LIMIT)
+    if isinstance(content, Unread):
+        if content.reason is Reason.TOO_LARGE:
+            raise ThemeError(file, "", f"is larger than {_SIZE_LIMIT // 1024} KB, so it is no theme")
+        raise ThemeError(file, "", f"cannot be read: {content.detail or content.reason}")
     try:
         return tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError:

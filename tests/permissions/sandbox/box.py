@@ -68,6 +68,10 @@ class Box:
         return self.root / "caches"
 
     @property
+    def quarantine(self) -> Path:
+        return self.root / "quarantine"
+
+    @property
     def rules(self) -> SandboxRules:
         rules = SandboxRules(
             working_dirs=(self.project,),
@@ -81,7 +85,8 @@ class Box:
         return replace(self, changes={**self.changes, **changes})
 
     def launcher(self) -> BubblewrapLauncher:
-        return BubblewrapLauncher(self.rules, self.ability, Places(temp_root=self.root, locks=self.caches))
+        places = Places(temp_root=self.root, locks=self.caches, quarantine=self.quarantine)
+        return BubblewrapLauncher(self.rules, self.ability, places)
 
     def context(self, launcher: BubblewrapLauncher | None = None) -> ToolContext:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.probe import Ability, probe
 from agentcli.permissions.sandbox.seatbelt import SeatbeltLauncher, profile
 
-GOOD = Ability("/usr/bin/bwrap", ("--cap-drop", "ALL"), network=True)
+GOOD = Ability("/usr/bin/bwrap", ("--cap-drop", "ALL"), network=True, seccomp=True)
 
 
 @pytest.fixture
@@ -85,25 +84,28 @@ def test_a_network_that_cannot_be_taken_away_is_said(
         choose("strict", rules_in(tmp_path), around)
 
 
+def test_strict_needs_filters_for_system_calls(
+    tmp_path: Path, around: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_ability(monkeypatch, replace(GOOD, seccomp=False))
+    with pytest.raises(UsageError, match="seccomp"):
+        choose("strict", rules_in(tmp_path), around)
+    assert choose("on", rules_in(tmp_path), around).launcher.name == "bubblewrap"
+
+
 def test_other_systems_have_none(tmp_path: Path, around: Surroundings) -> None:
     assert "no sandbox for this system" in choose("on", rules_in(tmp_path), replace(around, platform="win32")).warning
 
 
-def test_what_a_killed_session_left_is_gone_once_there_is_a_sandbox(
+def test_what_a_killed_session_of_an_old_version_left_is_gone_once_there_is_a_sandbox(
     tmp_path: Path, around: Surroundings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_ability(monkeypatch, GOOD)
     work, caches = tmp_path / "work", tmp_path / "caches"
     work.mkdir()
-    script = (
-        "import os, sys; from pathlib import Path\n"
-        "from agentcli.permissions.sandbox.placeholders import Placeholders\n"
-        "root, work = map(Path, sys.argv[1:])\n"
-        "Placeholders(root).hold([work]).make([work / '.envrc'])\n"
-        "os._exit(9)\n"
-    )
-    subprocess.run([sys.executable, "-c", script, str(caches), str(work)], check=False)
-    assert (work / ".envrc").is_dir()
+    (work / ".envrc").mkdir()
+    (caches / "placeholders").mkdir(parents=True)
+    (caches / "placeholders" / "a.lock").write_text(json.dumps(str(work / ".envrc")) + "\n")
     choose("on", rules_in(work), replace(around, cache_dir=caches))
     assert not (work / ".envrc").exists()
 

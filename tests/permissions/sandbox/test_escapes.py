@@ -51,10 +51,13 @@ async def test_nothing_is_written_outside(box: Box, command: str) -> None:
     assert _tree(box.home) == before
 
 
-async def test_what_sessions_agree_on_is_out_of_reach(box: Box) -> None:
-    await box.run(f"rm -rf {box.caches}/placeholders; mkdir -p {box.caches}; echo x > {box.caches}/sandbox.json")
-    assert (box.caches / "placeholders").is_dir()
-    assert not (box.caches / "sandbox.json").exists()
+async def test_the_quarantine_is_out_of_reach(box: Box) -> None:
+    context = box.context()
+    await box.run("echo evil > .envrc", context=context)
+    await box.run(f"rm -rf {box.quarantine}; echo x > {box.quarantine}/x", context=context)
+    (folder,) = box.quarantine.iterdir()
+    assert (folder / "content").read_text() == "evil\n"
+    assert box.quarantine.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize(
@@ -301,7 +304,8 @@ async def test_without_network_abstract_sockets_and_servers_cannot_be_reached(bo
     with socket.socket(socket.AF_UNIX) as server, socket.create_server(("127.0.0.1", 0)) as local:
         server.bind(name.encode().decode("unicode_escape"))
         server.listen()
-        assert "ConnectionRefused" in await strict.text(_connect(name))
+        assert "ConnectionRefused" in await box.with_rules(network=False).text(_connect(name))
+        assert "Error" in await strict.text(_connect(name))
         assert not (await box.run(_connect(name))).is_error, "the test itself works"
         port = local.getsockname()[1]
         assert (await strict.run(f"exec 3<>/dev/tcp/127.0.0.1/{port}")).is_error

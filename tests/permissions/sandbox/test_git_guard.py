@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from itertools import pairwise
@@ -11,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher
-from agentcli.permissions.sandbox.placeholders import Placeholders
 from agentcli.permissions.sandbox.protected import makes_repository, protection
+from agentcli.permissions.sandbox.quarantine import Quarantine
 from tests.permissions.sandbox.box import Box
 
 pytestmark = pytest.mark.anyio
@@ -46,8 +45,13 @@ async def test_a_folder_around_what_is_protected_cannot_be_exchanged_for_a_copy(
 @pytest.mark.parametrize("folder", [".venv", ".venv/bin"])
 async def test_a_virtual_environment_cannot_be_exchanged_for_a_copy(box: Box, folder: str) -> None:
     await box.run(f"{sys.executable} -m venv --without-pip .venv")
-    text = await box.text(f"mv {folder} copy && cp -r copy {folder} && echo evil >> .venv/bin/activate")
-    assert "resource busy" in text
+    context = box.context()
+    for command in (
+        f"mv {folder} copy && cp -r copy {folder} && echo evil >> .venv/bin/activate",
+        "echo evil >> .venv/bin/activate",
+        "rm .venv/bin/activate; ln -s ../../evil .venv/bin/activate",
+    ):
+        assert "quarantine restore" in str((await box.run(command, context=context)).content)
     assert "evil" not in (box.project / ".venv/bin/activate").read_text()
     output = await box.run(
         ". .venv/bin/activate && touch .venv/bin/tool .venv/lib/new && mv .venv/bin/tool .venv/moved"
@@ -90,11 +94,11 @@ async def test_what_git_would_obey_cannot_be_planted_where_it_is_missing(nested:
             sample.unlink()
         (nested.project / hooks).rmdir()
     output = await nested.run(f": git; mkdir -p $(dirname {path}) && echo /nowhere > {path}")
-    assert output.is_error
-    assert "Read-only" in str(output.content)
+    assert "agentcli quarantine restore" in str(output.content)
     assert not (nested.project / path).exists()
-    assert not (nested.project / ".git" / "hooks").exists(), "what held the place is gone"
     assert not (nested.project / ".git" / "commondir").exists()
+    (item,) = Quarantine(nested.quarantine).items()
+    assert path.startswith(str(Path(item.path).relative_to(nested.project)))
 
 
 async def test_git_works_around_all_that(nested: Box) -> None:
@@ -122,7 +126,7 @@ async def test_a_repository_whose_files_are_elsewhere_finds_them_and_is_pointed_
     (box.project / "files").mkdir()
     box.git("config", "core.worktree", "../files")
     text = await box.text("git rev-parse --show-toplevel; mkdir c; echo ../c > .git/commondir")
-    assert text == f"{box.project}/files"
+    assert text.startswith(f"{box.project}/files\n")
     assert not (box.project / ".git" / "commondir").exists()
 
 
@@ -137,6 +141,7 @@ async def test_where_a_submodule_has_its_git_folder_cannot_be_changed(nested: Bo
             f"mv -T {folder} {folder}-away; cp -r {folder}-away {folder}; echo gitdir: ../evil > {folder}/.git",
         ):
             assert (await nested.run(f"{word}; {plant}")).is_error
+            await nested.run(f"git worktree list; {plant}")
             assert (nested.project / folder / ".git").read_text() == before
     assert not (await nested.run("echo x > sub/x; mkdir d; mv sub/x d; git mv .gitmodules d")).is_error
 
@@ -156,48 +161,22 @@ async def test_too_many_submodules_are_read_only_as_one(box: Box) -> None:
         (folder / "HEAD").touch()
     found = protection((box.project,), None, ["git status"])
     assert box.project / ".git" / "modules" in found.read_only
-    assert len(found.writable + found.read_only + found.missing + found.missing_files) < 20
-
-
-async def test_what_a_killed_session_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    folder = tmp_path.resolve() / "repository"
-    folder.mkdir()
-    killed = Placeholders(tmp_path / "locks").hold([folder])
-    killed.make([folder / "hooks"])
-    killed.make_files([(folder / "commondir", ".\n"), (folder / "config.worktree", "")])
-    killed.expect([folder / "planted"])
-    (folder / "planted").write_text("evil")
-    (folder / "config.worktree").write_text("the person's own")
-    (lock,) = (tmp_path / "locks" / "placeholders").iterdir()
-    noted = lock.read_text()
-    assert len([json.loads(line) for line in noted.splitlines()]) == 4
-    killed.release()
-    assert [path.name for path in folder.iterdir()] == ["config.worktree"]
-
-
-async def test_a_file_that_was_there_is_neither_changed_nor_removed(tmp_path: Path) -> None:
-    path = tmp_path.resolve() / "commondir"
-    path.write_text("../..\n")
-    hold = Placeholders(tmp_path / "locks").hold([path.parent])
-    assert hold.make_files([(path, ".\n")]) == (path,)
-    hold.release()
-    assert path.read_text() == "../..\n"
-    assert sorted(entry.name for entry in path.parent.iterdir()) == ["commondir", "locks"]
+    assert len(found.writable + found.read_only + found.missing) < 25
 
 
 async def test_a_folder_that_a_running_command_could_exchange_is_not_opened(box: Box) -> None:
-    launcher = box.launcher()
+    launcher = box.with_rules(working_dirs=(box.project, box.home)).launcher()
     early = launcher.launch(["sleep", "1"], box.project, os.environ)
-    scripts = box.project / ".venv" / "bin"
-    scripts.mkdir(parents=True)
-    (scripts / "activate").touch()
+    local = box.home / ".local"
+    (local / "bin").mkdir(parents=True)
+    launcher.permit(str(local / "bin"))
     during = launcher.launch(["true"], box.project, os.environ)
     early.close()
     during.close()
     after = launcher.launch(["true"], box.project, os.environ)
     after.close()
-    assert not _opens(during.arguments, scripts)
-    assert _opens(after.arguments, scripts)
+    assert not _opens(during.arguments, local)
+    assert _opens(after.arguments, local)
 
 
 async def test_a_command_in_the_background_does_not_weaken_what_others_run_under(nested: Box) -> None:
@@ -245,5 +224,5 @@ async def test_an_argument_list_makes_a_repository_too() -> None:
 
 async def test_words_in_a_comment_open_no_git_folder(box: Box) -> None:
     output = await box.run("mkdir -p .git # git init\necho evil > .git/config")
-    assert output.is_error
+    assert "quarantine restore" in str(output.content)
     assert not (box.project / ".git").exists()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from agentcli.permissions.paths import is_protected
 from agentcli.permissions.sandbox import denied
 from agentcli.permissions.sandbox.denied import DeniedFiles
 from agentcli.permissions.sandbox.explain import Refusals, explain, worth_explaining
-from agentcli.permissions.sandbox.placeholders import Placeholders
+from agentcli.permissions.sandbox.leftovers import remove_leftovers
 from agentcli.permissions.sandbox.plan import SandboxRules, find_masks
 from agentcli.permissions.sandbox.protected import FILES, FOLDERS, protection, uses_git
 
@@ -134,79 +135,39 @@ def test_start_up_files_are_protected_where_the_home_folder_is_worked_in(tmp_pat
     assert tmp_path / ".bashrc" not in protection((tmp_path,), tmp_path / "elsewhere", ["true"]).read_only
 
 
-# ----------------------------------------------------------------------------------------------------- placeholders
+# ------------------------------------------------------------------------------------- leftovers of old versions
 
 
-def test_placeholders_go_when_the_last_who_needs_them_is_done(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    ours, theirs = Placeholders(tmp_path / "locks"), Placeholders(tmp_path / "locks")
-    first, second = ours.hold([work]), theirs.hold([work])
-    assert first.make([work / ".envrc"]) == (work / ".envrc",)
-    assert second.make([work / ".envrc"]) == (work / ".envrc",)
-    first.release()
-    assert (work / ".envrc").is_dir(), "the other session has a mount on it"
-    second.release()
-    assert list(work.iterdir()) == []
-
-
-def test_what_somebody_put_into_a_placeholder_stays(tmp_path: Path) -> None:
-    hold = Placeholders(tmp_path / "locks").hold([tmp_path])
-    hold.make([tmp_path / ".vscode", tmp_path / ".idea"])
-    (tmp_path / ".vscode" / "settings.json").write_text("{}")
-    hold.release()
-    hold.release()
-    assert (tmp_path / ".vscode" / "settings.json").exists()
-    assert not (tmp_path / ".idea").exists()
-
-
-def test_a_session_cleans_up_after_one_that_was_killed(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    script = (
-        "import os, sys; from pathlib import Path\n"
-        "from agentcli.permissions.sandbox.placeholders import Placeholders\n"
-        "root, work = map(Path, sys.argv[1:])\n"
-        "Placeholders(root).hold([work]).make([work / '.envrc'])\n"
-        "os._exit(9)\n"
-    )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path / "locks"), str(work)], check=False)
-    assert (work / ".envrc").is_dir()
-    Placeholders(tmp_path / "locks").hold([work]).release()
+def test_empty_folders_of_an_old_version_are_removed_once(tmp_path: Path) -> None:
+    work, locks = tmp_path / "work", tmp_path / "placeholders"
+    for folder in (work / ".envrc", work / ".vscode", work / ".git", locks):
+        folder.mkdir(parents=True)
+    (work / ".vscode" / "settings.json").write_text("{}")
+    (work / ".git" / "commondir").write_text(".\n")
+    (work / ".git" / "config.worktree").write_text("the user's own")
+    noted = [str(work / ".envrc"), str(work / ".vscode")]
+    noted += [[str(work / ".git" / "commondir"), ".\n"], [str(work / ".git" / "config.worktree"), ""]]
+    (locks / "a.lock").write_text("".join(json.dumps(entry) + "\n" for entry in noted) + "no json\n")
+    remove_leftovers(tmp_path)
     assert not (work / ".envrc").exists()
-
-
-def test_only_an_empty_placeholder_in_use_counts_as_one(tmp_path: Path) -> None:
-    (tmp_path / ".idea").mkdir()
-    placeholders = Placeholders(tmp_path / "locks")
-    hold = placeholders.hold([tmp_path])
-    hold.make([tmp_path / ".envrc", tmp_path / ".vscode", tmp_path / ".idea"])
-    (tmp_path / ".vscode" / "settings.json").write_text("{}")
-    assert [name for name in (".envrc", ".vscode", ".idea", ".husky") if placeholders.holds(tmp_path / name)] == [
-        ".envrc"
-    ]
-    hold.release()
-    assert not placeholders.holds(tmp_path / ".envrc")
-
-
-def test_cleaning_up_makes_no_files_and_leaves_what_another_session_needs(tmp_path: Path) -> None:
-    work, locks = tmp_path / "work", tmp_path / "locks"
-    work.mkdir()
-    Placeholders(locks).clean([work])
+    assert not (work / ".git" / "commondir").exists()
+    assert (work / ".vscode" / "settings.json").exists()
+    assert (work / ".git" / "config.worktree").read_text() == "the user's own"
     assert not locks.exists()
-    hold = Placeholders(locks).hold([work])
-    hold.make([work / ".envrc"])
-    Placeholders(locks).clean([work])
-    assert (work / ".envrc").is_dir()
-    hold.release()
+    remove_leftovers(tmp_path)
 
 
-def test_a_folder_of_the_persons_own_is_never_removed(tmp_path: Path) -> None:
-    (tmp_path / ".vscode").mkdir()
-    hold = Placeholders(tmp_path / "locks").hold([tmp_path])
-    assert hold.make([tmp_path / ".vscode"]) == (tmp_path / ".vscode",)
-    hold.release()
-    assert (tmp_path / ".vscode").is_dir()
+def test_leftovers_that_an_old_version_still_uses_stay(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "placeholders").mkdir()
+    lock = tmp_path / "placeholders" / "a.lock"
+    lock.write_text(json.dumps(str(tmp_path / "work")) + "\n")
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        remove_leftovers(tmp_path)
+        assert (tmp_path / "work").is_dir()
+    remove_leftovers(tmp_path)
+    assert not (tmp_path / "work").exists()
 
 
 # ---------------------------------------------------------------------------------------------------- denied files

@@ -13,7 +13,30 @@ FILES = (
     *(".config/containers/auth.json", ".config/github-copilot/apps.json", ".config/Code/User/settings.json"),
     *(".m2/settings.xml", ".gradle/gradle.properties", ".cache/huggingface/token", ".local/share/opencode/auth.json"),
     *(".gemini/oauth_creds.json", ".s3cfg", ".boto", ".databrickscfg", ".kaggle/kaggle.json", ".terraformrc"),
-    *(".claude.json", ".aws/credentials", ".npmrc"),
+    *(".claude.json", ".aws/credentials", ".npmrc", ".config/stripe/config.toml", ".pulumi/credentials.json"),
+    *(
+        ".fly/config.yml",
+        ".config/netlify/config.json",
+        ".local/share/com.vercel.cli/auth.json",
+        ".config/hcloud/cli.toml",
+    ),
+    *(
+        ".dbt/profiles.yml",
+        ".snowflake/config.toml",
+        ".composer/auth.json",
+        ".nuget/NuGet/NuGet.Config",
+        ".bundle/config",
+    ),
+    *(".config/pypoetry/auth.toml", ".config/configstore/firebase-tools.json", ".sentryclirc", ".cloudflared/cert.pem"),
+    *(".config/argocd/config", ".jira.d/config.yml", ".circleci/cli.yml", ".config/ngrok/ngrok.yml", ".mylogin.cnf"),
+    *(
+        ".local/share/fish/fish_history",
+        ".config/age/keys.txt",
+        ".step/secrets/key",
+        ".tsh/keys/x",
+        ".pypirc",
+        ".gitconfig",
+    ),
 )
 
 
@@ -23,8 +46,9 @@ async def test_no_known_secret_can_be_read(box: Box) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(SECRET)
     (box.home / ".cache" / "huggingface" / "model").write_text("readable")
-    for name in FILES:
-        assert SECRET not in await box.text(f"cat {box.home}/{name} 2>&1; true"), name
+    shown = await box.text("; ".join(f"echo {name}; cat {box.home}/{name} 2>&1" for name in FILES) + "; true")
+    assert SECRET not in shown
+    assert all(name in shown for name in FILES)
     assert SECRET not in await box.text(f"grep -r . {box.home} 2>&1; true")
     assert await box.text(f"cat {box.home}/.cache/huggingface/model") == "readable"
 

@@ -1,0 +1,50 @@
+"""The wording of calls that are refused because nobody can be asked: for the model, and for the end of a run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from agentcli.core.messages import Json
+from agentcli.core.permission import Decision
+from agentcli.core.plaintext import plain_line
+
+_LONGEST_TITLE = 120
+_PREFIXES = ("asked because ", "Needs approval: ", "needs approval because ")
+_REWRITES = (
+    (re.compile(r"<<"), "Write the text to a file with the Write tool and name that file instead of a here-document"),
+    (re.compile(r"\n"), "Write it as one line, or as several calls"),
+    (
+        re.compile(r"\|&?\s*(?:env\s+)?(?:ba|da|z|k)?sh\b|\|&?\s*(?:env\s+)?(?:python|perl|ruby|node|php)[\d.]*\b"),
+        "Write the script to a file and run that file instead of piping into an interpreter",
+    ),
+    (re.compile(r"\$|`"), "Write the values themselves instead of variables and substitutions"),
+    (re.compile(r"[*?]|\["), "Name the files instead of using wildcards"),
+)
+
+
+def allow_flag(rules: Sequence[str]) -> str:
+    """The flag that allows these rules, ready to be pasted into a shell."""
+    return f"--allowedTools {shlex.quote(','.join(rules))}"
+
+
+def unattended_refusal(title: str, input: Json, decision: Decision, rules: Sequence[str]) -> str:
+    """Why a call was refused with nobody to ask, and what would let it run. `rules`: those that would, if any can."""
+    what = f"Refused `{plain_line(title, _LONGEST_TITLE)}`: {_cause(decision.reason)}, and nobody is there to ask."
+    if rules:
+        return f"{what} The user can allow such calls with {allow_flag(rules)}."
+    if decision.rule:
+        return f"{what} An allow rule does not change that."
+    command = input.get("command")
+    if not isinstance(command, str):
+        return f"{what} No rule can allow it."
+    advice = next((text for pattern, text in _REWRITES if pattern.search(command)), "Run its parts as separate calls")
+    return f"{what} No rule can cover it as it is written. {advice}; then one can."
+
+
+def _cause(reason: str) -> str:
+    for prefix in _PREFIXES:
+        if reason.startswith(prefix):
+            return f"it needs approval because {reason.removeprefix(prefix).rstrip('.')}"
+    return reason.rstrip(".") or "it needs approval"

@@ -1,0 +1,78 @@
+"""The only module of the command line that writes: every text becomes fit for a terminal here.
+
+File names, settings, rules, session titles and servers' messages may come from a stranger, so no other module below
+`cli/` calls `print`, `typer.echo` or `os.write` (a test reads the sources). Imports next to nothing: it is on the way
+of every error message.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from agentcli.core.plaintext import json_for_terminal, terminal_text
+
+_OUR_STYLES = re.compile("(\x1b\\[[0-9;]*m)")
+
+
+def echo(text: str = "", *, err: bool = False, end: str = "\n") -> None:
+    """Print text of which any part may be untrusted."""
+    _write(terminal_text(text) + end, err)
+
+
+def echo_styled(text: str) -> None:
+    """Print text with colours of our own; everything else that a terminal would obey is escaped as usual. The caller
+    has escaped the untrusted parts of it before adding the colours."""
+    pieces = _OUR_STYLES.split(text)
+    _write("".join(piece if number % 2 else terminal_text(piece) for number, piece in enumerate(pieces)) + "\n", False)
+
+
+def echo_json(value: object) -> None:
+    """Print JSON for programs, in ASCII: it is the same value for a parser, and harmless on a terminal."""
+    import json
+
+    _write(json_for_terminal(json.dumps(value, indent=2, default=str)) + "\n", False)
+
+
+def notice(text: str) -> None:
+    """Print one line about a problem on standard error."""
+    from agentcli.core.plaintext import plain_line
+
+    echo(f"agentcli: {plain_line(text, 600)}", err=True)
+
+
+def confirm(question: str) -> bool:
+    """Ask for yes or no, where no is the default."""
+    import typer
+
+    return typer.confirm(terminal_text(question), default=False)
+
+
+def ask_secret(prompt: str) -> str:
+    """Ask without showing what is typed. Raises `EOFError` and `KeyboardInterrupt`."""
+    from getpass import getpass
+
+    return getpass(terminal_text(prompt))
+
+
+def write_bytes(data: bytes, descriptor: int = 1) -> None:
+    """Write data that is escaped already: a JSON frame, or a list for a shell. Raises OSError."""
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def complain(message: str) -> None:
+    """Print the reason why a command ends, or nothing where standard error is gone."""
+    # Indented, so that a line break in a file name does not begin a line that looks like ours.
+    shown = terminal_text(message).replace("\n", "\n  ")
+    try:
+        write_bytes(f"agentcli: {shown}\n".encode(errors="replace"), 2)
+    except OSError:
+        return
+
+
+def _write(text: str, err: bool) -> None:
+    # Not through the stream's buffer: what a reader who has left does not take would be written again at exit.
+    encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
+    write_bytes(text.encode(encoding, "replace"), 2 if err else 1)

@@ -1,0 +1,88 @@
+"""JSON from models, repositories and files that others can change: one limit of depth, and only numbers that go back.
+
+What is nested some hundred levels deep can be parsed, but not everything that later copies, compares, encodes or shows
+it is safe from the recursion limit. `1e999` becomes infinity, which no JSON can hold; an integer of thousands of digits
+overflows the first arithmetic. All of it is refused here, once, as a `ValueError`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+DEEPEST = 100
+"""Levels of objects and lists."""
+DEEPEST_INPUT = 64
+"""The same for a tool's input, which a session file and a request have to hold some levels down."""
+_MOST_DIGITS = 300
+"""What a float can hold too."""
+
+
+class JsonLimitError(ValueError):
+    """Valid JSON beyond a limit; the text completes "the JSON …"."""
+
+
+def parse_json(
+    text: str | bytes,
+    *,
+    deepest: int = DEEPEST,
+    most_digits: int = _MOST_DIGITS,
+    object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None,
+) -> Any:
+    """Raises `json.JSONDecodeError` for what is no JSON, another `ValueError` for what is beyond the limits."""
+
+    def integer(digits: str) -> int:
+        if len(digits) > most_digits:
+            raise JsonLimitError(f"has a number of {len(digits):,} digits")
+        return int(digits)
+
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=object_pairs_hook,
+            parse_int=integer,
+            parse_float=_number,
+            parse_constant=_refuse_constant,
+        )
+    except RecursionError:
+        raise JsonLimitError(f"is nested more than {deepest} levels deep") from None
+    if is_too_deep(value, text, deepest=deepest):
+        raise JsonLimitError(f"is nested more than {deepest} levels deep")
+    return value
+
+
+def is_too_deep(value: Any, text: str | bytes | None = None, *, deepest: int = DEEPEST) -> bool:
+    """Whether lists and objects are nested more than `deepest` levels; `text`, its JSON, mostly saves the look."""
+    if isinstance(text, str):
+        brackets = text.count("[") + text.count("{")
+    elif isinstance(text, bytes):
+        brackets = text.count(b"[") + text.count(b"{")
+    else:
+        brackets = deepest + 1
+    if brackets <= deepest:
+        return False
+    # Level by level, not by recursion, which is what this protects from.
+    level: list[Any] = [value] if isinstance(value, (dict, list)) else []
+    for _depth in range(deepest):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _number(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise JsonLimitError(f"has a number that is too large: {digits[:40]}")
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise JsonLimitError(f"has {name}, which is not a number that JSON knows")

@@ -1,0 +1,91 @@
+"""Bounded reads of files that others may have put there: regular files only, up to a given size, without waiting.
+
+A repository can hold a FIFO, a link to `/dev/zero` or a file of many gigabytes under any name that agentcli reads
+unasked (`.git/HEAD`, `AGENTS.md`, settings). Everything that is read so goes through here; a test finds other reads.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from enum import StrEnum
+from typing import BinaryIO, Literal
+
+from agentcli.core.frozen import frozen
+
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_PIECE = 1 << 20
+
+
+class Reason(StrEnum):
+    MISSING = "missing"
+    NOT_A_FILE = "not a regular file"
+    TOO_LARGE = "too large"
+    UNREADABLE = "unreadable"
+
+
+@frozen
+class Unread:
+    """Why a file was not read. Falsy, as an empty file is, for callers to whom it is all the same."""
+
+    reason: Reason
+    detail: str = ""
+    """The system's message, in lower case, where there is one."""
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+
+def read_bounded(path: str | os.PathLike[str], most: int, *, beginning: bool = False) -> bytes | Unread:
+    """The content, if it has at most `most` bytes; with `beginning`, the first `most` bytes. Never raises."""
+    try:
+        # Not blocking: opening a FIFO would otherwise wait for a writer for ever.
+        descriptor = os.open(path, _FLAGS)
+    except (FileNotFoundError, NotADirectoryError):
+        return Unread(Reason.MISSING)
+    except OSError as error:
+        return Unread(Reason.UNREADABLE, (error.strerror or "unknown error").lower())
+    except ValueError:
+        return Unread(Reason.MISSING, "no file can have this name")
+    try:
+        return read_descriptor(descriptor, most, beginning=beginning)
+    finally:
+        os.close(descriptor)
+
+
+def read_descriptor(descriptor: int, most: int, *, beginning: bool = False) -> bytes | Unread:
+    """The same for a file that is open already; the descriptor stays open."""
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return Unread(Reason.NOT_A_FILE)
+        if status.st_size > most and not beginning:
+            return Unread(Reason.TOO_LARGE)
+        # The size is no promise: files of /proc have none, and others grow while they are read.
+        pieces: list[bytes] = []
+        room = most if beginning else most + 1
+        while room > 0 and (piece := os.read(descriptor, min(room, _PIECE))):
+            pieces.append(piece)
+            room -= len(piece)
+    except OSError as error:
+        return Unread(Reason.UNREADABLE, (error.strerror or "unknown error").lower())
+    data = b"".join(pieces)
+    return data if len(data) <= most else Unread(Reason.TOO_LARGE)
+
+
+def open_regular(path: str | os.PathLike[str], *, buffering: int = -1) -> BinaryIO:
+    """A regular file for reading in pieces, the size of which the caller bounds. Raises OSError for anything else."""
+    descriptor = os.open(path, _FLAGS)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Not a regular file", os.fspath(path))
+        return open(descriptor, "rb", buffering=buffering)  # noqa: PTH123 -- a descriptor has no path
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_start(path: str | os.PathLike[str], most: int = 4_096) -> str:
+    """The beginning of a text file; empty for whatever cannot be read."""
+    return (read_bounded(path, most, beginning=True) or b"").decode("utf-8", "replace")

@@ -1,0 +1,227 @@
+"""Start the programs that agentcli itself runs: git, ripgrep, an editor, the clipboard's programs, the user's helpers.
+
+They run outside of any sandbox, so nothing that an agent can write may decide what runs. This is the only module that
+starts processes (`tests/test_own_programs.py` checks it); commands of the model come through it too, with the program
+and the environment that a `Launcher` has chosen. Three rules hold for everything else:
+
+- a program is named by an absolute path that was found outside of the working directories (`find_program`);
+- its environment comes from `user_environment` or `desktop_environment`: no search path into a working directory, no
+  variable that loads code into another program;
+- an interpreter of our own is `isolated_python`: no `site`, so no `.pth` and no `sitecustomize`, nothing from the
+  current folder or the environment, and no virtual environment, whose `pyvenv.cfg` says where the standard library is.
+
+A single program in a folder outside that links into a working directory is found out by `find_program`, but not where a
+shell looks a name up itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from agentcli.core.frozen import frozen
+from agentcli.core.programs import clean_search_path
+
+if TYPE_CHECKING:
+    import asyncio
+
+PIPE = subprocess.PIPE
+DEVNULL = subprocess.DEVNULL
+
+_SHELL = "/bin/sh"
+_LOADS_CODE = re.compile(
+    r"LD_.*|DYLD_.*|PYTHON.*|BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE"
+    r"|PERL5.*|PERLLIB|RUBYOPT|RUBYLIB|NODE_OPTIONS|NODE_PATH|LUA_(?:INIT|PATH|CPATH).*|GCONV_PATH|LESSOPEN|LESSCLOSE"
+    r"|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|GIT_(?:EXEC_PATH|EXTERNAL_DIFF|SSH|SSH_COMMAND|ASKPASS|PAGER"
+    r"|EDITOR|SEQUENCE_EDITOR|PROXY_COMMAND|TEMPLATE_DIR|DIR|WORK_TREE|INDEX_FILE|CONFIG.*)|RIPGREP_CONFIG_PATH"
+    r"|GREP_OPTIONS|TAR_OPTIONS|VIRTUAL_ENV.*"
+)
+"""Variables by which another program loads or runs code, or looks for it elsewhere."""
+_DESKTOP = re.compile(
+    r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|XDG_RUNTIME_DIR"
+    r"|XDG_SESSION_TYPE|DBUS_SESSION_BUS_ADDRESS|WSL_.*|__CF_USER_TEXT_ENCODING"
+)
+"""What a program needs that talks to the desktop and to nothing else."""
+
+
+@frozen
+class Finished:
+    code: int
+    """Exit code, negative for a signal."""
+    output: bytes = b""
+    errors: bytes = b""
+
+
+# --------------------------------------------------------------------------------------------- environment, commands
+
+
+def user_environment(environ: Mapping[str, str], working_dirs: Iterable[Path]) -> dict[str, str]:
+    """The user's environment for a program that the user chose, such as an editor: without what loads code."""
+    kept = {name: value for name, value in environ.items() if not _LOADS_CODE.fullmatch(name)}
+    kept["PATH"] = clean_search_path(environ.get("PATH"), working_dirs)
+    # The current folder is a working directory: `python3 -c` in the user's command must not import from it.
+    kept["PYTHONSAFEPATH"] = "1"
+    return kept
+
+
+def desktop_environment(environ: Mapping[str, str], working_dirs: Iterable[Path]) -> dict[str, str]:
+    """What the clipboard's programs need, and no secret."""
+    kept = {name: value for name, value in environ.items() if _DESKTOP.fullmatch(name)}
+    return {**kept, "PATH": clean_search_path(environ.get("PATH"), working_dirs)}
+
+
+def shell_command(text: str) -> list[str]:
+    """The command that runs a shell text from the user's own settings."""
+    return [_SHELL, "-c", text]
+
+
+def isolated_python(code: str, *arguments: str, libraries: Sequence[str] = ()) -> list[str]:
+    """The command that runs `code` in an interpreter of our own, which imports the standard library and, after it,
+    what is in the folders `libraries`.
+
+    The base interpreter, not the virtual environment's: that one obeys a `pyvenv.cfg` which may lie in a project.
+    """
+    interpreter = getattr(sys, "_base_executable", "") or sys.executable
+    prelude = f"import sys; sys.path += {list(libraries)!r}; "
+    return [interpreter, "-I", "-S", "-E", "-B", "-c", prelude + code, *arguments]
+
+
+# --------------------------------------------------------------------------------------------------------- starting
+
+
+def run_program(
+    command: Sequence[str],
+    *,
+    cwd: Path | str,
+    environ: Mapping[str, str],
+    seconds: float,
+    input: bytes = b"",
+    captures: bool = True,
+    pass_descriptors: tuple[int, ...] = (),
+) -> Finished:
+    """Run a program to its end. Blocking. Raises OSError; TimeoutError, which is one, after its group was killed.
+
+    `captures=False` for programs that stay in the background: with our pipes open they would be waited for.
+    """
+    stream = PIPE if captures else DEVNULL
+    process = start_program(
+        command,
+        cwd=cwd,
+        environ=environ,
+        stdin=PIPE if input else DEVNULL,
+        stdout=stream,
+        stderr=stream,
+        pass_descriptors=pass_descriptors,
+    )
+    with process:
+        try:
+            output, errors = process.communicate(input or None, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            kill_group(process.pid)
+            raise TimeoutError(f"{Path(command[0]).name} took longer than {seconds:g} seconds") from None
+        except BaseException:
+            kill_group(process.pid)
+            raise
+    return Finished(process.returncode, output or b"", errors or b"")
+
+
+def start_program(
+    command: Sequence[str],
+    *,
+    cwd: Path | str,
+    environ: Mapping[str, str],
+    stdin: int = DEVNULL,
+    stdout: int = DEVNULL,
+    stderr: int = DEVNULL,
+    pass_descriptors: tuple[int, ...] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own. Raises OSError; the caller ends it and waits for it."""
+    return subprocess.Popen(  # noqa: S603 - absolute path, environment chosen by the caller
+        _checked(command),
+        cwd=cwd,
+        env=dict(environ),
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=pass_descriptors,
+        start_new_session=True,
+    )
+
+
+async def start_program_async(
+    command: Sequence[str],
+    *,
+    cwd: Path | str,
+    environ: Mapping[str, str],
+    stdin: int = DEVNULL,
+    stdout: int = DEVNULL,
+    stderr: int = DEVNULL,
+    pass_descriptors: tuple[int, ...] = (),
+) -> asyncio.subprocess.Process:
+    """As `start_program`, on the event loop. Cancelled in the middle of the start, it kills the process and raises."""
+    import asyncio
+
+    task = asyncio.get_running_loop().create_task(
+        asyncio.create_subprocess_exec(
+            *_checked(command),
+            cwd=cwd,
+            env=dict(environ),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=pass_descriptors,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        if task.exception() is None:
+            process = task.result()
+            kill_group(process.pid)
+            await process.wait()
+        raise
+
+
+async def run_in_foreground(command: Sequence[str], *, cwd: Path | str, environ: Mapping[str, str]) -> int:
+    """Run a program that has the terminal to itself, such as an editor; its exit code. Raises OSError.
+
+    In our own process group, so that the terminal's keys reach it. Ended when cancelled.
+    """
+    import asyncio
+
+    process = await asyncio.create_subprocess_exec(*_checked(command), cwd=cwd, env=dict(environ))
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+        raise
+
+
+def become(code: str, *arguments: str, libraries: Sequence[str]) -> NoReturn:
+    """Replace this process by our interpreter running `code`, isolated. Keeps the environment and `sys.executable`."""
+    command = [sys.executable, *isolated_python(code, *arguments, libraries=libraries)[1:]]
+    os.execv(_checked(command)[0], command)  # noqa: S606 - our own interpreter
+
+
+def kill_group(leader: int) -> None:
+    """SIGKILL to the group of a process that was started here. Call it before the process is waited for: only until
+    then its number cannot be another process's."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def _checked(command: Sequence[str]) -> Sequence[str]:
+    if not command or not command[0].startswith("/"):
+        raise ValueError(f"not an absolute path of a program: {list(command[:1])}")
+    return command

@@ -1,0 +1,101 @@
+"""Recognise secrets in names, values and URLs, for whatever must not reach a command.
+
+A guess in both directions: it is the second line behind lists of what may pass, never the only one.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+_NAME = r"""(?xi)
+    token | secret | passw | passphrase | credential | cookie | oauth | bearer | extraheader
+    | auth(?!or(?:$|[^i]))
+    | api[_.-]?key | (?:private|access|secret|encryption|signing|master|license|account|deploy|ssh|gpg)[_.-]key
+    | (?:private|access|secret|encryption|master|account)key
+    | (?:^|[_.:-]) (?:pass|pwd|pat|jwt|key|keys|dsn|cred|creds|pin|otp|salt|sid|session) (?:$|[_.-])
+    | (?:smtp|db|pg|proxy|mysql|user)pass(?:$|[_.-])
+    """
+_HARMLESS = r"(?i)tokeni[sz]er|max[_a-z]*tokens|keymap|keyboard"
+
+_VALUE = r"""(?x)
+    (?<![A-Za-z0-9])(?:
+        gh[pousr]_[A-Za-z0-9]{16,} | github_pat_\w{16,} | gl(?:pat|ptt|dt|rt|soat|cbt|agent|imt|ffct)-[\w-]{16,}
+      | sk-[\w-]{16,} | (?:sk|rk|pk|whsec)_(?:live|test)_\w{10,} | whsec_\w{16,}
+      | (?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{12,} | AIza[\w-]{30,} | ya29\.[\w-]{16,} | GOCSPX-[\w-]{16,}
+      | xox[abeoprs]-[\w-]{10,} | xapp-[\w-]{10,} | npm_[A-Za-z0-9]{20,} | pypi-[\w-]{16,}
+      | hf_[A-Za-z0-9]{16,} | dop_v1_\w{16,} | do[or]_v1_\w{16,} | shp(?:at|ca|pa|ss)_\w{16,} | sq0\w{3}-[\w-]{16,}
+      | SG\.[\w-]{16,}\.[\w-]{16,} | key-[0-9a-f]{32} | hv[sbr]\.[\w-]{16,} | dapi[0-9a-f]{32} | pul-[0-9a-f]{32,}
+      | lin_api_\w{16,} | figd_[\w-]{16,} | glsa_\w{16,} | glc_\w{16,} | sntry[su]_\w{16,} | ntn_\w{16,}
+      | secret_[A-Za-z0-9]{20,} | tskey-[\w-]{10,} | fo1_[\w-]{16,} | FlyV1\s\S{16,} | rnd_\w{16,} | sbp_\w{16,}
+      | dckr_pat_[\w-]{16,} | oy2[a-z0-9]{40,} | CFPAT-[\w-]{16,} | ATATT[\w-]{16,} | EAAC?[A-Za-z0-9]{30,}
+      | PMAK-[\w-]{16,} | r8_\w{30,} | gsk_\w{20,} | xai-[\w-]{20,} | AGE-SECRET-KEY-\w+
+      | eyJ[\w-]{8,}\.[\w-]{4,}\.? | \d{8,10}:AA[\w-]{30,}
+    )
+    | -----BEGIN[ ][A-Z0-9 ]*PRIVATE\ KEY
+    | (?i:\b(?:basic|bearer|token)\s+[\w+/=.~-]{12,})
+    """
+_MARKS = """
+    gh github_pat_ gl sk- _live_ _test_ whsec_ AKIA ASIA ABIA ACCA AROA AIDA AIza ya29. GOCSPX- xox xapp- npm_ pypi- hf_
+    _v1_ shp sq0 SG. key- hvs. hvb. hvr. dapi pul- lin_api_ figd_ sntry ntn_ secret_ tskey- fo1_ FlyV1 rnd_ sbp_
+    dckr_pat_ oy2 CFPAT- ATATT EAA PMAK- r8_ gsk_ xai- AGE- eyJ :AA PRIVATE asic earer oken ASIC EARER OKEN
+    """
+"""One of these is in everything that `_VALUE` finds. Compiling that costs 2 ms, which most starts need not pay."""
+_URL_USER = r"(?i)\b([a-z][a-z0-9+.-]*://)([^/?#\s\"'<>\\]*)@"
+_AUTHORITY = r"(?i)\b(?:https?|socks\w*|ftps?)://([^/?#\s\"'<>\\,;|]*)"
+_HOST = r"(?:\[[0-9A-Fa-f:.%]+\]|[^\s:@\[\]]*)(?::\d*)?"
+_ONE_RUN = r"[\w+/=.~-]{32,}"
+
+_compiled = functools.cache(re.compile)
+
+
+@functools.cache
+def _marks() -> tuple[str, ...]:
+    return tuple(_MARKS.split())
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable or setting of this name usually holds a secret."""
+    return _compiled(_NAME).search(_compiled(_HARMLESS).sub("", name)) is not None
+
+
+def holds_secret(value: str) -> bool:
+    """Whether a value contains something in the format of a known token, key or authorisation header."""
+    return any(mark in value for mark in _marks()) and _compiled(_VALUE).search(value) is not None
+
+
+def is_random(value: str) -> bool:
+    """Whether a value is one long run of mixed characters, as generated keys are; hashes in lower-case hex are not."""
+    if len(value) < 32 or value.startswith(("/", "./", "~")) or value.count("/") > 3:
+        return False
+    if not _compiled(_ONE_RUN).fullmatch(value):
+        return False
+    kinds = (str.isdigit, str.islower, str.isupper)
+    return all(any(map(kind, value)) for kind in kinds) and len(set(value)) >= 14
+
+
+def without_url_credentials(text: str) -> str | None:
+    """The text with `user:password@` taken out of its URLs; None where a URL cannot be read without doubt.
+
+    A user name alone stays in front of an SSH host, where it is part of the address, and goes everywhere else: a token
+    is often given as one.
+    """
+
+    def stripped(found: re.Match[str]) -> str:
+        scheme, user = found[1], found[2]
+        keeps = scheme.lower() in ("ssh://", "git+ssh://", "sftp://") and ":" not in user and not holds_secret(user)
+        return found[0] if keeps else scheme
+
+    if "://" not in text:
+        return text
+    text = _compiled(_URL_USER).sub(stripped, text)
+    # An unescaped slash in a password ends the authority early: what is left of it then has no numeric port.
+    if any(not _compiled(_HOST).fullmatch(found[1]) for found in _compiled(_AUTHORITY).finditer(text)):
+        return None
+    return text
+
+
+def proxy_without_credentials(value: str) -> str:
+    """A proxy's address without user and password, also where they hold characters that should have been escaped."""
+    scheme, separator, rest = value.rpartition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

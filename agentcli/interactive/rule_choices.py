@@ -1,0 +1,59 @@
+"""What "always allow" can save: the choices of a permission question, edited rules, and what each rule covers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agentcli.core.errors import UsageError
+from agentcli.core.events import PermissionRequested
+from agentcli.core.frozen import frozen
+from agentcli.permissions.rule_text import checked, covered_by, risk_of
+from agentcli.permissions.rules import Rule, parse_rule
+
+
+@frozen
+class AlwaysChoice:
+    """Rules that are saved together."""
+
+    rules: tuple[str, ...]
+    covers: str
+    note: str = ""
+    edited: bool = False
+
+    @property
+    def risk(self) -> str:
+        """Why saving it needs a confirmation; empty if it does not. Only of edited rules: what is offered is narrow."""
+        return next((risk for rule in self.rules if self.edited and (risk := risk_of(parse_rule(rule)))), "")
+
+
+def rule_choices(event: PermissionRequested) -> tuple[AlwaysChoice, ...]:
+    """The narrowest first; empty when no rule can cover the call."""
+    found = []
+    for choice in event.rule_choices:
+        rules = tuple(map(str, choice.get("rules") or ()))
+        if rules:
+            covers = str(choice.get("covers") or "") or covered_by(rules)
+            found.append(AlwaysChoice(rules, covers, str(choice.get("note") or "")))
+    if not found and event.suggestions:
+        found.append(AlwaysChoice(tuple(event.suggestions), covered_by(event.suggestions)))
+    return tuple(found)
+
+
+def edited(choice: AlwaysChoice, rules: Sequence[str], exact: AlwaysChoice) -> AlwaysChoice:
+    """A choice with other rules; `exact` is the one that covers nothing but the call itself. Raises `UsageError`."""
+    kept = tuple(dict.fromkeys(checked(rule).text for rule in rules if rule.strip()))
+    if not kept:
+        raise UsageError("At least one rule is needed.")
+    made = replace(choice, rules=kept, covers=covered_by(kept), note="", edited=True)
+    if len(kept) == len(exact.rules) == 1 and not _covers_rule(parse_rule(kept[0]), parse_rule(exact.rules[0])):
+        made = replace(made, note="It does not cover this call: the next one like it is asked about again.")
+    return made
+
+
+def _covers_rule(rule: Rule, exact: Rule) -> bool:
+    if exact.spec is None or not rule.names(exact.tool):
+        return rule.names(exact.tool) and rule.spec is None
+    if rule.spec is None or rule.spec == exact.spec:
+        return True
+    return rule.matches_command(exact.spec) if exact.tool == "Bash" else True

@@ -1,0 +1,228 @@
+"""What the rules and the mode say about each part of one command. `policy` decides by it."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from agentcli.core.frozen import frozen
+from agentcli.core.permission import Need
+from agentcli.permissions.afterwards import Changed
+from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
+from agentcli.permissions.commands import Part, Place, analyse
+from agentcli.permissions.filecommands import part_changes
+from agentcli.permissions.interpreters import runs_input
+from agentcli.permissions.paths import is_below
+from agentcli.permissions.reach import Reach, Restriction
+from agentcli.permissions.rules import READING_TOOLS, Rule
+from agentcli.permissions.saved_output import may_be_saved, tee_targets
+from agentcli.permissions.shell import NotPlain
+
+if TYPE_CHECKING:
+    from agentcli.permissions.policy import Policy
+
+_SAVED = "its output goes to a new file"
+ACCEPTED = "edits in the working directories are accepted"
+
+
+@frozen
+class CommandJudge:
+    policy: Policy
+    call: Call
+
+    def verdicts(self, command: str) -> list[PartVerdict]:
+        """Each part of a command; one that cannot be taken apart is one part that asks."""
+        found = self.call.judged.get(command)
+        if found is None:
+            found = self.call.judged[command] = self._judge(command)
+        return found
+
+    def _judge(self, command: str) -> list[PartVerdict]:
+        parts = analyse(command, self._place(command))
+        if isinstance(parts, NotPlain):
+            return [PartVerdict(command, str(parts), allowed=False)]
+        changed = Changed(self.call.resolve, parts)
+        verdicts: list[PartVerdict] = []
+        feeding: Rule | None = None
+        for part in parts:
+            feeding = feeding if part.command.piped else None
+            verdict = self._judge_part(part, feeding)
+            feeding = feeding or verdict.rule
+            if verdict.allowed:
+                by_rule = part.objection is not None and self.rule_for(part) is not None
+                later = changed.objection(part, by_rule=by_rule)
+                if later is not None:
+                    verdict = PartVerdict(part.command.text, later, allowed=False, part=part)
+            changed.note(part)
+            verdicts.append(verdict)
+        return verdicts
+
+    def _place(self, command: str) -> Place:
+        policy, call = self.policy, self.call
+        search_path = os.environ.get("PATH", "") if policy.search_path is None else policy.search_path
+        folders = tuple(call.resolve(str(folder)) for folder in call.working_dirs)
+        deny, ask = (self._restriction(rules, folders) for rules in (policy.deny, policy.ask))
+        # Outside of the working directories a search asks anyway.
+        private = Restriction(policy.private_file, tuple(path for path in policy.private if is_below(path, folders)))
+        every = _union([deny, ask, private])
+        reach = None
+        if every.specs:
+            hidden = policy.hidden_from_commands(command)
+            visible = _union([ask] if hidden else [deny, ask, private])
+            reach = Reach(
+                visible=visible if visible.specs else None,
+                stored=every,
+                files=policy.restricted_files,
+                tracked=policy.tracked_files,
+                working_dirs=folders,
+                scope=(str(call.cwd), *map(str, call.working_dirs)),
+                search_path=search_path,
+                resolve=call.resolve,
+            )
+        hides = every.hides if every.specs else None
+        return Place.of(
+            call.cwd,
+            call.working_dirs,
+            (*policy.readable, *policy.scratch),
+            hides,
+            call.resolve,
+            search_path,
+            policy.trusted,
+            reach,
+            home=str(policy.home or ""),
+            temp=str(policy.temp or ""),
+        )
+
+    def _restriction(self, rules: tuple[Rule, ...], folders: tuple[str, ...]) -> Restriction:
+        reading = [
+            rule
+            for rule in rules
+            if rule.spec is not None and rule.tool in READING_TOOLS and self._concerns(rule.spec, folders)
+        ]
+
+        def rule_for(path: str) -> str | None:
+            return next((rule.text for rule in reading if self.call.restricted_by(rule, path)), None)
+
+        return Restriction(rule_for, tuple(rule.spec for rule in reading if rule.spec is not None))
+
+    def _concerns(self, spec: str, folders: tuple[str, ...]) -> bool:
+        """False for a rule such as `Read(~/.ssh/**)`, which matches nothing in the working directories."""
+        home = self.policy.home
+        if spec.startswith("//"):
+            start = "/" + spec.lstrip("/")
+        elif spec.startswith("~/") and home is not None:
+            start = f"{home}/{spec[2:]}"
+        else:
+            return True
+        # Up to the first wildcard; `..` could lead anywhere.
+        literal = re.split(r"/[^/]*[*?\[{]", start)[0] or "/"
+        if ".." in literal.split("/"):
+            return True
+        real = self.call.resolve(literal)
+        return any(is_below(real, [folder]) or is_below(folder, [real, literal]) for folder in folders)
+
+    def _judge_part(self, part: Part, feeding: Rule | None = None) -> PartVerdict:
+        """`feeding`: the rule that allows a command whose output is piped into this part."""
+        text, rule, clause = part.command.text, None, "it only reads"
+        if part.objection is not None:
+            rule = self.rule_for(part)
+            if rule is not None:
+                clause = f"of {origin(rule)}"
+            elif self.changes_accepted(part):
+                clause = ACCEPTED
+            elif feeding is not None and self._may_save(tee_targets(part)):
+                rule, clause = feeding, _SAVED
+            else:
+                return PartVerdict(text, part.objection, allowed=False, part=part)
+        for redirection in part.command.redirections:
+            if redirection.kind == "read" and not part.input_allowed:
+                return PartVerdict(text, f"of the redirection from {redirection.target}", allowed=False, part=part)
+            if redirection.kind == "write":
+                writing = self.redirection_rule(redirection.target, part)
+                if isinstance(writing, str):
+                    paths = tuple(os.path.join(folder, redirection.target) for folder in part.folders)  # noqa: PTH118
+                    if (rule or feeding) is None or not self._may_save(paths):
+                        return PartVerdict(text, writing, allowed=False, part=part)
+                    clause = f"{clause} and {_SAVED}"
+                    continue
+                rule = rule or writing
+                clause = f"{clause} and {f'of {origin(writing)}' if writing else ACCEPTED}"
+        return PartVerdict(text, clause, allowed=True, rule=rule, part=part)
+
+    def _may_save(self, paths: tuple[str, ...]) -> bool:
+        return bool(paths) and all(
+            may_be_saved(path, self.call, self.policy.temp)
+            and not self._is_guarded(path)
+            and not self._needs_asking(path)
+            for path in paths
+        )
+
+    def rule_for(self, part: Part) -> Rule | None:
+        """The allow rule for a part as it stands, or for what its wrappers run. Assignments are never covered."""
+        if part.objection is not None and part.objection.startswith("of the assignment"):
+            return None
+        # `Bash(python3)` would run any program that is piped into it.
+        needs_wildcard = runs_input(part.inner)
+        for rule in self.policy.allow:
+            if not rule.names(self.call.tool_name) or (needs_wildcard and not is_wild(rule)):
+                continue
+            if any(rule.matches_command(text, extended=extended) for text, extended in part.rule_texts):
+                return rule
+        return None
+
+    def changes_accepted(self, part: Part) -> bool:
+        if not self.policy.accepts_edits or not part.folders or part.extended:
+            return False
+        if part.command.assignments:
+            return False
+        for folder in part.folders:
+            changes = part_changes(part, folder)
+            if changes is None or not all(map(self._may_write, changes.writes)):
+                return False
+            if not all(map(self._may_remove, changes.removes)):
+                return False
+            if not all(self.call.is_inside(path) and not self._needs_asking(path) for path in changes.reads):
+                return False
+        return True
+
+    def _may_write(self, path: str) -> bool:
+        return self.call.is_inside(path) and not self._is_guarded(path) and not self._needs_asking(path)
+
+    def _is_guarded(self, path: str) -> bool:
+        return self.policy.is_protected(path, self.call) or self.policy.runs_agentcli(path, self.call)
+
+    def _may_remove(self, path: str) -> bool:
+        """Of a link the link itself is removed, so it counts where it stands and not where it leads."""
+        folder, name = os.path.split(os.path.normpath(path))
+        inside = self.call.is_inside(folder) and name not in ("", ".", "..")
+        return inside and not self._is_guarded(path) and not self._needs_asking(path)
+
+    def _needs_asking(self, path: str) -> bool:
+        rules = (
+            rule
+            for rule in (*self.policy.deny, *self.policy.ask)
+            if rule.covers_path(Need("read")) or rule.covers_path(Need("write"))
+        )
+        restricted = any(self.call.restricted_by(rule, path) for rule in rules)
+        return restricted or self.policy.private_file(self.call.resolve(path)) is not None
+
+    def redirection_rule(self, target: str, part: Part) -> Rule | str | None:
+        """The rule that lets the target be written, None if the mode does, a clause if nothing does."""
+        clause = f"of the redirection to {target}"
+        rule: Rule | None = None
+        for folder in part.folders or (None,):
+            path = os.path.join(folder, target) if folder is not None else ""  # noqa: PTH118
+            if not path or self._is_guarded(path) or self._needs_asking(path):
+                return clause
+            rule = self.policy.path_rule(Need("write", path), self.call)
+            if rule is None and not (self.policy.accepts_edits and self.call.is_inside(path)):
+                return clause
+        return rule
+
+
+def _union(restrictions: list[Restriction]) -> Restriction:
+    def rule_for(path: str) -> str | None:
+        return next((rule for one in restrictions if (rule := one.rule_for(path)) is not None), None)
+
+    return Restriction(rule_for, tuple(spec for one in restrictions for spec in one.specs))

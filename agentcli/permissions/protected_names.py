@@ -1,0 +1,80 @@
+"""Names of files and folders that other programs run or obey (S5). The one table for permissions and the sandbox.
+
+| tier   | file tools and file commands | commands in the sandbox         | examples                      |
+|--------|------------------------------|---------------------------------|-------------------------------|
+| fixed  | ask in every mode but bypass | cannot change what is there     | `.git`, `.vscode`, `.envrc`   |
+| asking | the same                     | may: installing packages has to | `node_modules/.bin`, `.npmrc` |
+
+A command that only names a path of the asking tier does not ask for that reason: `.venv/bin/pytest` is how tests are
+run. All names are in lower case and compared so: some file systems do not tell `.GIT` from `.git`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+FIXED_FOLDERS: tuple[str, ...] = (".agentcli", ".claude", ".vscode", ".idea", ".husky")
+"""Besides `.git`, of which the sandbox knows the parts."""
+FIXED_FILES: tuple[str, ...] = (".mcp.json", ".envrc")
+
+_FIXED_ANYWHERE = frozenset({".git", *FIXED_FOLDERS})
+_FIXED_NAMES = frozenset(
+    {*FIXED_FILES, ".profile", ".login", ".inputrc", ".gitconfig", ".gitmodules", "config.fish"}
+    | {".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".kshrc", ".cshrc", ".tcshrc"}
+    | {".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout"}
+)
+
+ASKING_FOLDERS: frozenset[str] = frozenset(
+    # Editors and agents: tasks, servers to start, commands that need no question.
+    {".cursor", ".devcontainer", ".zed", ".windsurf", ".fleet", ".nova", ".continue", ".roo", ".clinerules", ".kiro"}
+    | {".junie", ".trae", ".augment", ".amazonq", ".opencode", ".gemini", ".codex", ".aider"}
+    # Hooks, builds on servers, and what package managers load.
+    | {".githooks", ".git-hooks", ".lefthook", ".lefthook-local", ".circleci", ".buildkite", ".woodpecker", ".mvn"}
+    | {"site-packages", "dist-packages"}
+)
+ASKING_PATHS: frozenset[tuple[str, str]] = frozenset(
+    {("node_modules", ".bin"), (".github", "workflows"), (".github", "actions"), ("gradle", "wrapper")}
+    | {(".yarn", "releases"), (".yarn", "plugins"), (".bundle", "config")}
+    | {(".cargo", "config"), (".cargo", "config.toml")}
+    | {(env, scripts) for env in (".venv", "venv", "env", ".env", "virtualenv") for scripts in ("bin", "scripts")}
+)
+"""Two components, one after the other."""
+ASKING_FILES: frozenset[str] = frozenset(
+    {
+        ".npmrc",
+        ".yarnrc",
+        ".yarnrc.yml",
+        ".pnpmfile.cjs",
+        "pnpmfile.js",
+        "bunfig.toml",
+        ".pypirc",
+        "pip.conf",
+        ".condarc",
+    }
+    | {".gemrc", ".bazelrc", ".curlrc", ".wgetrc", ".netrc", ".mise.toml", "mise.toml", ".direnvrc", "pyvenv.cfg"}
+    | {".pre-commit-config.yaml", ".pre-commit-config.yml", ".pre-commit-hooks.yaml", "sitecustomize.py"}
+    | {"usercustomize.py", ".cursorrules", ".windsurfrules", ".clinerules", "jenkinsfile", ".gitlab-ci.yml"}
+    | {".gitlab-ci.yaml", ".travis.yml", ".drone.yml", ".cirrus.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml"}
+    | {"appveyor.yml", ".appveyor.yml", ".woodpecker.yml", ".gdbinit", ".lldbinit", ".vimrc", ".nvimrc", ".exrc"}
+    | {".nvim.lua", ".dir-locals.el", ".emacs", ".screenrc", ".tmux.conf", ".devcontainer.json"}
+)
+_ASKING_NAMES = re.compile(
+    r".*\.pth|.*\.code-workspace|\.?lefthook(?:-local)?\.(?:ya?ml|toml|json)|\.huskyrc(?:\..*)?|\.aider.*", re.DOTALL
+)
+_ACTIVATE = re.compile(r"(?:activate(?:\.\w+)?|activate_this\.py)")
+
+
+def is_fixed(components: list[str]) -> bool:
+    """Whether a path belongs to the fixed tier. `components`: in lower case, not empty."""
+    return components[-1] in _FIXED_NAMES or not _FIXED_ANYWHERE.isdisjoint(components)
+
+
+def needs_asking(components: list[str]) -> bool:
+    """Whether a path belongs to the asking tier. `components`: in lower case, not empty."""
+    name = components[-1]
+    if name in ASKING_FILES or not ASKING_FOLDERS.isdisjoint(components) or _ASKING_NAMES.fullmatch(name):
+        return True
+    if not ASKING_PATHS.isdisjoint(itertools.pairwise(components)):
+        return True
+    return components[-2:-1] in (["bin"], ["scripts"]) and _ACTIVATE.fullmatch(name) is not None

@@ -1,0 +1,92 @@
+"""What a grant changes about one sandbox: hosts reached through a proxy, and writable paths outside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.core.grant import Grant
+from agentcli.permissions.sandbox.forwarder import PROCESSES, forwarded, proxy_variables
+from agentcli.permissions.sandbox.temp_folder import SYSTEM_TEMP
+from agentcli.permissions.sandbox.upstream import Upstream
+
+if TYPE_CHECKING:
+    from agentcli.permissions.sandbox.host_proxy import HostProxy
+
+_SOCKET_INSIDE = f"{SYSTEM_TEMP}/.agentcli-proxy"
+"""The proxy's socket as the command sees it. Each sandbox has its own mounted there."""
+
+
+class Connection:
+    """A command's way to allowed hosts; without a proxy nothing changes. To be closed when the command has ended."""
+
+    def __init__(self, proxy: HostProxy | None = None) -> None:
+        self._proxy = proxy
+
+    @classmethod
+    def for_grant(cls, grant: Grant, folder: Path, upstream: Upstream | None) -> Connection:
+        """`folder`: private to this user. Raises OSError."""
+        if grant.network != "hosts":
+            return cls()
+        from agentcli.permissions.sandbox.host_proxy import HostProxy
+
+        return cls(HostProxy(folder / f"proxy-{os.urandom(6).hex()}", grant.hosts, upstream))
+
+    @property
+    def mounts(self) -> list[str]:
+        return [] if self._proxy is None else ["--bind", str(self._proxy.path), _SOCKET_INSIDE]
+
+    def command(self, arguments: Sequence[str]) -> tuple[str, ...]:
+        return tuple(arguments) if self._proxy is None else forwarded(arguments, Path(_SOCKET_INSIDE))
+
+    def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
+        return dict(environ) if self._proxy is None else {**proxy_variables(environ), **PROCESSES}
+
+    def refused_hosts(self) -> tuple[str, ...]:
+        return () if self._proxy is None else self._proxy.refused
+
+    def close(self) -> None:
+        if self._proxy is not None:
+            self._proxy.close()
+
+
+class WritablePaths:
+    """Approved paths outside the working directories, made mountable. To be closed when the command has ended."""
+
+    def __init__(self, paths: Iterable[Path], closed: Sequence[Path], home: Path | None) -> None:
+        """`closed`: what no approval opens, such as credentials and agentcli's own folders."""
+        self._created: list[Path] = []
+        self.paths = tuple(dict.fromkeys(self._mountable(paths, closed, home)))
+
+    def _mountable(self, paths: Iterable[Path], closed: Sequence[Path], home: Path | None) -> Iterable[Path]:
+        for path in paths:
+            real = Path(os.path.realpath(path))
+            if any(real.is_relative_to(folder) or folder.is_relative_to(real) for folder in closed):
+                continue
+            if real.exists():
+                yield real
+            elif real.parent.is_dir():
+                too_much = real.parent == Path("/") or (home is not None and home.is_relative_to(real.parent))
+                if not too_much:
+                    # The command may also replace it, for which it needs the folder.
+                    yield real.parent
+                elif self._create(real):
+                    yield real
+
+    def _create(self, path: Path) -> bool:
+        """An empty file in the home folder, which is not opened as a whole for it."""
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+        except OSError:
+            return False
+        self._created.append(path)
+        return True
+
+    def close(self) -> None:
+        for path in self._created:
+            with contextlib.suppress(OSError):
+                if path.stat().st_size == 0:
+                    path.unlink()

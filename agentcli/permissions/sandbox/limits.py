@@ -1,0 +1,177 @@
+"""Limits on what one sandboxed command may use: memory, processes, processor time.
+
+The kernel's own limits do not fit: address space (RLIMIT_AS, RLIMIT_DATA) stops node, Java and sanitizers, which
+reserve terabytes that they never use; RLIMIT_NPROC counts per user and not at all for root; a cgroup needs a delegated
+tree, which few machines have. So the processes of a sandbox, which its own /proc names, are counted while it runs, and
+one that goes beyond a limit is killed as a whole. Processor time is left to RLIMIT_CPU, which is precise. For users
+other than root RLIMIT_NPROC is a second, wider limit on processes.
+
+It costs one thread for as long as commands run, at most 2 % of a processor. A command can be beyond its limit for some
+tenths of a second before that is seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from agentcli.core.frozen import frozen
+
+_FIRST_LOOK = 0.02
+_INTERVAL = 0.05
+_SHARE = 50
+"""Sleep for at least so many times as long as the last look took."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_ACCOUNTED = 0.75
+_LEAST_TASKS = 8_192
+CPU_SIGNAL = signal.SIGXCPU if hasattr(signal, "SIGXCPU") else signal.SIGTERM
+
+
+@frozen
+class Limits:
+    """None: no limit."""
+
+    memory: int | None = None
+    """Bytes, of all processes of a command together."""
+    processes: int | None = None
+    cpu_seconds: int | None = None
+    """For each process."""
+
+    @property
+    def watched(self) -> bool:
+        return self.memory is not None or self.processes is not None
+
+
+def default_memory() -> int | None:
+    """Three quarters of what this machine, or the container around us, has; None if that cannot be found out."""
+    try:
+        total = os.sysconf("SC_PHYS_PAGES") * _PAGE
+    except (ValueError, OSError):
+        return None
+    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            total = min(total, int(Path(name).read_text()))
+    return int(total * _ACCOUNTED)
+
+
+def with_kernel_limits(arguments: tuple[str, ...], limits: Limits) -> tuple[str, ...]:
+    """A shell's `-c` arguments with limits set before anything else, in the same line so that its line numbers stay.
+
+    Processor time is soft below hard: the first limit tells by SIGXCPU what the reason is, before the second kills.
+    """
+    if len(arguments) < 3 or arguments[1] != "-c":
+        return arguments
+    shell, option, script, *rest = arguments
+    prefix = ""
+    if (seconds := limits.cpu_seconds) is not None:
+        prefix = f"ulimit -St {seconds}; ulimit -Ht {seconds + 5}; "
+    if limits.processes is not None and os.geteuid() != 0 and shell.endswith("/bash"):
+        # Counts threads too, and before Linux 5.14 all that the user runs: only there to stop what outruns the watch.
+        prefix += f"ulimit -u {max(_LEAST_TASKS, 4 * limits.processes)} 2>/dev/null; "
+    return (shell, option, f"{prefix}{script}", *rest)
+
+
+class LimitWatch:
+    """Watches the running sandboxes of a session. Safe to use from several threads."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._guard = threading.Condition()
+        self._watched: dict[object, Callable[[], int | None]] = {}
+        self._struck: dict[object, str] = {}
+        self._thread: threading.Thread | None = None
+
+    def add(self, key: object, first_process: Callable[[], int | None]) -> None:
+        """`first_process`: the number of the sandbox's first process, None before it is there."""
+        if not self._limits.watched:
+            return
+        with self._guard:
+            self._watched[key] = first_process
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="sandbox limits", daemon=True)
+                self._thread.start()
+
+    def remove(self, key: object) -> str:
+        """Stop watching. Returns what limit the command was stopped for, empty for none."""
+        with self._guard:
+            self._watched.pop(key, None)
+            if not self._watched:
+                self._guard.notify()
+            return self._struck.pop(key, "")
+
+    def _run(self) -> None:
+        pause = _FIRST_LOOK
+        while True:
+            with self._guard:
+                if not self._watched:
+                    # Ends here and not when told to: most sessions run nothing most of the time.
+                    self._thread = None
+                    return
+                self._guard.wait(pause)
+                watched = list(self._watched.items())
+            began = time.perf_counter()
+            for key, first_process in watched:
+                self._look(key, first_process)
+            pause = max(_INTERVAL, _SHARE * (time.perf_counter() - began))
+
+    def _look(self, key: object, first_process: Callable[[], int | None]) -> None:
+        first = first_process()
+        if first is None:
+            return
+        reason = _excess(first, self._limits)
+        if not reason:
+            return
+        with self._guard:
+            if key not in self._watched:
+                return
+            self._struck.setdefault(key, reason)
+            # The first process of a pid namespace takes all others along, whatever they do. Under the lock: as long as
+            # the launch is not over its number cannot belong to somebody else.
+            with contextlib.suppress(OSError):
+                os.kill(first, signal.SIGKILL)
+
+
+def _excess(first: int, limits: Limits) -> str:
+    """Which limit the processes of a sandbox are beyond, as a sentence; empty for none."""
+    root = f"/proc/{first}/root/proc"
+    try:
+        processes = [name for name in os.listdir(root) if name.isdigit()]  # noqa: PTH208 - ten times a second
+    except OSError:
+        return ""
+    if limits.processes is not None and len(processes) > limits.processes:
+        return (
+            f"The command had {len(processes):,} processes, more than the sandbox's limit of {limits.processes:,}, and "
+            "was stopped. The setting sandbox.maxProcesses raises the limit."
+        )
+    if limits.memory is None:
+        return ""
+    used = sum(_anonymous(root, name) for name in processes)
+    if used > limits.memory:
+        # Pages that forked processes share were counted for each of them; the exact number takes milliseconds.
+        used = sum(_proportional(root, name) for name in processes)
+    if used <= limits.memory:
+        return ""
+    return (
+        f"The command used {used // 2**20:,} MiB of memory, more than the sandbox's limit of "
+        f"{limits.memory // 2**20:,} MiB, and was stopped. The setting sandbox.maxMemoryMb raises the limit."
+    )
+
+
+def _anonymous(root: str, process: str) -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"{root}/{process}/statm", "rb") as file:  # noqa: PTH123
+        fields = file.read().split()
+        return (int(fields[1]) - int(fields[2])) * _PAGE
+    return 0
+
+
+def _proportional(root: str, process: str) -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"{root}/{process}/smaps_rollup", "rb") as file:  # noqa: PTH123
+        for line in file:
+            if line.startswith(b"Pss_Anon:"):
+                return int(line.split()[1]) * 1024
+    return _anonymous(root, process)

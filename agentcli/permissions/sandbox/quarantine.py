@@ -1,0 +1,221 @@
+"""Quarantine: what sandboxed commands planted where other programs would run or obey it.
+
+One private folder for each item, with a manifest and the content. Everything is moved by folder descriptors that were
+opened without following links: a command that still runs could put a link in the place of any folder on the way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from agentcli.core.frozen import frozen
+
+MANIFEST = "manifest.json"
+CONTENT = "content"
+_MOST_BYTES = 256 * 1024 * 1024
+_MOST_ENTRIES = 20_000
+_MOST_DIGESTED = 16 * 1024 * 1024
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Kind = Literal["created", "changed"]
+
+
+@frozen(kw_only=True)
+class Item:
+    id: str
+    path: str
+    """Where it was."""
+    kind: Kind
+    """`created`: it was moved away. `changed`: the old content was put back, this is the new one."""
+    command: str
+    when: float
+    digest: str
+    reason: str
+
+
+class TooLarge(OSError):
+    """More than is copied between file systems."""
+
+
+@contextlib.contextmanager
+def folder_of(path: Path) -> Iterator[int]:
+    """A descriptor of the folder that a path lies in. Raises OSError where a link is on the way."""
+    descriptor = os.open("/", _FOLDER)
+    try:
+        for part in path.parent.parts[1:]:
+            inner = os.open(part, _FOLDER, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+class Quarantine:
+    """The items in one folder. Safe to use from several threads and processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def take(self, path: Path, command: str, reason: str) -> Item:
+        """Move a file, link or folder here. Raises OSError; then it is still where it was."""
+        place = self._new()
+        try:
+            with folder_of(path) as parent:
+                try:
+                    os.rename(path.name, place / CONTENT, src_dir_fd=parent)
+                except OSError as error:
+                    if error.errno != errno.EXDEV:
+                        raise
+                    _copy(parent, path.name, place / CONTENT, [_MOST_BYTES, _MOST_ENTRIES])
+                    _remove(parent, path.name)
+        except BaseException:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+        return self._record(place, path, "created", command, reason)
+
+    def keep(self, path: Path, data: bytes, command: str, reason: str) -> Item:
+        """Keep the new content of a file whose old content is put back."""
+        place = self._new()
+        (place / CONTENT).write_bytes(data)
+        return self._record(place, path, "changed", command, reason)
+
+    def items(self) -> list[Item]:
+        """The oldest first."""
+        try:
+            names = sorted(entry.name for entry in os.scandir(self.folder))
+        except OSError:
+            return []
+        return [item for name in names if (item := self.get(name)) is not None]
+
+    def get(self, item_id: str) -> Item | None:
+        if "/" in item_id or item_id in ("", ".", ".."):
+            return None
+        try:
+            data = json.loads((self.folder / item_id / MANIFEST).read_text())
+            return Item(**{**data, "id": item_id})
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def restore(self, item: Item) -> None:
+        """Put an item back to where it was. Raises FileExistsError where something else is there now."""
+        content, path = self.folder / item.id / CONTENT, Path(item.path)
+        with folder_of(path) as parent:
+            if item.kind == "changed":
+                replace_file(parent, path.name, content.read_bytes())
+            elif _exists(parent, path.name):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), item.path)
+            else:
+                try:
+                    os.rename(content, path.name, dst_dir_fd=parent)
+                except OSError as error:
+                    if error.errno != errno.EXDEV:
+                        raise
+                    shutil.move(content, path)
+        self.remove(item)
+
+    def remove(self, item: Item) -> None:
+        shutil.rmtree(self.folder / item.id)
+
+    def _new(self) -> Path:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place = self.folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(3).hex()}"
+        place.mkdir(0o700)
+        return place
+
+    def _record(self, place: Path, path: Path, kind: Kind, command: str, reason: str) -> Item:
+        item = Item(
+            id=place.name,
+            path=str(path),
+            kind=kind,
+            command=command[:10_000],
+            when=time.time(),
+            digest=_digest(place / CONTENT),
+            reason=reason,
+        )
+        values = {name: getattr(item, name) for name in ("path", "kind", "command", "when", "digest", "reason")}
+        (place / MANIFEST).write_text(json.dumps(values, indent=2))
+        return item
+
+
+def replace_file(parent: int, name: str, data: bytes) -> None:
+    """Write a file at once, so that a reader sees the old content or the new one. Never through a link."""
+    draft = f"{name}.{os.urandom(6).hex()}"
+    descriptor = os.open(
+        draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=parent
+    )
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            with contextlib.suppress(OSError):
+                os.fchmod(file.fileno(), stat.S_IMODE(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode))
+        os.replace(draft, name, src_dir_fd=parent, dst_dir_fd=parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(draft, dir_fd=parent)
+        raise
+
+
+def _exists(parent: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _remove(parent: int, name: str) -> None:
+    if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+        shutil.rmtree(name, dir_fd=parent)
+    else:
+        os.unlink(name, dir_fd=parent)
+
+
+def _copy(parent: int, name: str, target: Path, left: list[int]) -> None:
+    """Across file systems. Links stay links; pipes, sockets and devices are left out. `left`: bytes, entries."""
+    found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    left[1] -= 1
+    left[0] -= found.st_size if stat.S_ISREG(found.st_mode) else 0
+    if min(left) < 0:
+        raise TooLarge(errno.EFBIG, "too large for quarantine", name)
+    if stat.S_ISLNK(found.st_mode):
+        target.symlink_to(os.readlink(name, dir_fd=parent))
+    elif stat.S_ISREG(found.st_mode):
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+        with os.fdopen(descriptor, "rb") as source, target.open("xb") as copy:
+            shutil.copyfileobj(source, copy)
+        target.chmod(stat.S_IMODE(found.st_mode) & 0o777)
+    elif stat.S_ISDIR(found.st_mode):
+        descriptor = os.open(name, _FOLDER, dir_fd=parent)
+        try:
+            target.mkdir(0o700)
+            for inner in os.listdir(descriptor):  # noqa: PTH208 - by descriptor
+                _copy(descriptor, inner, target / inner, left)
+        finally:
+            os.close(descriptor)
+
+
+def _digest(path: Path) -> str:
+    """Of a file's bytes; of a folder's names and files, as far as the limit reaches."""
+    digest = hashlib.sha256()
+    left = _MOST_DIGESTED
+    for found in [path, *(sorted(path.rglob("*")) if path.is_dir() and not path.is_symlink() else ())]:
+        digest.update(os.fsencode(str(found.relative_to(path))) + b"\0")
+        if found.is_symlink():
+            digest.update(os.fsencode(found.readlink()))
+        elif found.is_file() and left > 0:
+            with contextlib.suppress(OSError), found.open("rb") as file:
+                data = file.read(left)
+                left -= len(data)
+                digest.update(data)
+    return digest.hexdigest()

@@ -1,0 +1,173 @@
+"""Files that rules restrict and that a git repository holds, in its index or anywhere in its history.
+
+A denied file that was once committed comes out of `git show` and `git log -p` however well it is hidden on disk. Git
+itself is asked, in a way that obeys nothing in the repository: no configuration of the user or the system, no hooks, no
+monitor, no signature program, no transport for missing objects. It gets a short time; what it cannot say in that time
+is unknown, and unknown asks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from agentcli.core.bounded_read import read_start
+from agentcli.core.own_programs import run_program
+from agentcli.core.programs import find_program
+from agentcli.permissions.sandbox.denied import name_glob
+
+_SECONDS = 1.0
+"""How long one look may hold up the program. Most take a few milliseconds."""
+_MOST_NAMES = 200
+_MOST_REFS = 2_000
+_MOST_KEPT = 16
+_SETTINGS = (
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.untrackedCache=false",
+    "core.quotePath=false",
+    "log.showSignature=false",
+    "log.showRoot=true",
+    "protocol.allow=never",
+    "submodule.recurse=false",
+    "diff.ignoreSubmodules=all",
+    "diff.renames=false",
+    "safe.directory=*",
+    "safe.bareRepository=explicit",
+)
+_ENVIRON = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/nonexistent",
+    "LC_ALL": "C.UTF-8",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PAGER": "cat",
+}
+_HISTORY = ("log", "--all", "--reflog", "--full-history", "-m", "--no-renames", "--no-ext-diff", "--no-textconv",
+            "--no-show-signature", "--format=", "--name-only", "-z")  # fmt: skip
+
+
+class TrackedFiles:
+    """Answers are kept for as long as the repository's index and references are the same."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[object, ...], tuple[str, ...] | None] = {}
+
+    def matching(
+        self,
+        folder: str,
+        specs: tuple[str, ...],
+        hides: Callable[[str], bool],
+        working_dirs: tuple[str, ...],
+        search_path: str | None,
+    ) -> tuple[str, ...] | None:
+        """Absolute paths of tracked files, past and present, that `hides` says yes to; None if that is unknown."""
+        top = _repository(folder)
+        if top is None:
+            return ()
+        state = _state(top)
+        key = (top, specs, working_dirs, state)
+        if state is not None and key in self._kept:
+            return self._kept[key]
+        found = self._look(top, folder, specs, hides, working_dirs, search_path)
+        if state is not None:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[key] = found
+        return found
+
+    @staticmethod
+    def _look(
+        top: str,
+        folder: str,
+        specs: tuple[str, ...],
+        hides: Callable[[str], bool],
+        working_dirs: tuple[str, ...],
+        search_path: str | None,
+    ) -> tuple[str, ...] | None:
+        git = find_program("git", search_path, map(Path, working_dirs))
+        if git is None:
+            return None
+        found: dict[str, None] = {}
+        pathspecs = list(_pathspecs(specs))
+        deadline = time.monotonic() + _SECONDS
+        for command in (("ls-files", "-z", "--full-name"), _HISTORY):
+            names = _run(git, command, pathspecs, folder, deadline - time.monotonic())
+            if names is None:
+                return None
+            # A repository may have its files elsewhere than around its .git.
+            for base in dict.fromkeys((top, *working_dirs)):
+                paths = (f"{base.rstrip('/')}/{name}" for name in names)
+                found.update((path, None) for path in paths if path not in found and hides(path))
+        return tuple(found)[:_MOST_NAMES]
+
+
+def _run(git: str, command: tuple[str, ...], pathspecs: list[str], folder: str, seconds: float) -> list[str] | None:
+    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+    try:
+        words = [git, "--no-pager", *settings, *command, "--", *pathspecs]
+        done = run_program(words, cwd=folder, environ=_ENVIRON, seconds=max(seconds, 0.0))
+    except (OSError, ValueError):
+        return None
+    if done.code != 0:
+        return None
+    return list(dict.fromkeys(name.strip("\n") for name in os.fsdecode(done.output).split("\0") if name.strip("\n")))
+
+
+def _pathspecs(specs: tuple[str, ...]) -> Iterator[str]:
+    for name in dict.fromkeys(map(name_glob, specs)):
+        loose = re.sub(r"[\\\[\]]", "?", name)
+        yield f":(top,icase,glob)**/{loose}"
+        yield f":(top,icase,glob)**/{loose}/**"
+
+
+def _repository(folder: str) -> str | None:
+    """The folder around the `.git` that governs this one; None where no folder above has one."""
+    path = Path(os.path.realpath(folder))
+    return next((str(place) for place in (path, *path.parents) if os.path.lexists(place / ".git")), None)
+
+
+def _state(top: str) -> tuple[object, ...] | None:
+    """Changes with the index and with every reference; None where that would take too long to say."""
+    git = Path(top, ".git")
+    folders = [git]
+    if git.is_file():
+        # A linked worktree: its own references, and those that it shares.
+        try:
+            pointer = read_start(git)
+            own = (git.parent / pointer.removeprefix("gitdir:").strip()).resolve()
+            folders = [own, own.parent.parent]
+        except (OSError, ValueError):
+            return None
+    seen: list[object] = []
+    for place in folders:
+        seen += (_stamp(place / name) for name in ("index", "HEAD", "packed-refs", "logs/HEAD", "logs/refs/stash"))
+        waiting = [str(place / "refs")]
+        while waiting:
+            try:
+                entries = list(os.scandir(waiting.pop()))
+            except OSError:
+                continue
+            for entry in entries:
+                seen.append((entry.path, _stamp(Path(entry.path))))
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+            if len(seen) > _MOST_REFS:
+                return None
+    return tuple(seen)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.lstat()
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

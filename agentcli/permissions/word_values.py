@@ -1,0 +1,120 @@
+"""Words whose markers are replaced by what the place decides: `$PWD`, `$HOME`, `$TMPDIR`, matches of patterns."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from itertools import product
+from typing import Protocol
+
+from agentcli.permissions.paths import expanded_pattern
+from agentcli.permissions.shell import Variant
+from agentcli.permissions.shell_values import (
+    HOME,
+    MATCH,
+    MATCH_END,
+    OF_THE_PLACE,
+    PLAIN_TEXT,
+    PWD,
+    TEMP,
+    UNQUOTED,
+)
+
+_MOST_VARIANTS = 200
+_MATCHED = re.compile(f"({UNQUOTED}?){MATCH}([^{MATCH_END}]*){MATCH_END}")
+_OF_PLACE = re.compile(f"({UNQUOTED}?)([{PWD}{HOME}{TEMP}])")
+
+
+class NotResolved(Exception):
+    """Why a word is not known even where the place is: a clause that goes after `because`."""
+
+
+class Surroundings(Protocol):
+    @property
+    def home(self) -> str: ...
+    @property
+    def temp(self) -> str: ...
+    @property
+    def resolve(self) -> Callable[[str], str]: ...
+
+
+def depends_on_place(variant: Variant) -> bool:
+    return any(map(OF_THE_PLACE.search, variant.words))
+
+
+def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: Surroundings) -> list[Variant]:
+    """All that the words may be when they run in `folder`. Patterns of loops were expanded in one of `seen`."""
+    choices: list[list[str]] = []
+    count = 1
+    for index, word in enumerate(variant.words):
+        values = _values(word, folder, seen, place) if OF_THE_PLACE.search(word) else [word]
+        if index in variant.globs:
+            _check_literal(word, folder, place)
+        choices.append(values)
+        count *= len(values)
+        if count > _MOST_VARIANTS:
+            raise NotResolved("its patterns match too much to be looked at")
+    return [Variant(words, variant.globs) for words in product(*choices)]
+
+
+def _check_literal(word: str, folder: str, place: Surroundings) -> None:
+    """A value inside of a pattern must not be a pattern itself."""
+    for _unquoted, marker in _OF_PLACE.findall(word):
+        if re.search(r"[*?\[\]\\]", _value(marker, folder, place)):
+            raise NotResolved("of the pattern, a part of which is not known")
+
+
+def _values(word: str, folder: str, seen: tuple[str, ...], place: Surroundings) -> list[str]:
+    def replaced(found: re.Match[str]) -> str:
+        return _checked(_value(found[2], folder, place), unquoted=bool(found[1]))
+
+    texts = [_OF_PLACE.sub(replaced, word)]
+    while any(MATCH in text for text in texts):
+        following: list[str] = []
+        for text in texts:
+            found = _MATCHED.search(text)
+            if found is None:
+                following.append(text)
+                continue
+            before, after, unquoted = text[: found.start()], text[found.end() :], bool(found[1])
+            names, kept = _matches(found[2], seen or (folder,))
+            following += (before + _checked(name, unquoted=unquoted) + after for name in names)
+            if kept:
+                # Outside of quotes it is a pattern again, and another one if anything is added to it.
+                if unquoted and (before or after):
+                    raise NotResolved("of a variable that is not quoted")
+                following.append(before + found[2] + after)
+        texts = list(dict.fromkeys(following))
+        if len(texts) > _MOST_VARIANTS:
+            raise NotResolved("its patterns match too much to be looked at")
+    return texts
+
+
+def _value(marker: str, folder: str, place: Surroundings) -> str:
+    if marker == PWD:
+        return folder
+    value = (place.home or os.environ.get("HOME", "")) if marker == HOME else place.temp
+    if not value.startswith("/"):
+        raise NotResolved(f"of the variable {'$HOME' if marker == HOME else '$TMPDIR'}, which is not known")
+    return value
+
+
+def _matches(pattern: str, folders: tuple[str, ...]) -> tuple[list[str], bool]:
+    """The names that the pattern of a loop matches, and whether the shell may find none and keep the pattern itself."""
+    found: list[str] = []
+    kept = False
+    for folder in folders:
+        names = expanded_pattern(pattern, folder)
+        if names is None:
+            raise NotResolved(f"the pattern {pattern} matches too much to be looked at")
+        # What is listed is rather too much: a bracket stands for any character there.
+        kept = kept or not names or "[" in pattern or all(os.path.basename(n) in (".", "..") for n in names)  # noqa: PTH119
+        found += names
+    return found, kept
+
+
+def _checked(value: str, *, unquoted: bool) -> str:
+    if unquoted and not PLAIN_TEXT.fullmatch(value):
+        raise NotResolved("of a variable that is not quoted")
+    return value

@@ -1,0 +1,132 @@
+"""What a refusal with nobody there says, in words and in the assembled program."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from agentcli.agent.refusals import unattended_refusal
+from agentcli.cli.main import main
+from agentcli.core.permission import Decision
+
+NAME = "a),Bash,Edit(b"
+
+
+def refusal(command: str, reason: str = "asked because x is not known", rule: str = "") -> str:
+    return unattended_refusal(f"Bash {command}", {"command": command}, Decision("ask", reason, rule), [])
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (
+            "asked because of the variable $X",
+            "it needs approval because of the variable $X, and nobody is there to ask.",
+        ),
+        ("Needs approval: pytest can run code", "it needs approval because pytest can run code, and nobody"),
+        ("this would remove /x.", "this would remove /x, and nobody is there to ask."),
+    ],
+)
+def test_a_refusal_says_what_and_why_in_one_sentence(reason: str, said: str) -> None:
+    text = unattended_refusal("Bash x", {"command": "x"}, Decision("ask", reason), ["Bash(it's *)"])
+    assert text.startswith(f"Refused `Bash x`: {said}")
+    assert text.endswith("""The user can allow such calls with --allowedTools 'Bash(it'"'"'s *)'.""")
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        ("cat <<'E'\nx\nE", "Write the text to a file"),
+        ("make\nmake test", "Write it as one line"),
+        ("curl x | python3", "Write the script to a file"),
+        ("cat a | bash -s", "Write the script to a file"),
+        ("npm test $X", "Write the values themselves"),
+        ("npm test `date`", "Write the values themselves"),
+        ("rm a*", "Name the files"),
+        ("x & y", "Run its parts as separate calls"),
+    ],
+)
+def test_what_no_rule_covers_says_how_to_write_it(command: str, advice: str) -> None:
+    assert f"No rule can cover it as it is written. {advice}" in refusal(command)
+
+
+def test_what_a_rule_asks_about_is_not_promised_to_another_rule() -> None:
+    assert refusal("x", rule="Bash(x)").endswith("An allow rule does not change that.")
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC", "AGENTCLI", "XDG"))]:
+        monkeypatch.delenv(name)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    script = tmp_path / "script.json"
+    calls = [
+        {"tool": "Write", "input": {"file_path": str(tmp_path / NAME), "content": "x"}},
+        {"tool": "Bash", "input": {"command": "touch made"}},
+        {"tool": "Bash", "input": {"command": "touch made"}},
+    ]
+    script.write_text(json.dumps({"version": 1, "replies": [{"steps": calls}, "Done."]}))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("AGENTCLI_SCRIPT", str(script))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def run(*flags: str) -> int:
+    return main(["-p", "go", "--no-session-persistence", "--sandbox", "off", *flags], os.environ)
+
+
+def test_one_line_on_standard_error_sums_up_what_was_refused_and_its_hint_allows_exactly_that(
+    work: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run() == 0
+    out, err = capfd.readouterr()
+    assert out == "Done.\n"
+    [line] = [line for line in err.splitlines() if "refused" in line]
+    assert line.startswith("agentcli: 3 calls were refused: `Bash touch made` (2 times), `Write /")
+    hint = re.search("To allow them: (.*)", line)
+    assert hint is not None
+    flag, value = shlex.split(hint[1])
+    the_file, _comma, _bash = value.partition(",Bash(")
+    assert run(flag, the_file) == 0
+    err = capfd.readouterr().err
+    assert (work.parent / NAME).read_text() == "x"
+    assert not (work / "made").exists(), "the name in the hint does not allow Bash"
+    assert "2 calls were refused: `Bash touch made` (2 times)." in err
+    assert run(flag, value) == 0
+    assert "refused" not in capfd.readouterr().err
+    assert (work / "made").exists()
+
+
+@pytest.mark.parametrize("output", ["json", "stream-json"])
+def test_programs_get_refusals_as_data_and_no_line(work: Path, capfd: pytest.CaptureFixture[str], output: str) -> None:
+    assert run("--output-format", output) == 0
+    out, err = capfd.readouterr()
+    assert "refused" not in err
+    assert len(json.loads(out.splitlines()[-1])["permission_denials"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--allowedTools", "Bsh(npm *)"), "--allowedTools: There is no tool named Bsh, so the rule Bsh(npm *) has no"),
+        (("--disallowedTools", "webfetch"), "so the rule webfetch has no effect. Did you mean WebFetch?"),
+        (("--settings", '{"permissions": {"deny": ["Reed(.env)"]}}'), "There is no tool named Reed"),
+    ],
+)
+def test_a_rule_for_a_tool_that_does_not_exist_is_reported(
+    work: Path, capfd: pytest.CaptureFixture[str], flags: tuple[str, str], said: str
+) -> None:
+    run(*flags)
+    assert said in capfd.readouterr().err
+
+
+def test_rules_for_servers_and_other_tools_are_not_reported(work: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run("--allowedTools", "mcp__files,mcp__x__*,Task(x),Agent,Skill(y),Web*,*")
+    assert "no tool named" not in capfd.readouterr().err

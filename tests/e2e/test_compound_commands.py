@@ -1,0 +1,48 @@
+"""Compound commands through the assembled program, with nobody there to ask."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.e2e.program import Program
+from tests.support.scripts import call, reply, say
+from tests.support.server import LoopbackServer
+
+pytestmark = pytest.mark.anyio
+
+RUN = [
+    'for f in src/*.py; do wc -l "$f"; done',
+    "if [ -d src ]; then ls src; fi",
+    'while read -r line; do echo "$line"; done < a.txt',
+    'x=a.txt; [[ -f "$x" ]] && echo "$(head -1 "$x"): $PWD"',
+    "cat <<'EOF' # rm -rf src\n$(rm -rf src)\nEOF",
+    "find src -name '*.py' -exec wc -l {} +",
+]
+REFUSED = ['for f in src/*.py; do rm "$f"; done', 'echo "$(touch made)"', 'while read -r f; do cat "$f"; done < a.txt']
+
+
+async def test_read_only_compounds_run_and_others_are_refused(program: Program) -> None:
+    (program.work / "src").mkdir()
+    (program.work / "src" / "app.py").write_text("x = 1\n", encoding="utf-8")
+    (program.work / "a.txt").write_text("/etc/passwd\n", encoding="utf-8")
+    commands = [*RUN, *REFUSED]
+    replies = [reply(call("Bash", command=command, description="look")) for command in commands]
+    async with LoopbackServer(*replies, reply(say("done"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run(
+            "-p", "look", "--output-format", "stream-json", "--verbose", "--disallowedTools", "Bash(rm:*)"
+        )
+    results = [
+        block
+        for frame in ended.frames
+        if frame["type"] == "user"
+        for block in frame["message"]["content"]
+        if block["type"] == "tool_result"
+    ]
+    assert [bool(block.get("is_error")) for block in results] == [False] * len(RUN) + [True] * len(REFUSED), json.dumps(
+        results
+    )
+    assert (program.work / "src" / "app.py").exists()
+    assert not (program.work / "made").exists()

@@ -1,0 +1,89 @@
+"""Ordinary read-only work through the whole program, in a fresh home and a real repository: nothing is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from tests.e2e.program import Ended, Program
+from tests.support.scripts import call, reply
+from tests.support.server import LoopbackServer
+
+pytestmark = pytest.mark.anyio
+
+READS = [
+    "git status",
+    "git log --oneline -5",
+    "git log -3 --stat",
+    "git diff",
+    "git show --stat HEAD",
+    "git show HEAD:src/app.py",
+    "git branch -a",
+    "git ls-files",
+    "git blame src/app.py",
+    "git log --oneline | head -3",
+    "git diff HEAD -- src/app.py",
+    "grep -rn 'def ' src",
+    "grep -n TODO -r . --include='*.py'",
+    "grep -rn hello .",
+    "rg 'def ' src",
+    "rg --files",
+    "find . -name '*.py' -not -path './.git/*'",
+]
+
+
+@pytest.fixture
+def project(program: Program) -> Program:
+    work = program.work
+    (work / "src").mkdir()
+    files = {"README.md": "hello\n", ".env": "SECRET=1\n", ".gitignore": ".env\n", "src/app.py": "def add(): ...\n"}
+    for name, text in files.items():
+        (work / name).write_text(text)
+    identity = ("-c", "user.name=n", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "first"]):
+        subprocess.run(["git", *identity, *arguments], cwd=work, check=True, capture_output=True)
+    return program
+
+
+async def run(program: Program, commands: list[str], *flags: str) -> Ended:
+    calls = reply(*(call("Bash", command=command) for command in commands))
+    async with LoopbackServer(calls, "Done.") as server:
+        program.talk_to(server.url)
+        return await program.run("-p", "look", "--output-format", "stream-json", "--verbose", *flags)
+
+
+def results(ended: Ended) -> list[str]:
+    blocks = (frame["message"]["content"] for frame in ended.frames if frame["type"] == "user")
+    found = (block for content in blocks for block in content if isinstance(block, dict))
+    return [json.dumps(block["content"]) for block in found if block["type"] == "tool_result"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        (),
+        ("--settings", '{"permissions": {"deny": ["Read(./.env)"]}}'),
+        ("--permission-mode", "plan"),
+    ],
+)
+async def test_what_only_reads_runs_without_a_question(flags: tuple[str, ...], project: Program) -> None:
+    ended = await run(project, READS, *flags)
+    shown = results(ended)
+    assert len(shown) == len(READS)
+    assert [text for text in shown if "tool_use_error" in text] == []
+
+
+async def test_a_denied_file_stays_denied_to_searches(project: Program) -> None:
+    settings = '{"permissions": {"deny": ["Read(./.env)"]}}'
+    ended = await run(project, ["grep -rn SECRET .", "rg -uu SECRET"], "--settings", settings)
+    assert "SECRET=1" not in "".join(results(ended))
+
+
+async def test_plan_mode_says_what_works_and_what_to_do(project: Program) -> None:
+    ended = await run(project, ["touch new.txt"], "--permission-mode", "plan")
+    (refused,) = results(ended)
+    assert "tools and commands that only read work" in refused
+    assert "ExitPlanMode" in refused
+    assert not (project.work / "new.txt").exists()

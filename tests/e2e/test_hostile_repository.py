@@ -1,0 +1,72 @@
+"""The program in a folder that only wants to keep it busy: it answers, and what it stored can be resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from tests.e2e.program import Program
+from tests.support.scripts import call, call_raw, reply
+from tests.support.server import LoopbackServer
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("kind", ["fifo", "zero"])
+async def test_pipes_and_devices_in_the_place_of_files_keep_nobody_waiting(program: Program, kind: str) -> None:
+    git = program.work / ".git"
+    for folder in (git / "info", git / "objects", git / "refs", program.work / ".agentcli"):
+        folder.mkdir(parents=True)
+    names = (
+        ".git/HEAD",
+        ".git/info/exclude",
+        ".git/config",
+        ".git/packed-refs",
+        ".git/index",
+        "AGENTS.md",
+        "CLAUDE.md",
+    )
+    for name in (*names, ".gitignore", ".ignore", ".mcp.json", "package.json", ".agentcli/settings.json"):
+        if kind == "fifo":
+            os.mkfifo(program.work / name)
+        else:
+            (program.work / name).symlink_to("/dev/zero")
+    (program.work / "notes.txt").write_text("hello\n")
+    steps = reply(
+        call("Read", file_path="notes.txt"),
+        call("Read", file_path="AGENTS.md"),
+        call("Bash", command="echo done"),
+    )
+    async with LoopbackServer(steps, "All of it was read.") as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "look", "--dangerously-skip-permissions")
+    assert (ended.code, ended.out.strip()) == (0, "All of it was read."), ended.err
+
+
+async def test_a_glob_that_would_backtrack_for_ever_is_answered(program: Program) -> None:
+    (program.work / ("a" * 250)).write_text("x")
+    (program.work / ".agentcli").mkdir()
+    rules = {"permissions": {"deny": [f"Read({'*a' * 60}b)", f"Edit({'**/a' * 200}/b)"]}}
+    (program.work / ".agentcli" / "settings.json").write_text(json.dumps(rules))
+    steps = reply(call("Glob", pattern="*a" * 60 + "b"), call("Read", file_path="a" * 250))
+    async with LoopbackServer(steps, "Nothing like it.") as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "look")
+        answered = server.requests[-1].body["messages"][-1]["content"]
+    assert (ended.code, ended.out.strip()) == (0, "Nothing like it."), ended.err
+    assert [block.get("is_error", False) for block in answered if block["type"] == "tool_result"] == [False, False]
+
+
+@pytest.mark.parametrize("levels", [80, 600, 20_000])
+async def test_a_session_with_input_nested_very_deeply_is_resumed(program: Program, levels: int) -> None:
+    deep = '{"a":' * levels + "1" + "}" * levels
+    async with LoopbackServer(reply(call_raw("Read", deep)), "Never mind.", "Here again.") as server:
+        program.talk_to(server.url)
+        first = await program.run("-p", "go")
+        again = await program.run("-p", "-c", "and now?")
+        last = server.requests[-1].body["messages"]
+    assert (first.code, first.out.strip()) == (0, "Never mind."), first.err
+    assert (again.code, again.out.strip()) == (0, "Here again."), again.err
+    assert [message["role"] for message in last] == ["user", "assistant", "user", "assistant", "user"]

@@ -1,0 +1,257 @@
+"""What commands plant for other programs is moved into quarantine and reported, and nothing else appears anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agentcli.permissions.sandbox.quarantine import Quarantine
+from tests.permissions.sandbox.box import Box
+
+pytestmark = pytest.mark.anyio
+
+FSMONITOR = "[core]\n\tfsmonitor = touch {ran}\n"
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def items(box: Box) -> list[str]:
+    return [str(Path(item.path).relative_to(box.project)) for item in Quarantine(box.quarantine).items()]
+
+
+# ---------------------------------------------------------------------------------------------------------- no traces
+
+
+@pytest.mark.parametrize("command", ["true", ": git"])
+async def test_nothing_appears_in_the_project_while_a_command_runs(box: Box, command: str) -> None:
+    box.git("init", "-q")
+    (box.project / ".git" / "hooks").rename(box.root / "hooks")
+    before = listing(box.project)
+    context = box.context()
+    waiting = f"{command}; ls -lA . .git; echo > $TMPDIR/ready; until [ -e $TMPDIR/go ]; do sleep 0.01; done"
+    running = asyncio.ensure_future(box.run(waiting, context=context))
+    async with asyncio.timeout(20):
+        while not (ready := list(box.root.glob("agentcli-*/tmp/ready"))):
+            assert listing(box.project) == before
+            await asyncio.sleep(0.005)
+    assert listing(box.project) == before
+    ready[0].with_name("go").touch()
+    text = str((await running).content)
+    for name in (".claude", ".mcp.json", ".envrc", ".vscode", ".husky", "config.worktree", "commondir", "hooks"):
+        assert name not in text
+    assert listing(box.project) == before
+
+
+# ---------------------------------------------------------------------------------------------------- planted names
+
+
+async def test_a_planted_file_is_moved_away_while_the_command_still_runs(box: Box) -> None:
+    text = await box.text("echo evil > .envrc; for i in $(seq 500); do [ -e .envrc ] || break; sleep 0.01; done; ls -A")
+    assert ".envrc was moved to quarantine" in text
+    assert not text.startswith(".envrc")
+    (item,) = Quarantine(box.quarantine).items()
+    assert item.path == str(box.project / ".envrc")
+    assert "seq 500" in item.command
+    assert f"agentcli quarantine restore {item.id}" in text
+
+
+async def test_the_user_is_told_and_can_take_it_back(box: Box) -> None:
+    output = await box.run("mkdir .vscode; echo '{}' > .vscode/tasks.json; ln -s /etc .idea; sleep 0.2")
+    assert any(".idea was moved" in notice for notice in output.notices)
+    assert not (box.project / ".idea").is_symlink()
+    store = Quarantine(box.quarantine)
+    assert {".vscode", ".idea"} == set(items(box))
+    for item in store.items():
+        store.restore(item)
+    assert (box.project / ".idea").readlink() == Path("/etc"), "moved as a link, never followed"
+    assert (box.project / ".vscode").is_dir()
+    assert store.items() == []
+
+
+async def test_restoring_overwrites_nothing(box: Box) -> None:
+    await box.run("echo evil > .envrc")
+    (box.project / ".envrc").write_text("mine\n")
+    store = Quarantine(box.quarantine)
+    with pytest.raises(FileExistsError):
+        store.restore(store.items()[0])
+    assert (box.project / ".envrc").read_text() == "mine\n"
+
+
+async def test_strict_mode_stops_the_command_at_once(box: Box) -> None:
+    strict = box.with_rules(network=False, strict=True)
+    async with asyncio.timeout(20):
+        output = await strict.run("echo evil > .envrc; sleep 60; echo reached > done")
+    assert output.is_error
+    assert "stopped because it created protected files" in str(output.content)
+    assert not (box.project / "done").exists()
+
+
+async def test_a_command_that_goes_on_planting_is_stopped(box: Box) -> None:
+    async with asyncio.timeout(30):
+        output = await box.run("while :; do mkdir .vscode 2>/dev/null; sleep 0.001; done")
+    assert "stopped because it created protected files" in str(output.content)
+    assert listing(box.project) == []
+
+
+async def test_what_a_tool_writes_with_approval_meanwhile_stays(box: Box) -> None:
+    launcher = box.launcher()
+    launch = launcher.launch(["sleep", "1"], box.project, os.environ)
+    launcher.permit(str(box.project / ".vscode" / "settings.json"))
+    (box.project / ".vscode").mkdir()
+    assert launch.look() is False
+    assert launch.close() == ()
+    assert (box.project / ".vscode").is_dir()
+
+
+# ------------------------------------------------------------------------------------------------ planted repositories
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        "git -C docs init -q; git -C docs config core.fsmonitor 'touch {ran}'",
+        "cd docs; mkdir -p .git/objects .git/refs; cp {config} .git/config; echo ref: refs/heads/m > .git/HEAD",
+        "cd docs; mkdir objects refs; cp {config} config; echo ref: refs/heads/m > HEAD",
+        "mkdir x; git init -q --bare x/r; cp {config} x/r/config; echo gitdir: ../x/r > docs/.git",
+        "git init -q docs; mkdir -p docs/.git/hooks; printf '#!/bin/sh\\ntouch {ran}' > docs/.git/hooks/pre-commit",
+        "git init -q $TMPDIR/r; cp {config} $TMPDIR/r/.git/config; ln -s $TMPDIR/r/.git docs/.git",
+    ],
+)
+async def test_a_repository_that_runs_programs_is_taken_away(box: Box, plant: str) -> None:
+    ran = box.root / "ran"
+    box.git("init", "-q")
+    (box.project / "docs").mkdir()
+    (box.project / "docs" / "notes.md").write_text("mine\n")
+    config = box.project / "planted.config"
+    config.write_text(FSMONITOR.format(ran=ran))
+    output = await box.run(plant.format(ran=ran, config=config))
+    assert "agentcli quarantine restore" in str(output.content), output.content
+    assert output.notices
+    for folder in (box.project, box.project / "docs"):
+        environ = {**os.environ, "GIT_CONFIG_COUNT": "0"}
+        subprocess.run(["git", "status"], cwd=folder, env=environ, capture_output=True, check=False)
+    assert not ran.exists()
+    assert (box.project / "docs" / "notes.md").read_text() == "mine\n"
+
+
+async def test_a_nested_repository_added_as_a_gitlink_runs_nothing(box: Box) -> None:
+    ran = box.root / "ran"
+    box.git("init", "-q")
+    await box.run(
+        "git init -q nested && git -C nested -c user.name=t -c user.email=t@x commit -q --allow-empty -m x"
+        f" && git add nested && git -C nested config core.fsmonitor 'touch {ran}'"
+    )
+    box.git("status")
+    assert not ran.exists()
+
+
+async def test_a_nested_repository_that_was_there_keeps_its_configuration_and_hooks(box: Box) -> None:
+    nested = box.project / "lib" / "nested"
+    nested.mkdir(parents=True)
+    box.git("init", "-q", str(nested))
+    before = (nested / ".git" / "config").read_bytes()
+    context = box.context()
+    await box.run("ls", context=context)
+    for plant in (
+        "echo '[core] fsmonitor = evil' >> lib/nested/.git/config",
+        "git -C lib/nested config core.hooksPath ../evil",
+        "echo evil > lib/nested/.git/hooks/pre-commit",
+        "mkdir c; cp lib/nested/.git/config c; echo ../../../c > lib/nested/.git/commondir",
+        "rm lib/nested/.git/config; ln -s ../../../evil lib/nested/.git/config",
+    ):
+        text = str((await box.run(plant, context=context)).content)
+        assert "quarantine restore" in text, plant
+        assert (nested / ".git" / "config").read_bytes() == before, plant
+        assert not (nested / ".git" / "commondir").exists()
+        assert not (nested / ".git" / "hooks" / "pre-commit").exists()
+    assert nested.joinpath(".git", "HEAD").exists()
+    quiet = await box.run(
+        "git -C lib/nested checkout -q -b other; git -C lib/nested remote add o https://x/y", context=context
+    )
+    assert not quiet.is_error, quiet.content
+    assert "quarantine" not in str(quiet.content)
+
+
+async def test_the_folder_that_the_configuration_names_for_hooks_is_read_only(box: Box) -> None:
+    box.git("init", "-q")
+    box.git("config", "core.hooksPath", ".githooks")
+    assert "quarantine restore" in await box.text("mkdir .githooks; echo evil > .githooks/pre-commit")
+    assert not (box.project / ".githooks").exists()
+    (box.project / ".githooks").mkdir()
+    assert (await box.run("echo evil > .githooks/pre-commit")).is_error
+    assert listing(box.project / ".githooks") == []
+
+
+# ------------------------------------------------------------------------------------------------ what keeps working
+
+
+async def test_git_commands_that_write_harmless_configuration_work(box: Box) -> None:
+    source = box.outside / "source"
+    source.mkdir()
+    box.git("init", "-q", "-b", "main", str(source))
+    box.git("-C", str(source), "commit", "-q", "--allow-empty", "-m", "one")
+    box.git("clone", "-q", str(source), ".")
+    context = box.context()
+    for command in (
+        "git checkout -q -b x origin/main",
+        "git remote add fork https://example.org/x.git",
+        "git config user.name someone",
+        "git worktree add -q trees/a && git worktree remove trees/a",
+        "git init -q made && git clone -q made copied",
+        f"git -c protocol.file.allow=always submodule --quiet add {source} sub",
+        "git -C sub status --short; git submodule status",
+        "rm -rf made copied",
+    ):
+        output = await box.run(command, context=context)
+        assert not output.is_error, (command, output.content)
+        assert "quarantine" not in str(output.content), command
+    assert box.git("config", "branch.x.merge") == "refs/heads/main\n"
+    assert box.git("config", "remote.fork.url") == "https://example.org/x.git\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git config core.fsmonitor ./evil",
+        "git config remote.origin.uploadpack ./evil; git config extensions.partialClone origin",
+        "git remote add x 'ext::sh -c evil'",
+        "git config alias.st '!evil'",
+        "git config include.path ../evil",
+        "git branch x; printf '\\xef\\xbb\\xbf[core]\\n\\tfsmonitor = evil\\n' > .git/config",
+        "git branch x; rm .git/config; ln -s ../evil .git/config",
+        "git branch x; rm .git/config",
+    ],
+)
+async def test_configuration_that_runs_programs_is_changed_back(box: Box, command: str) -> None:
+    box.git("init", "-q")
+    before = (box.project / ".git" / "config").read_bytes()
+    await box.run(command)
+    assert (box.project / ".git" / "config").read_bytes() == before
+    assert not (box.project / ".git" / "config").is_symlink()
+
+
+async def test_a_gitdir_that_points_outside_makes_nothing_there_writable(box: Box) -> None:
+    outside = box.outside / "repository"
+    outside.mkdir()
+    box.git("init", "-q", str(outside))
+    modules = box.outside / ".git" / "modules" / "sub"
+    modules.parent.mkdir(parents=True)
+    box.git("init", "-q", "--bare", str(modules))
+    for target in (outside / ".git", modules):
+        (box.project / ".git").write_text(f"gitdir: {target}\n")
+        await box.run(f"git status; echo evil > {target}/description; echo evil > {target}/config")
+        assert "evil" not in (target / "description").read_text()
+        assert "evil" not in (target / "config").read_text()
+
+
+async def test_an_inert_repository_that_a_build_tool_clones_stays_and_is_reported(box: Box) -> None:
+    (box.project / "fetch.sh").write_text("git init -q _deps/lib\n")
+    output = await box.run("sh ./fetch.sh")
+    assert (box.project / "_deps" / "lib" / ".git" / "HEAD").exists()
+    assert "harmless and stays" in str(output.content)

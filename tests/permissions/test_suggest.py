@@ -1,0 +1,185 @@
+"""What "always" offers: the exact command, then the prefix of a known program; never an interpreter on its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.permission import Need
+from agentcli.permissions.interpreters import runs_input
+from agentcli.permissions.policy import Policy
+from agentcli.permissions.rules import parse_rules
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    return folder
+
+
+def choices(command: str, project: Path, policy: Policy | None = None) -> list[tuple[str, ...]]:
+    found = (policy or Policy()).rule_choices("Bash", [Need("execute", command)], project, [project])
+    return [choice.rules for choice in found]
+
+
+def behavior(policy: Policy, command: str, project: Path) -> str:
+    return policy.decide("Bash", {}, [Need("execute", command)], project, [project]).behavior
+
+
+@pytest.mark.parametrize(
+    ("command", "exact", "prefix"),
+    [
+        ("npm test", "npm test", "npm test *"),
+        ("npm test -- --watch=false", "npm test -- --watch=false", "npm test *"),
+        ("npm run lint -- src", "npm run lint -- src", "npm run lint *"),
+        ("cargo test --all", "cargo test --all", "cargo test *"),
+        ("cargo build", "cargo build", "cargo build *"),
+        ("make -j4 test", "make -j4 test", "make *"),
+        ("go test ./...", "go test ./...", "go test *"),
+        ("git add src", "git add src", "git add *"),
+        ("git commit -m 'x y'", "git commit -m 'x y'", "git commit *"),
+        ("uv run pytest -q", "uv run pytest -q", "uv run pytest *"),
+        ("poetry run pytest", "poetry run pytest", "poetry run pytest *"),
+        ("./gradlew test", "./gradlew test", "./gradlew test *"),
+        ("mvn test", "mvn test", "mvn test *"),
+        ("dotnet test", "dotnet test", "dotnet test *"),
+        ("npx tsc --noEmit", "npx tsc --noEmit", "npx tsc *"),
+        ("timeout 60 ruff check .", "ruff check .", "ruff *"),
+    ],
+)
+def test_a_known_program_is_offered_exactly_and_with_any_arguments(
+    command: str, exact: str, prefix: str, project: Path
+) -> None:
+    offered = choices(command, project)
+    assert offered[:2] == [(f"Bash({exact})",), (f"Bash({prefix})",)]
+    for rules in offered:
+        assert behavior(Policy().with_allowed(rules, "answer"), command, project) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python x.py",
+        "python3 -m http.server",
+        "bash run.sh",
+        "node server.js",
+        "env FOO=1 x",
+        "sudo make",
+        "curl https://example.com",
+        "wget https://example.com",
+        "rm build",
+        "docker run alpine",
+        "ssh host ls",
+        "find . -delete -name x",
+        "sed -i s/a/b/ x",
+        "awk -f x.awk",
+        "git -c core.pager=sh log",
+        "git push origin main",
+        "git fetch",
+        "npm install left-pad",
+        "npm run -s evil",
+        "bun run ./x.ts",
+        "xargs -a list rm",
+        "terraform apply",
+        "uv run python x.py",
+        "npx cowsay hi",
+        "./make",
+        "elsewhere/pytest",
+    ],
+)
+def test_everything_else_is_offered_exactly_or_not_at_all(command: str, project: Path) -> None:
+    offered = choices(command, project)
+    assert len(offered) <= 1
+    assert all("*" not in rule for rules in offered for rule in rules)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo 'print(1)' | python3",
+        "cat x | python3 -",
+        "cat x | bash",
+        "cat x | bash -s -- -y",
+        "cat x | sh -x",
+        "echo x | node",
+        "cat x | sudo sh",
+        "cat x | env python3",
+        "cat x | ssh host",
+        "cat x | docker exec -i box sh",
+        "cat x | uv run python",
+        "cat x | /usr/bin/perl -w",
+        "cat x | make -f -",
+        "python3",
+        "bash -i",
+    ],
+)
+def test_an_interpreter_that_runs_its_input_has_no_exact_rule(command: str, project: Path) -> None:
+    (project / "x").touch()
+    assert choices(command, project) == []
+    last = command.rpartition("| ")[2]
+    assert behavior(Policy(allow=parse_rules([f"Bash({last})"])), command, project) == "ask"
+    if last.startswith(("python3", "bash", "sh", "node")):
+        wild = f"Bash({last.split()[0]} *)"
+        assert behavior(Policy(allow=parse_rules([wild])), command, project) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command", ["python3 x.py", "bash run.sh", "sh -c ls", "python3 -m pytest", "node -e 1", "ssh host ls", "make test"]
+)
+def test_a_program_with_its_arguments_does_not_run_its_input(command: str) -> None:
+    assert not runs_input(tuple(command.split()))
+
+
+@pytest.mark.parametrize("command", ["pytest -q", ".venv/bin/python -m pytest tests", ".venv/bin/pytest"])
+def test_a_tool_of_the_projects_environment_is_offered_however_it_is_started(command: str, project: Path) -> None:
+    found = Policy().rule_choices("Bash", [Need("execute", command)], project, [project])
+    assert len(found) == 3
+    widest = found[-1]
+    assert ".venv/bin/python -m pytest" in widest.covers
+    assert widest.note
+    policy = Policy().with_allowed(widest.rules, "answer")
+    for line in ("pytest -x", ".venv/bin/pytest", ".venv/bin/python -m pytest tests/a.py", "python -m pytest"):
+        assert behavior(policy, line, project) == "allow"
+    assert behavior(policy, ".venv/bin/python evil.py", project) == "ask"
+
+
+def test_a_pattern_among_the_arguments_leaves_only_the_prefix(project: Path) -> None:
+    assert choices("pytest tests/*.py", project)[0] == ("Bash(pytest *)",)
+
+
+def test_each_part_of_a_command_gets_its_own_rule(project: Path) -> None:
+    offered = choices("npm test && python x.py", project)
+    assert offered == [
+        ("Bash(npm test)", "Bash(python x.py)"),
+        ("Bash(npm test *)", "Bash(python x.py)"),
+    ]
+
+
+def test_other_tools_say_what_their_rule_covers(project: Path) -> None:
+    fetch = Policy().rule_choices("WebFetch", [Need("fetch", "https://docs.example.com/a")], project, [project])
+    assert [(choice.rules, choice.covers) for choice in fetch] == [
+        (("WebFetch(domain:docs.example.com)",), "pages of docs.example.com")
+    ]
+    edit = Policy().rule_choices("Edit", [Need("write", str(project / "a.py"))], project, [project])
+    assert edit[0].covers == f"edits of {project}/a.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("npm test -- -x", ["Bash(npm test *)"]),
+        ("mytool --fast a b", ["Bash(mytool *)"]),
+        ("python x.py", ["Bash(python x.py)"]),
+        ("git push origin main", ["Bash(git push origin main)"]),
+        ("curl https://example.com", ["Bash(curl https://example.com)"]),
+        ("rm build.log", ["Bash(rm build.log)"]),
+        ("cat x | python3", []),
+        ("npm test > out.txt", ["Bash(npm test *)", "Edit(/{project}/out.txt)"]),
+    ],
+)
+def test_a_refusal_names_the_narrowest_rule_for_such_calls(command: str, expected: list[str], project: Path) -> None:
+    (project / "x").touch()
+    found = Policy().suggest_prefix("Bash", [Need("execute", command)], project, [project])
+    assert found == [rule.format(project=project) for rule in expected]

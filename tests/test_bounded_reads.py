@@ -1,0 +1,87 @@
+"""Files are read through `core.bounded_read`: elsewhere a FIFO or an endless file would keep the program waiting."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent / "agentcli"
+
+ALLOWED = {
+    "core/bounded_read.py": "the one place",
+    "core/descendants.py": "/proc of our own children",
+    "permissions/sandbox/inside.py": "/proc of our own children",
+    "permissions/sandbox/probe.py": "/proc/sys",
+    "doctor/machine.py": "/proc/sys",
+    "tools/strays.py": "/proc of our own children, read in one piece",
+    "tools/files.py": "opens without following links, regular files only, for reading in pieces",
+    "tools/files_replace.py": "opens a folder in order to sync it",
+    "tools/grep.py": "uses the opener of tools/files.py",
+    "tools/read_text.py": "uses the opener of tools/files.py",
+    "tools/bashoutput.py": "the output file of our own background command",
+    "memory/reading.py": "opens without following links, regular files only, with a limit of its own",
+    "config/credentials.py": "opens without following links, regular files only, checks the owner",
+    "permissions/gitconfig.py": "regular files only, with a limit of its own",
+    "interactive/history.py": "rewrites the descriptor that it has locked",
+    "interactive/editor.py": "the file that the user's editor wrote for us, size checked",
+    "tui/terminal/instant.py": "the first paint imports nothing; reads one bounded piece of our own state file",
+    "plain/terminal.py": "the user's ~/.inputrc, a bounded piece",
+    "plain/wanted.py": "the user's own settings, before anything is imported",
+    "cli/invocation.py": "a file that the user names on the command line, which may be a pipe",
+    "cli/reference.py": "a file that the developer names on the command line",
+    "providers/script.py": "a file that the user names in AGENTCLI_SCRIPT",
+    "permissions/sandbox/filtered.py": "opens without following links, regular files only, with a limit of its own",
+    "permissions/sandbox/leftovers.py": "compares the size first",
+    "permissions/sandbox/limits.py": "/proc of our own children, and the machine's memory",
+    "permissions/sandbox/quarantine.py": "our own state folder",
+    "tools/builtin.py": "files of the package itself",
+    "tools/pdf.py": "files of the package itself",
+    "context/prompt.py": "files of the package itself",
+    "demo/project.py": "the tour's own folder",
+}
+
+
+def _reads(tree: ast.AST) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        function = node.func
+        text = ast.unparse(node)
+        if isinstance(function, ast.Attribute):
+            if function.attr in ("read_text", "read_bytes"):
+                yield node
+            elif function.attr == "open" and ast.unparse(function.value) == "os":
+                if "O_RDONLY" in text and "O_DIRECTORY" not in text:
+                    yield node
+            elif function.attr == "open" and node.args and ast.unparse(node.args[0]) in ("'r'", "'rb'", "'rt'"):
+                yield node
+            elif function.attr == "open" and any(word.arg in ("encoding", "buffering") for word in node.keywords):
+                mode = ast.unparse(node.args[0]) if node.args else ""
+                if not set(mode) & set("wax"):
+                    yield node
+        elif isinstance(function, ast.Name) and function.id == "open":
+            mode = ast.unparse(node.args[1]) if len(node.args) > 1 else ""
+            if not set(mode) & set("wax"):
+                yield node
+
+
+def test_no_file_is_read_without_bounds() -> None:
+    found = {
+        f"{path.relative_to(PACKAGE)}:{call.lineno}: {ast.unparse(call)[:80]}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if str(path.relative_to(PACKAGE)) not in ALLOWED
+        for call in _reads(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert not found, "use agentcli.core.bounded_read"
+
+
+def test_every_exception_is_still_needed() -> None:
+    unused = {name for name in ALLOWED if not any(_reads(ast.parse((PACKAGE / name).read_text(encoding="utf-8"))))}
+    assert not unused
+
+
+def test_a_read_is_found_where_there_is_one() -> None:
+    source = "p.read_text(); open(p); open(p, 'rb'); p.open('rb'); os.open(p, os.O_RDONLY); p.open(encoding='utf-8')"
+    assert len(list(_reads(ast.parse(source)))) == 6
+    assert not list(_reads(ast.parse("open(p, 'w'); page.open('title'); os.open(p, os.O_RDONLY | os.O_DIRECTORY)")))

@@ -1,0 +1,207 @@
+"""Nothing is allowed before all of it was on the screen, and "always" saves what was chosen or typed."""
+
+from __future__ import annotations
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from agentcli.core.events import PermissionRequested
+from agentcli.core.permission import Answer
+from agentcli.tui.screens.panel_rows import ScrolledLines
+from tests.tui.dialog_host import OPEN, Host, asked, look, play, press, replies, settled, shown
+from tests.tui.test_permission_dialog import DIFF, EDIT, dialog
+
+LONG = asked(
+    "Bash",
+    {"command": "\n".join(f"echo {number}" for number in range(40))},
+    suggestions=["Bash(echo *)"],
+    display={"kind": "command"},
+)
+PYTEST = asked(
+    "Bash",
+    {"command": "pytest -q"},
+    suggestions=["Bash(pytest -q)"],
+    rule_choices=[
+        {"rules": ["Bash(pytest -q)"], "covers": "exactly this command", "note": ""},
+        {"rules": ["Bash(pytest *)"], "covers": "pytest with any arguments", "note": "Also python -m pytest."},
+    ],
+    display={"kind": "command"},
+)
+ALLOWING = ("enter", "1", "y", "2", "a", "a a a", "y y y", "pagedown y", "2 | 2 | enter")
+
+
+def answers(event: PermissionRequested, *scripts: str) -> list[Answer | str | None]:
+    return replies(lambda: dialog(event), *scripts)
+
+
+def test_a_long_command_cannot_be_allowed_before_its_end_was_on_the_screen() -> None:
+    assert answers(LONG, *ALLOWING) == [OPEN] * len(ALLOWING)
+    assert answers(LONG, "end y", "end a") == [Answer("allow"), Answer("allow", rules=("Bash(echo *)",))]
+    pages = " ".join(["pagedown"] * 6), " ".join(["space"] * 6), " ".join(["down"] * 50)
+    assert answers(LONG, *(f"{keys} | y" for keys in pages)) == [Answer("allow")] * 3
+
+
+def test_a_long_command_can_always_be_denied() -> None:
+    assert answers(LONG, "n", "3", "4 n o enter", "escape") == [
+        Answer("deny"),
+        Answer("deny"),
+        Answer("deny", message="no"),
+        None,
+    ]
+
+
+def test_what_is_missing_is_counted_and_a_refused_answer_changes_nothing() -> None:
+    before, after = look(dialog(LONG)), look(dialog(LONG), keys="y")
+    assert "more lines: scroll to the end to allow" in before
+    assert before == after
+    assert " PgDn Space ↓ scroll · End jumps to the end · n denies" in before
+    assert "scroll to the end to allow" not in look(dialog(LONG), keys="end")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 10), (20, 5)])
+def test_every_line_of_command_and_rule_was_on_the_screen_before_allowing_works(size: tuple[int, int]) -> None:
+    command = " ".join(f"w{number}" for number in range(16))
+    event = asked("Bash", {"command": command}, suggestions=[f"Bash({command})"], display={"kind": "command"})
+    seen: set[str] = set()
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        for _step in range(400):
+            seen.update(" ".join(shown(host)).replace("(", " ").replace(")", " ").split())
+            await press(pilot, "y down")
+            if host.answers:
+                break
+        assert host.answer == Answer("allow")
+
+    play(dialog(event), script, size)
+    assert set(command.split()) <= seen
+    assert "Bash" in seen, "the rule was shown too"
+
+
+def test_a_window_without_room_for_the_text_allows_nothing() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        for keys in ("y", "end y", "a", "enter"):
+            await press(pilot, keys)
+            assert host.answers == []
+        await press(pilot, "n")
+        assert host.answer == Answer("deny")
+
+    play(dialog(LONG), script, (40, 2))
+
+
+def test_the_wheel_and_a_larger_window_unlock_it() -> None:
+    async def wheel(pilot: Pilot[None], host: Host) -> None:
+        body = host.screen.query_one(ScrolledLines)
+        while body.hidden[1]:
+            body.post_message(events.MouseScrollDown(body, 5, 5, 0, 1, 0, False, False, False))
+            await settled(pilot)
+        await press(pilot, "y")
+        assert host.answer == Answer("allow")
+
+    async def larger(pilot: Pilot[None], host: Host) -> None:
+        await pilot.resize_terminal(80, 130)
+        await settled(pilot)
+        await pilot.resize_terminal(80, 24)
+        await settled(pilot)
+        await press(pilot, "y")
+        assert host.answer == Answer("allow")
+
+    play(dialog(LONG), wheel)
+    play(dialog(LONG), larger)
+
+
+def test_a_click_on_a_locked_choice_does_nothing() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        row = next(place for place, text in enumerate(shown(host)) if "1 Allow once" in text)
+        await pilot.click(offset=(8, host.screen.query_one("#sheet").region.y + row))
+        await settled(pilot)
+        assert host.answers == []
+
+    play(dialog(LONG), script)
+
+
+def test_edits_and_hunks_are_locked_too(tmp_path) -> None:
+    diff = "@@ -1,100 +1,100 @@\n" + "\n".join(f"-old {number}\n+new {number}" for number in range(100))
+    event = asked("Edit", EDIT.input, display={"kind": "diff", "path": "a", "diff": diff}, suggestions=["Edit(/a)"])
+    assert answers(event, "y", "e", "3", "enter", "n") == [OPEN] * 4 + [Answer("deny")]
+    assert answers(event, "end e")[0].mode == "acceptEdits"  # type: ignore[union-attr]
+    (tmp_path / "a").write_text("\n".join(f"x {number}\n\n\n\n\n\n\n\n\n" for number in range(30)))
+    many = "\n".join(f"y {number}\n\n\n\n\n\n\n\n\n" for number in range(30))
+    event = asked("Write", {"file_path": "a", "content": many}, display={"kind": "diff", "path": "a", "diff": DIFF})
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "h")
+        await press(pilot, "enter")
+        assert host.answers == []
+        await press(pilot, "end")
+        await press(pilot, "enter")
+        assert host.answer == Answer("allow")
+
+    play(dialog(event, cwd=tmp_path), script)
+
+
+# ------------------------------------------------------------------------------------------------------- rules
+
+
+def test_the_arrows_choose_the_rule_and_tab_where_it_is_saved() -> None:
+    exact, broad = ("Bash(pytest -q)",), ("Bash(pytest *)",)
+    assert answers(PYTEST, "a", "right a", "right right a", "left tab a") == [
+        Answer("allow", rules=exact),
+        Answer("allow", rules=broad),
+        Answer("allow", rules=exact),
+        Answer("allow", rules=broad, save_to="local"),
+    ]
+    text = look(dialog(PYTEST), keys="right")
+    assert "+ Bash(pytest *)" in text
+    assert "covers pytest with any arguments" in text
+    assert "Also python -m pytest." in text
+    assert "‹\u00a02\u00a0of\u00a02\u00a0›" in text
+
+
+def test_a_broader_rule_has_to_be_on_the_screen_before_it_can_be_saved() -> None:
+    rule = f"Bash(pytest {'x' * 2000} *)"
+    choices = [PYTEST.rule_choices[0], {"rules": [rule], "covers": "much", "note": ""}]
+    event = asked("Bash", PYTEST.input, rule_choices=choices, display={"kind": "command"})
+    assert answers(event, "a", "right a", "right | end | a") == [
+        Answer("allow", rules=("Bash(pytest -q)",)),
+        OPEN,
+        Answer("allow", rules=(rule,)),
+    ]
+
+
+def test_a_rule_can_be_edited_and_is_described_again() -> None:
+    keys = "r | " + " ".join(["backspace"] * 3) + " | * ) enter"
+    assert answers(PYTEST, f"{keys} | a") == [Answer("allow", rules=("Bash(pytest *)",))]
+    text = look(dialog(PYTEST), keys=keys)
+    assert "covers pytest with any arguments" in text
+    assert "3\u00a0of\u00a03" in text
+    elsewhere = look(dialog(PYTEST), keys="r | ctrl+u | B a s h ( l s ) enter")
+    assert "It does not cover this call" in elsewhere
+
+
+def test_what_is_no_rule_is_explained_and_nothing_is_saved() -> None:
+    text = look(dialog(PYTEST), keys="r | backspace | enter")
+    assert "Not a permission rule" in text
+    assert answers(PYTEST, "r | backspace | enter | escape | a") == [Answer("allow", rules=("Bash(pytest -q)",))]
+
+
+@pytest.mark.parametrize("typed", ["B a s h", "B a s h ( p y t h o n 3 space * )", "B a s h ( s h )"])
+def test_a_rule_that_allows_anything_needs_the_word_yes(typed: str) -> None:
+    keys = f"r | ctrl+u | {typed} enter | a"
+    rule = typed.replace(" ", "").replace("space", " ")
+    assert answers(PYTEST, keys, f"{keys} enter", f"{keys} n o enter", f"{keys} y e s enter") == [
+        OPEN,
+        OPEN,
+        OPEN,
+        Answer("allow", rules=(rule,)),
+    ]
+    assert "! Bash" in look(dialog(PYTEST), keys=f"r | ctrl+u | {typed} enter")
+
+
+def test_each_rule_of_a_compound_command_is_edited_in_turn() -> None:
+    event = asked(
+        "Bash", {"command": "a && b"}, suggestions=["Bash(a)", "Bash(b)"], display={"kind": "command", "command": "a"}
+    )
+    assert answers(event, "r | enter | backspace | space * ) enter | a") == [
+        Answer("allow", rules=("Bash(a)", "Bash(b *)"))
+    ]

@@ -1,0 +1,69 @@
+"""The page of permission rules: by scope, searchable, and closing with the line that makes a change."""
+
+from __future__ import annotations
+
+from agentcli.agent.permission import RuleEntry
+from agentcli.tui.screens.permissions_page import PermissionsPage
+from tests.tui.sheet_host import PAUSE, UNANSWERED, answer, look, play, through_all_sizes
+
+USER = "/home/me/.config/agentcli/settings.json"
+ENTRIES = [
+    RuleEntry("deny", "Read(.env)", USER, "user"),
+    RuleEntry("allow", "Bash(make *)", "your answer", "session", 3, 0.0),
+    RuleEntry("ask", "Bash(git push *)", "--settings", "flags"),
+]
+
+
+def page() -> PermissionsPage:
+    return PermissionsPage(ENTRIES, "default")
+
+
+def test_rules_stand_by_scope_with_what_they_cover_and_when_they_decided() -> None:
+    text = look(page())
+    assert text.index("This session") < text.index("All your projects") < text.index("Command line")
+    assert "Allow: make with any arguments" in text
+    assert "your answer · 3 times, last at " in text
+    assert "mode default" in text
+
+
+def test_searching_finds_a_rule() -> None:
+    text = look(page(), "/", "e", "n", "v")
+    assert "Read(.env)" in text
+    assert "Bash(make *)" not in text
+
+
+def test_a_rule_is_removed_after_a_second_press() -> None:
+    assert answer(page(), "d") is UNANSWERED
+    assert answer(page(), "d", "d") == "remove allow 'Bash(make *)' --scope session"
+    assert answer(page(), "d", "down", "d") is UNANSWERED
+
+
+def test_a_rule_of_a_flag_cannot_be_changed_here() -> None:
+    assert "change it there" in look(page(), "end", "enter")
+    assert "remove it there" in look(page(), "end", "d")
+
+
+def test_a_rule_is_edited_in_place() -> None:
+    keys = ("enter", PAUSE, PAUSE, "backspace", "backspace", "x", ")", PAUSE, "enter")
+    assert answer(page(), *keys) == "edit allow 'Bash(make *)' 'Bash(make x)' --scope session"
+
+
+def test_a_new_rule_is_typed_its_behaviour_chosen_and_its_scope_turned() -> None:
+    typed = ("a", PAUSE, *"Bash(ls)", PAUSE)
+    assert answer(page(), *typed, "enter") == "add allow 'Bash(ls)' --scope session"
+    assert answer(page(), *typed, "tab", "down", "down", "enter") == "add deny 'Bash(ls)' --scope local"
+    text = look(page(), *typed)
+    assert "Allow Bash(ls)" in text
+    assert "covers exactly this command" in text
+    assert answer(page(), "a", PAUSE, *"Bash(", PAUSE, "enter") is UNANSWERED
+
+
+def test_a_rule_that_allows_anything_needs_a_second_enter() -> None:
+    typed = ("a", PAUSE, *"Bash", PAUSE, "enter")
+    assert answer(page(), *typed) is UNANSWERED
+    assert "Press Enter again" in look(page(), *typed)
+    assert answer(page(), *typed, PAUSE, "enter") == "add allow Bash --scope session --yes"
+
+
+def test_it_fits_every_size() -> None:
+    play(page(), through_all_sizes)
