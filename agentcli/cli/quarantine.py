@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
+from agentcli.cli.output import echo, echo_json
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
-from agentcli.core.plaintext import plain_line, visible_text
+from agentcli.core.plaintext import plain_line, terminal_line
 from agentcli.permissions.sandbox.quarantine import Item, Quarantine
 
 _ID = typer.Argument(metavar="ID", help="From `agentcli quarantine list`.")
@@ -21,14 +21,14 @@ def list_items(as_json: Annotated[bool, typer.Option("--json", help="As JSON, fo
     items = _store().items()
     if as_json:
         names = ("id", "path", "kind", "command", "when", "digest", "reason")
-        typer.echo(json.dumps([{name: getattr(item, name) for name in names} for item in items], indent=2))
+        echo_json([{name: getattr(item, name) for name in names} for item in items])
         return
     if not items:
-        typer.echo("Quarantine is empty.")
+        echo("Quarantine is empty.")
     for item in items:
         when = datetime.fromtimestamp(item.when, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-        typer.echo(f"{item.id}  {when}  {item.kind}  {visible_text(item.path)}: {plain_line(item.reason, 200)}")
-        typer.echo(f"    by: {plain_line(item.command, 300)}")
+        echo(f"{item.id}  {when}  {item.kind}  {terminal_line(item.path)}: {plain_line(item.reason, 200)}")
+        echo(f"    by: {plain_line(item.command, 300)}")
 
 
 def restore(item_id: Annotated[str, _ID]) -> None:
@@ -36,16 +36,16 @@ def restore(item_id: Annotated[str, _ID]) -> None:
     try:
         _store().restore(item)
     except FileExistsError:
-        raise UsageError(f"{visible_text(item.path)} exists. Move it away first.") from None
+        raise UsageError(f"{terminal_line(item.path)} exists. Move it away first.") from None
     except OSError as error:
-        raise UsageError(f"{visible_text(item.path)} could not be restored: {error.strerror}.") from error
-    typer.echo(f"Restored {visible_text(item.path)}")
+        raise UsageError(f"{terminal_line(item.path)} could not be restored: {error.strerror}.") from error
+    echo(f"Restored {terminal_line(item.path)}")
 
 
 def remove(item_ids: Annotated[list[str], _ID]) -> None:
     for item in [_item(item_id) for item_id in item_ids]:
         _store().remove(item)
-        typer.echo(f"Deleted {visible_text(item.path)} from quarantine")
+        echo(f"Deleted {terminal_line(item.path)} from quarantine")
 
 
 def _item(item_id: str) -> Item:

@@ -19,6 +19,7 @@ from agentcli.cli.app import command_tree
 from agentcli.cli.main import main
 from agentcli.cli.output import echo, echo_json, echo_styled
 from agentcli.config.paths import Paths
+from agentcli.permissions.sandbox.quarantine import MANIFEST
 from agentcli.session.find import list_sessions
 from agentcli.session.places import project_dir
 
@@ -58,6 +59,10 @@ ARGUMENTS: dict[str, list[list[str]]] = {
         ["x", "--mode", HOSTILE],
     ],
     "permissions list": [[], ["--json"], ["--trust"], ["--trust", "--json"]],
+    "quarantine": [[], [HOSTILE]],
+    "quarantine list": [[], ["--json"], [HOSTILE]],
+    "quarantine restore": [["1"], [HOSTILE], [LONE_BYTE]],
+    "quarantine rm": [["1"], [HOSTILE], [LONE_BYTE]],
 }
 STARTS = [
     [f"--{HOSTILE}"],
@@ -114,6 +119,16 @@ def hostile_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     state = Paths.from_environ(os.environ).state_dir
     assert state is not None
     put_session(state, work)
+    item = {
+        "path": f"/{HOSTILE}/x",
+        "kind": "planted",
+        "command": HOSTILE,
+        "when": 0.0,
+        "digest": "",
+        "reason": HOSTILE,
+    }
+    (state / "quarantine" / "1").mkdir(parents=True)
+    (state / "quarantine" / "1" / MANIFEST).write_text(json.dumps(item))
     (state / "trust.json").write_text(json.dumps({"folders": {f"/{HOSTILE}": {"parts": {}}}}))
     return work
 

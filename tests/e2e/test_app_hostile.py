@@ -109,6 +109,8 @@ async def test_orders_in_what_tools_print_and_in_file_names_are_inert(tmp_path: 
         await app.wait_for("1✓")
         await app.press("escape")
         await app.wait_for("Review hunk by hunk")
+        await app.press("end")
+        await app.wait_for("scroll to the end", gone=True)
         await app.press("y")
         await app.wait_for("all done")
         assert len(server.bodies) == 3

@@ -49,6 +49,7 @@ KEYS = {
     "shift+tab": "\x1b[Z",
     "backspace": "\x7f",
     "up": "\x1b[A",
+    "end": "\x1b[F",
     "down": "\x1b[B",
     "right": "\x1b[C",
     "left": "\x1b[D",

@@ -167,7 +167,7 @@ async def test_where_no_copies_are_kept_undo_says_why(project: Path, rest: dict[
 
 
 async def test_a_snapshot_that_fails_is_a_notice_and_the_tool_runs(project: Path) -> None:
-    environ = {"PATH": str(project / "nowhere"), "HOME": str(project.parent)}
+    environ = {"PATH": str(project.parent / "nowhere"), "HOME": str(project.parent)}
     async with engine_on(project, writes("x"), "Done.", environ=environ) as engine:
         events = await collect(engine.submit("go"))
     notices = [event for event in only(events, ev.NoticeRaised) if event.code == "undo"]
