@@ -30,10 +30,10 @@ from agentcli.permissions.sandbox.guard import MOST_FINDINGS, Guard, Watched, in
 from agentcli.permissions.sandbox.inside import Inside
 from agentcli.permissions.sandbox.inventory import Inventory
 from agentcli.permissions.sandbox.leftovers import remove_leftovers
-from agentcli.permissions.sandbox.limits import CPU_SIGNAL, LimitWatch, with_kernel_limits
+from agentcli.permissions.sandbox.limits import CPU_SIGNAL, Limits, LimitWatch, with_kernel_limits
 from agentcli.permissions.sandbox.mounts import Mounts, SessionFiles
 from agentcli.permissions.sandbox.notify import NoticePool
-from agentcli.permissions.sandbox.plan import SandboxRules, find_masks
+from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
 from agentcli.permissions.sandbox.probe import Ability
 from agentcli.permissions.sandbox.protected import Protection, protection, uses_git
 from agentcli.permissions.sandbox.quarantine import Quarantine
@@ -87,9 +87,22 @@ class BubblewrapLauncher:
     def network(self) -> bool:
         return self._rules.network
 
-    def retargeted(self, working_dirs: tuple[Path, ...], secrets: tuple[Path, ...]) -> BubblewrapLauncher:
-        """The same sandbox around other folders, for trying it out."""
-        return BubblewrapLauncher(self._rules.retargeted(working_dirs, secrets), self._ability, self._places)
+    @property
+    def is_strict(self) -> bool:
+        return self._rules.strict
+
+    @property
+    def filters_system_calls(self) -> bool:
+        return self._ability.seccomp
+
+    @property
+    def limits(self) -> Limits:
+        return self._rules.limits
+
+    def for_trial(self, folders: TrialFolders, limits: Limits | None = None) -> BubblewrapLauncher:
+        """The same sandbox around scratch folders; `limits` in place of its own."""
+        places = replace(self._places, quarantine=folders.quarantine)
+        return BubblewrapLauncher(self._rules.for_trial(folders, limits), self._ability, places)
 
     def close(self) -> None:
         """Remove the session's private folder now, not when the program ends. Nothing may run in it any more."""
