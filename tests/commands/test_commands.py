@@ -180,7 +180,7 @@ async def test_without_a_person_a_prompt_cannot_widen_what_the_starter_allowed(t
 async def test_permissions_lists_rules_with_their_sources(tmp_path: Path) -> None:
     async with engine_on(tmp_path, allowed_tools=("Bash(ls)",), disallowed_tools=("WebFetch",)) as engine:
         text = await said(engine, "/permissions")
-    assert "\nflags\n  deny   WebFetch\n  allow  Bash(ls)\n" in text
+    assert "\nflags\n  deny   WebFetch\n  allow  Bash(ls)" in text
 
 
 async def test_cost_counts_what_was_used(tmp_path: Path) -> None:
