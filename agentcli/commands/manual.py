@@ -34,8 +34,8 @@ MANUAL: Mapping[str, Page] = {
     ),
     "status": Page("Worth a look before you report a problem.", (("/status", "session, model, mode, sandbox, cost"),)),
     "doctor": Page(
-        "Looks at versions, programs, terminal, settings, key, folders, sessions and proves what the sandbox holds. "
-        "Nothing is changed.",
+        "Checks versions, programs, terminal, settings, key, folders and sessions, and tries every promise of the "
+        "sandbox in a scratch folder. Nothing of yours is changed.",
         (("/doctor", "look at everything here"), ("/doctor online", "also ask the server for its models")),
     ),
     "undo": Page(
@@ -102,6 +102,15 @@ MANUAL: Mapping[str, Page] = {
     "budget": Page(
         "A warning comes at 80 %; at the cap you are asked, and nothing is lost.",
         (("/budget", "what is left"), ("/budget 2.50", "set it, in dollars"), ("/budget off", "lift it")),
+    ),
+    "quarantine": Page(
+        "What a sandboxed command creates and other programs would run or obey, such as .envrc or a git hook, is moved "
+        "here.",
+        (
+            ("/quarantine", "what was moved away, from where and why"),
+            ("/quarantine restore ID", "put an item back to where it was"),
+            ("/quarantine rm ID", "delete it"),
+        ),
     ),
     "todos": Page("The model keeps it for longer work; Ctrl+T shows it too.", (("/todos", "done and to do"),)),
     "tasks": Page("Ctrl+B sends the running command there. All of them end with the session.", (("/tasks", "list"),)),

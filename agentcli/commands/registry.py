@@ -18,6 +18,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("mode", "Show or choose the permission mode", "[name]"),
     Command("plan", "Plan first: nothing is changed until you approve"),
     Command("permissions", "List, add, edit, remove or test permission rules", "[add|edit|remove|test …]"),
+    Command("quarantine", "List, restore or delete files that the sandbox moved away", "[restore|rm ID]"),
     Command("context", "What is in the context; pin, drop or restore parts of it", "[items|pin|drop|restore ID]"),
     Command("cost", "What this conversation has used so far", aliases=("usage",)),
     Command("budget", "Show, set or lift what this session may cost", "[dollars|off]"),

@@ -1,4 +1,4 @@
-"""Which sandbox commands run in, and whether it holds."""
+"""Which sandbox commands run in, and whether it keeps its promises."""
 
 from __future__ import annotations
 
@@ -9,22 +9,43 @@ from pathlib import Path
 from agentcli.assemble import sandbox_for
 from agentcli.doctor.finding import Finding
 from agentcli.doctor.patient import Patient
-from agentcli.doctor.sandbox_trial import prove
-from agentcli.tools.environment import child_environment
+from agentcli.doctor.sandbox_trial import Proof, prove
+from agentcli.permissions.sandbox.choose import MORE
+
+_BROKEN = "Do not rely on the sandbox on this machine, and report it: .github/SECURITY.md says how."
+_SEATBELT = (
+    "macOS: quarantine, limits on memory and processes, network through allowed hosts only, and a /tmp of its own. "
+    "agentcli does not have them there."
+)
 
 
 def sandbox(patient: Patient) -> Iterator[Finding]:
     launcher, warning = sandbox_for(patient.options)
     if launcher.name == "none":
-        advice = "Use --sandbox on." if launcher.level == "off" else ""
-        yield Finding("warn", "sandbox", warning or "off: commands can do whatever you can", advice)
+        if launcher.level == "off":
+            yield Finding("warn", "sandbox", "off: approved commands can do whatever you can", "Use --sandbox on.")
+        else:
+            advice = "Until then an approved command can do whatever you can, and there is no auto mode."
+            yield Finding("warn", "sandbox", warning.removesuffix(MORE), advice)
         return
+    text = f"{launcher.level}. Each of its promises was just tried:"
+    yield Finding("warn" if warning else "ok", "sandbox", text, warning)
     root = patient.paths.cache_dir or Path(tempfile.gettempdir())
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    proofs = prove(launcher, child_environment(patient.environ), root)
+    for proofs in prove(launcher, patient.environ, root):
+        yield from _findings(proofs)
+    if launcher.name == "seatbelt":
+        yield Finding("ok", "not proven", _SEATBELT)
+
+
+def _findings(proofs: list[Proof]) -> Iterator[Finding]:
+    """One row for what holds, one for each promise that does not or could not be tried."""
+    kept = [proof for proof in proofs if proof.outcome == "holds"]
+    if kept:
+        text = "; ".join(proof.promise for proof in kept)
+        yield Finding("ok", kept[0].topic, text)
     for proof in proofs:
-        if not proof.holds:
-            yield Finding("fail", "sandbox", f"does not hold: {proof.what}", "Do not rely on it here; tell us.")
-    if all(proof.holds for proof in proofs):
-        tried = "; ".join(proof.what for proof in proofs)
-        yield Finding("warn" if warning else "ok", "sandbox", f"{launcher.level}. Tried: {tried}.", warning)
+        if proof.outcome == "broken":
+            yield Finding("fail", proof.topic, f"does not hold: {proof.promise}", _BROKEN)
+        elif proof.outcome == "untried":
+            yield Finding("warn", proof.topic, f"not tried: {proof.promise} ({proof.reason})")

@@ -1,92 +1,311 @@
-"""Proof of what the sandbox holds: it is asked to let through what it must not, and what came of it is looked at.
+"""Proof of what the sandbox promises: commands in it try what must not work, and the outcome is looked at from outside.
 
-Everything happens in a scratch folder of its own; nothing of the person's is touched, whatever the outcome.
+Everything happens in scratch folders, with a scratch home and a scratch quarantine; nothing of the user's is touched,
+whatever the outcome. Each topic takes 20 to 300 ms and is reported as soon as it is known.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from agentcli.core.frozen import frozen
-from agentcli.core.launch import Launcher
-from agentcli.core.own_programs import run_program
+from agentcli.core.grant import ORDINARY, Grant
+from agentcli.core.launch import Launch, Launcher
+from agentcli.core.own_programs import isolated_python, run_program
+from agentcli.doctor.trial_listener import ADDRESS, TrialListener
 from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher
+from agentcli.permissions.sandbox.limits import Limits
+from agentcli.permissions.sandbox.plan import TrialFolders
+from agentcli.permissions.sandbox.quarantine import Quarantine
 from agentcli.permissions.sandbox.seatbelt import SeatbeltLauncher
+from agentcli.tools.environment import child_environment
+
+Outcome = Literal["holds", "broken", "untried"]
 
 _SECONDS = 10.0
+_SECRET_VARIABLES = ("GITHUB_PAT", "OPENAI_KEY", "DATABASE_URL", "SMTP_PASS", "CI_JOB_JWT", "HTTPS_PROXY")
+_REFUSED_ADDRESS = "127.0.0.2"
+"""Also this machine's loopback, but not the address that is allowed."""
+_WORKS = "commands write in the project"
+_STARTED = "started"
+"""First line of every script: without it a refusal proves nothing."""
+
+_ISOLATION = """
+import fcntl, os, socket
+print("started")
+is_own = os.readlink("/proc/self/ns/pid") != sys.argv[1] and int(os.readlink("/proc/self")) == os.getpid()
+print("own-processes", is_own)
+def error_of(work):
+    try:
+        work()
+    except OSError as error:
+        return error.errno
+print("typing", error_of(lambda: fcntl.ioctl(os.open("/dev/null", os.O_RDWR), 0x5412, b"x")))
+print("unix", error_of(lambda: socket.socket(socket.AF_UNIX)))
+"""
+_DIRECT = """
+import socket
+print("started")
+try:
+    socket.create_connection((sys.argv[1], int(sys.argv[2])), 2).close()
+    print("connected")
+except OSError:
+    print("refused")
+"""
+_THROUGH_PROXY = """
+import os, socket
+print("started")
+port = int(os.environ["HTTP_PROXY"].rpartition(":")[2])
+for host in sys.argv[2:]:
+    with socket.create_connection(("127.0.0.1", port), 5) as proxy:
+        proxy.sendall(f"GET http://{host}:{sys.argv[1]}/ HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n".encode())
+        print(host, proxy.recv(4096).split(b" ", 2)[1].decode())
+"""
+_MEMORY = """
+import time
+print("started", flush=True)
+taken = b"x" * (int(sys.argv[1]) << 20)
+time.sleep(3)
+"""
+_PROCESSES = "echo started; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do sleep 3 & done; wait"
+_FEW_PROCESSES = 10
+_LITTLE_MEMORY = 64
+"""MiB; the interpreter itself takes about ten."""
+_EPERM, _EAFNOSUPPORT = "1", "97"
 
 
 @frozen
 class Proof:
-    what: str
-    """As it should be: `a write outside is refused`."""
-    holds: bool
+    topic: str
+    promise: str
+    """A clause: `writes outside are refused`."""
+    outcome: Outcome
+    reason: str = ""
+    """Why it was not tried."""
 
 
-def prove(launcher: Launcher, environ: Mapping[str, str], root: Path) -> list[Proof]:
-    """`root`: a private folder that commands may not write to. Raises OSError when nothing can be made there."""
+def prove(launcher: Launcher, environ: Mapping[str, str], root: Path) -> Iterator[list[Proof]]:
+    """The proofs, topic by topic. `environ`: the user's own. `root`: a private folder that commands may not write to.
+    Raises OSError when nothing can be made there."""
     if not isinstance(launcher, BubblewrapLauncher | SeatbeltLauncher):
-        return []
+        return
     scratch = Path(os.path.realpath(tempfile.mkdtemp(prefix="doctor-", dir=root)))
     try:
-        return _Trial(scratch, launcher, environ).proofs()
+        trial = _LinuxTrial if isinstance(launcher, BubblewrapLauncher) else _Trial
+        yield from trial(scratch, launcher, environ).proofs()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 class _Trial:
+    """What holds in every sandbox."""
+
     def __init__(
         self, scratch: Path, launcher: BubblewrapLauncher | SeatbeltLauncher, environ: Mapping[str, str]
     ) -> None:
-        self._project = scratch / "project"
-        self._outside = scratch / "outside"
-        self._secret = scratch / "secret"
-        for folder in (self._project, self._outside, self._secret):
+        self.outside = scratch / "outside"
+        self.folders = TrialFolders(
+            project=scratch / "project",
+            installation=scratch / "project" / "installed",
+            home=scratch / "home",
+            secret=scratch / "secret",
+            state=scratch / "state",
+        )
+        for folder in (self.outside, self.folders.project, *map(self._folder, ("installation", "home", "secret"))):
             folder.mkdir()
-        self._launcher = launcher.retargeted((self._project,), (self._secret,))
-        self._environ = environ
-        self._network = self._launcher.network
+        self.folders.state.mkdir(0o700)
+        self.token = os.urandom(16).hex()
+        planted = dict.fromkeys(_SECRET_VARIABLES, self.token)
+        planted |= {"HTTPS_PROXY": f"http://kim:{self.token}@proxy.invalid:1", "HOME": str(self.folders.home)}
+        self.environ = child_environment({**environ, **planted})
+        self.launcher: BubblewrapLauncher | SeatbeltLauncher = launcher.for_trial(self.folders)
 
-    def proofs(self) -> list[Proof]:
-        token = os.urandom(8).hex()
-        (self._secret / "key").write_text(token)
-        works = self._run("echo made > inside && cat inside")
-        self._run(f"echo planted > '{self._outside}/file'")
-        read = self._run(f"cat '{self._secret}/key'")
-        self._run("echo planted > .envrc; mkdir -p .vscode; echo planted > .vscode/tasks.json")
-        found = [
-            Proof("a command works, and writes in its folder", "made" in works and (self._project / "inside").exists()),
-            Proof("a write outside is refused", not (self._outside / "file").exists()),
-            Proof("a secret cannot be read", token not in read),
-            Proof("files that other programs run cannot be planted", not self._planted()),
-        ]
-        if isinstance(self._launcher, BubblewrapLauncher):
-            seen = self._run(f"ls -d /proc/{os.getpid()} 2>/dev/null; echo looked")
-            found.append(Proof("other processes are not seen", seen.strip() == "looked"))
-        if not self._network:
-            listed = self._run("cat /proc/net/route 2>/dev/null | wc -l; echo looked")
-            found.append(Proof("there is no network", listed.split() in (["1", "looked"], ["0", "looked"])))
-        return found
+    def _folder(self, name: str) -> Path:
+        path: Path = getattr(self.folders, name)
+        return path
 
-    def _planted(self) -> bool:
-        return (self._project / ".envrc").is_file() or (self._project / ".vscode" / "tasks.json").exists()
+    def proofs(self) -> Iterator[list[Proof]]:
+        try:
+            for name, topic in self.topics():
+                proofs = [replace(proof, topic=name) for proof in topic()]
+                yield proofs
+                if proofs[0].promise == _WORKS and proofs[0].outcome == "broken":
+                    # Where nothing works, a refusal proves nothing.
+                    return
+        finally:
+            self.launcher.close()
 
-    def _run(self, command: str) -> str:
-        launch = self._launcher.launch(["/bin/sh", "-c", command], self._project, self._environ)
+    def topics(self) -> Sequence[tuple[str, Callable[[], Iterator[Proof]]]]:
+        return (("files", self.files), ("secrets", self.secrets), ("quarantine", self.planting))
+
+    def files(self) -> Iterator[Proof]:
+        project, outside = self.folders.project, self.outside
+        shown = self.shell("echo made > inside && cat inside")
+        yield _proof(_WORKS, "made" in shown and (project / "inside").exists())
+        self.shell(f"echo planted > '{outside}/file'; echo planted > '{self.folders.installation}/module.pth'")
+        yield _proof("writes outside are refused", not any(outside.iterdir()))
+        # Never written to, even here: only asked whether it could be.
+        shown = self.shell(f"echo {_STARTED}; [ -w '{Path(__file__).parent}' ] && echo writable")
+        is_closed = not any(self.folders.installation.iterdir()) and shown.split() == [_STARTED]
+        yield _proof("agentcli's own installation is read-only", is_closed)
+
+    def secrets(self) -> Iterator[Proof]:
+        home = self.folders.home
+        for file in (self.folders.secret / "key", home / ".ssh" / "id_ed25519", home / ".aws" / "credentials"):
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(self.token)
+        (home / ".npmrc").write_text(
+            f"registry=https://npm.example.invalid/\n//npm.example.invalid/:_authToken={self.token}\n"
+        )
+        files = f"'{self.folders.secret}/key' '{home}/.ssh/id_ed25519' '{home}/.aws/credentials'"
+        shown = self.shell(f"echo {_STARTED}; cat {files}")
+        yield _proof("credential files cannot be read", _STARTED in shown and self.token not in shown)
+        shown = self.shell("env")
+        yield _proof("keys in environment variables are left out", "PATH=" in shown and self.token not in shown)
+        if isinstance(self.launcher, BubblewrapLauncher):
+            shown = self.shell(f"cat '{home}/.npmrc'")
+            is_filtered = "registry=https://npm.example.invalid" in shown and self.token not in shown
+            yield _proof("~/.npmrc shows its registry without the token", is_filtered)
+
+    def planting(self) -> Iterator[Proof]:
+        self.shell("echo planted > .envrc; mkdir -p .vscode; echo planted > .vscode/tasks.json")
+        gone = not any(os.path.lexists(self.folders.project / name) for name in (".envrc", ".vscode"))
+        yield _proof("planted files that other programs obey do not stay", gone)
+
+    def shell(self, script: str) -> str:
+        return self.run(["/bin/sh", "-c", script])[0]
+
+    def script(self, code: str, *arguments: str, grant: Grant = ORDINARY) -> dict[str, str]:
+        """What a script of ours printed, by the first word of each line; empty if it did not even start."""
+        shown, _launch = self.run(isolated_python(code, *arguments), grant)
+        lines = [line.partition(" ") for line in shown.splitlines()]
+        return {name: value for name, _space, value in lines} if lines and lines[0][0] == _STARTED else {}
+
+    def run(
+        self, arguments: Sequence[str], grant: Grant = ORDINARY, launcher: BubblewrapLauncher | None = None
+    ) -> tuple[str, Launch]:
+        """Standard output, empty for what took too long, and the launch, which is over."""
+        launch = (launcher or self.launcher).launch(arguments, self.folders.project, self.environ, grant)
         try:
             done = run_program(
                 launch.arguments,
-                cwd=self._project,
+                cwd=self.folders.project,
                 environ=launch.environ,
                 seconds=_SECONDS,
                 pass_descriptors=launch.pass_descriptors,
             )
         except TimeoutError:
-            return ""
+            return "", launch
         finally:
             launch.close()
-        return done.output.decode(errors="replace")
+        return done.output.decode(errors="replace"), launch
+
+
+class _LinuxTrial(_Trial):
+    """What bubblewrap holds besides."""
+
+    launcher: BubblewrapLauncher
+
+    def topics(self) -> Sequence[tuple[str, Callable[[], Iterator[Proof]]]]:
+        return (
+            *super().topics(),
+            ("isolation", self.isolation),
+            ("limits", self.limits),
+            ("network", self.network),
+            ("clean-up", self.cleaning_up),
+        )
+
+    def planting(self) -> Iterator[Proof]:
+        yield from super().planting()
+        taken = [Path(item.path) for item in Quarantine(self.folders.quarantine).items()]
+        names = {path.name for path in taken if path.parent == self.folders.project}
+        yield _proof("they go to quarantine (agentcli quarantine list)", names == {".envrc", ".vscode"})
+        self.shell(
+            "mkdir -p docs/refs docs/objects; echo 'ref: refs/heads/main' > docs/HEAD; "
+            "printf '[core]\\n\\tbare = true\\n\\tfsmonitor = touch ran\\n' > docs/config"
+        )
+        stays = any((self.folders.project / "docs").iterdir())
+        yield _proof("planted git repositories that run programs do, too", not stays)
+
+    def isolation(self) -> Iterator[Proof]:
+        found = self.script(_ISOLATION, str(Path("/proc/self/ns/pid").readlink()))
+        if not found:
+            yield _untried("other processes, terminals and sockets are out of reach")
+            return
+        yield _proof("other processes are not visible", found["own-processes"] == "True")
+        if self.launcher.filters_system_calls:
+            yield _proof("commands cannot type into your terminal", found["typing"] == _EPERM)
+        else:
+            reason = "system call filters do not work on this machine"
+            yield Proof("", "commands cannot type into your terminal", "untried", reason)
+        if self.launcher.is_strict:
+            yield _proof("Unix sockets are closed", found["unix"] == _EAFNOSUPPORT)
+
+    def limits(self) -> Iterator[Proof]:
+        wanted = self.launcher.limits
+        small = Limits(memory=_LITTLE_MEMORY << 20, processes=_FEW_PROCESSES, cpu_seconds=wanted.cpu_seconds)
+        limited = self.launcher.for_trial(self.folders, small)
+        try:
+            yield self._limit("processes", wanted.processes, ["/bin/sh", "-c", _PROCESSES], limited)
+            yield self._limit("memory", wanted.memory, isolated_python(_MEMORY, str(2 * _LITTLE_MEMORY)), limited)
+        finally:
+            limited.close()
+        if wanted.cpu_seconds is not None:
+            shown = self.shell("ulimit -St")
+            yield _proof("processor time is limited", shown.strip() == str(wanted.cpu_seconds))
+
+    def _limit(self, name: str, limit: int | None, command: Sequence[str], limited: BubblewrapLauncher) -> Proof:
+        promise = f"a command with too {'many processes' if name == 'processes' else 'much memory'} is stopped"
+        if limit is None:
+            return Proof("", promise, "untried", "the settings set no limit")
+        shown, launch = self.run(command, launcher=limited)
+        if _STARTED not in shown:
+            return _untried(promise)
+        return _proof(promise, name in launch.stopped_for())
+
+    def network(self) -> Iterator[Proof]:
+        """Auto mode's network, whatever the settings give to commands in other modes."""
+        promise = "in auto mode commands have no network"
+        if self.launcher.uncontained:
+            yield Proof("", promise, "untried", "the network cannot be taken away on this machine")
+            return
+        with TrialListener() as listener:
+            found = self.script(_DIRECT, ADDRESS, str(listener.port), grant=Grant(network="none"))
+            if not found:
+                yield _untried(promise)
+                return
+            yield _proof(promise, "refused" in found and listener.connections == 0)
+            if self.launcher.is_strict:
+                # The proxy is a Unix socket, and those are closed.
+                return
+            hosts = Grant(network="hosts", hosts=(ADDRESS,))
+            found = self.script(_THROUGH_PROXY, str(listener.port), ADDRESS, _REFUSED_ADDRESS, grant=hosts)
+            reached, refused = found.get(ADDRESS), found.get(_REFUSED_ADDRESS)
+            yield _proof("a proxy lets them reach allowed hosts only", (reached, refused) == ("200", "403"))
+
+    def cleaning_up(self) -> Iterator[Proof]:
+        self.shell('echo kept > "$TMPDIR/note"')
+        shown = self.shell("cat /tmp/note")
+        folder = self.launcher.temp_folder
+        note = Path(self.launcher.outside("/tmp/note"))  # noqa: S108 - the sandbox's name of its own folder
+        is_shared = shown.strip() == "kept" and folder is not None and note == folder / "note" and note.exists()
+        yield _proof("commands and file tools share a private /tmp", is_shared)
+        self.launcher.close()
+        yield _proof("it is removed at the end", folder is not None and not folder.exists())
+        left = {path.name for path in self.folders.project.iterdir()}
+        yield _proof("nothing else is left in the project", left <= {"inside", "installed", "docs"})
+
+
+def _proof(promise: str, holds: bool) -> Proof:
+    return Proof("", promise, "holds" if holds else "broken")
+
+
+def _untried(promise: str) -> Proof:
+    return Proof("", promise, "untried", f"{Path(sys.executable).name} does not start in the sandbox")

@@ -19,7 +19,7 @@ from agentcli.cli.app import command_tree
 from agentcli.cli.main import main
 from agentcli.cli.output import echo, echo_json, echo_styled
 from agentcli.config.paths import Paths
-from agentcli.permissions.sandbox.quarantine import MANIFEST
+from agentcli.permissions.sandbox.quarantine import Quarantine
 from agentcli.session.find import list_sessions
 from agentcli.session.places import project_dir
 
@@ -61,8 +61,8 @@ ARGUMENTS: dict[str, list[list[str]]] = {
     "permissions list": [[], ["--json"], ["--trust"], ["--trust", "--json"]],
     "quarantine": [[], [HOSTILE]],
     "quarantine list": [[], ["--json"], [HOSTILE]],
-    "quarantine restore": [["1"], [HOSTILE], [LONE_BYTE]],
-    "quarantine rm": [["1"], [HOSTILE], [LONE_BYTE]],
+    "quarantine restore": [["hostile"], [HOSTILE]],
+    "quarantine rm": [["hostile"], [HOSTILE]],
 }
 STARTS = [
     [f"--{HOSTILE}"],
@@ -119,16 +119,7 @@ def hostile_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     state = Paths.from_environ(os.environ).state_dir
     assert state is not None
     put_session(state, work)
-    item = {
-        "path": f"/{HOSTILE}/x",
-        "kind": "planted",
-        "command": HOSTILE,
-        "when": 0.0,
-        "digest": "",
-        "reason": HOSTILE,
-    }
-    (state / "quarantine" / "1").mkdir(parents=True)
-    (state / "quarantine" / "1" / MANIFEST).write_text(json.dumps(item))
+    put_quarantined(state / "quarantine" / "hostile")
     (state / "trust.json").write_text(json.dumps({"folders": {f"/{HOSTILE}": {"parts": {}}}}))
     return work
 
@@ -140,6 +131,13 @@ def put_session(state: Path, cwd: Path) -> None:
     path = folder / "0f8fad5b-d9cb-469f-a165-70867728950e.jsonl"
     path.write_text(json.dumps(line) + "\n" + json.dumps({"type": "custom-title", "customTitle": HOSTILE}) + "\n")
     assert list_sessions(state, cwd), "the fixture's session is found"
+
+
+def put_quarantined(place: Path) -> None:
+    texts = dict.fromkeys(("kind", "command", "digest", "reason"), HOSTILE)
+    place.mkdir(parents=True)
+    (place / "manifest.json").write_text(json.dumps({**texts, "path": f"/{HOSTILE}/{HOSTILE}", "when": 0}))
+    assert [item.id for item in Quarantine(place.parent).items()] == ["hostile"]
 
 
 def test_every_command_is_tried() -> None:

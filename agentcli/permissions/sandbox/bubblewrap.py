@@ -1,8 +1,6 @@
 """The Linux sandbox: every command in namespaces of its own, by bubblewrap.
 
-Owns the order of the mounts, which is what makes it safe: later ones lie over earlier ones. The file system is
-read-only, then working directories are writable, then protected paths in them are read-only again, then secrets are
-covered, also where they lie in a working directory.
+Starts commands, watches what they create and cleans up after them; `mounts` says what they see and may write.
 
 What it does not stop: with the network shared, sockets without a file (the abstract ones of X11) and servers on this
 machine can be reached; protected names in sub-folders, and links in place of protected paths, are left to the
@@ -26,16 +24,16 @@ from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Finding, Launch
 from agentcli.permissions.gitconfig import git_program, read_regular
 from agentcli.permissions.sandbox import temp_folder
-from agentcli.permissions.sandbox.caches import cache_environment, cache_folder, cache_mounts
-from agentcli.permissions.sandbox.filtered import FilteredCopies
+from agentcli.permissions.sandbox.caches import cache_environment, cache_folder
 from agentcli.permissions.sandbox.granted import Connection, WritablePaths
 from agentcli.permissions.sandbox.guard import MOST_FINDINGS, Guard, Watched, inner_folders
 from agentcli.permissions.sandbox.inside import Inside
 from agentcli.permissions.sandbox.inventory import Inventory
 from agentcli.permissions.sandbox.leftovers import remove_leftovers
-from agentcli.permissions.sandbox.limits import CPU_SIGNAL, LimitWatch, with_kernel_limits
+from agentcli.permissions.sandbox.limits import CPU_SIGNAL, Limits, LimitWatch, with_kernel_limits
+from agentcli.permissions.sandbox.mounts import Mounts, SessionFiles
 from agentcli.permissions.sandbox.notify import NoticePool
-from agentcli.permissions.sandbox.plan import Masks, SandboxRules, find_masks
+from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
 from agentcli.permissions.sandbox.probe import Ability
 from agentcli.permissions.sandbox.protected import Protection, protection, uses_git
 from agentcli.permissions.sandbox.quarantine import Quarantine
@@ -43,12 +41,6 @@ from agentcli.permissions.sandbox.seccomp import seccomp_filter
 from agentcli.permissions.sandbox.secrets import VARIABLES
 from agentcli.permissions.sandbox.session_folder import SessionFolder
 
-_HIDDEN = (Path("/run"), Path("/tmp"))  # noqa: S108 - hidden, not used
-"""Where programs outside keep sockets that do anything for whoever asks: session buses, tmux, container engines."""
-_NEEDED_IN_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers", "/run/systemd/resolve")
-_REFUSING_FILE = "/dev/null"
-"""Lies over a file that must not be read. Bubblewrap's mounts have no devices, so opening it is refused to root too,
-whom no mode refuses anything; and git, to whom an empty file is one more to commit, does not take a device."""
 _NO_SOCKET = re.compile(r"Address family not supported|EAFNOSUPPORT|\[Errno 97\]|os error 97\b")
 _COARSE_CLOCK = 5
 """CLOCK_REALTIME_COARSE: the clock that change times are taken from, so the two can be compared exactly."""
@@ -82,8 +74,7 @@ class BubblewrapLauncher:
         self._notices = NoticePool()
         self._first_walk: threading.Thread | None = None
         self._guards: list[Guard] = []
-        self._session: Path | None = None
-        self._filtered: FilteredCopies | None = None
+        self._files: SessionFiles | None = None
         self._limits = LimitWatch(rules.limits)
         self._making = threading.Lock()
         self._running: list[Protection] = []
@@ -96,16 +87,29 @@ class BubblewrapLauncher:
     def network(self) -> bool:
         return self._rules.network
 
-    def retargeted(self, working_dirs: tuple[Path, ...], secrets: tuple[Path, ...]) -> BubblewrapLauncher:
-        """The same sandbox around other folders, for trying it out."""
-        return BubblewrapLauncher(self._rules.retargeted(working_dirs, secrets), self._ability, self._places)
+    @property
+    def is_strict(self) -> bool:
+        return self._rules.strict
+
+    @property
+    def filters_system_calls(self) -> bool:
+        return self._ability.seccomp
+
+    @property
+    def limits(self) -> Limits:
+        return self._rules.limits
+
+    def for_trial(self, folders: TrialFolders, limits: Limits | None = None) -> BubblewrapLauncher:
+        """The same sandbox around scratch folders; `limits` in place of its own."""
+        places = replace(self._places, quarantine=folders.quarantine)
+        return BubblewrapLauncher(self._rules.for_trial(folders, limits), self._ability, places)
 
     def close(self) -> None:
         """Remove the session's private folder now, not when the program ends. Nothing may run in it any more."""
         with self._making:
             if self._folder is not None:
                 self._folder.remove()
-            self._session = self._folder = self._filtered = None
+            self._files = self._folder = None
 
     def launch(
         self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
@@ -117,7 +121,8 @@ class BubblewrapLauncher:
         """
         if self._is_excluded(arguments):
             return Launch(tuple(arguments), environ)
-        session = self._session_folder()
+        files = self._session_files()
+        session = files.folder
         rules = self._rules
         began = time.clock_gettime_ns(_COARSE_CLOCK)
         protected = protection(rules.working_dirs, rules.home, arguments, rules.installation)
@@ -128,23 +133,19 @@ class BubblewrapLauncher:
         granted = WritablePaths(grant.write, self._never_opened(), rules.home)
         try:
             connection = Connection.for_grant(grant, session, rules.upstream)
-            git = uses_git(arguments)
-            masks = find_masks(rules)
-            shown = self._shown(environ)
             protected = replace(protected, writable=self._steady(protected.writable))
-            mounts = self._mounts(session, shown, protected, granted.paths)
-            mounts += self._covers(session, shown, masks, git=git)
-            mounts += connection.mounts
-            variables = connection.variables(self._variables(session, environ))
+            mounts = Mounts(rules, find_masks(rules), files, environ.get("PATH", ""), is_git=uses_git(arguments))
+            variables = connection.variables(self._variables(files.temp, environ))
             network = self.shares_network(grant)
             filter = self._system_call_filter(network)
             command = (
                 self._ability.program,
                 *self._namespaces(network),
                 *(("--seccomp", str(filter)) if filter >= 0 else ()),
-                *(self._without_override(masks) if git else ()),
+                *mounts.dropped_capabilities(),
                 *("--info-fd", str(inside.descriptor)),
-                *mounts,
+                *mounts.arguments(protected, granted.paths),
+                *connection.mounts,
                 *("--chdir", str(cwd), "--"),
                 *connection.command(with_kernel_limits(tuple(arguments), rules.limits)),
             )
@@ -238,7 +239,7 @@ class BubblewrapLauncher:
                 masked=masks.all,
                 home=rules.home,
                 network=self.shares_network(grant),
-                temporary=None if self._session is None else self._session / "tmp",
+                temporary=None if self._files is None else self._files.temp,
                 writable=rules.allow_write,
                 installation=rules.installation,
             ),
@@ -246,19 +247,24 @@ class BubblewrapLauncher:
 
     @property
     def temp_folder(self) -> Path | None:
-        return self._session_folder() / "tmp"
+        return self._session_files().temp
 
     def outside(self, path: str) -> str:
         if not path.startswith(temp_folder.SYSTEM_TEMP):
             return path
-        visible = (*self._rules.working_dirs, *self._rules.allow_write, *self._rules.readable, *self._siblings())
+        visible = (
+            *self._rules.working_dirs,
+            *self._rules.allow_write,
+            *self._rules.readable,
+            *temp_folder.siblings(self._rules.working_dirs),
+        )
         try:
-            return temp_folder.outside(path, self._session_folder() / "tmp", visible)
+            return temp_folder.outside(path, self._session_files().temp, visible)
         except OSError:
             return path
 
     def inside(self, path: str) -> str:
-        return path if self._session is None else temp_folder.inside(path, self._session / "tmp")
+        return path if self._files is None else temp_folder.inside(path, self._files.temp)
 
     def clean(self) -> None:
         """Remove what a session of an old version that was killed has left in the folders."""
@@ -319,142 +325,23 @@ class BubblewrapLauncher:
             *(ability.lockdown if rules.strict else ()),
         )
 
-    def _mounts(
-        self, session: Path, shown: Sequence[Path], protected: Protection, granted: Sequence[Path]
-    ) -> list[str]:
-        rules = self._rules
-        own = session / "tmp"
-        made = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
-        if os.geteuid() == 0:
-            # The kernel's settings in there ask for root's number, not for a capability; core_pattern runs anything.
-            made += ["--remount-ro", "/proc"]
-        for folder in (*_needed_in_run(), *(path for path in shown if path.is_relative_to("/run"))):
-            made += _bind(folder, writable=False)
-        made += ["--remount-ro", "/run"]
-        made += ["--bind", str(own), "/tmp"]  # noqa: S108 - a folder of ours in its place
-        for folder in self._siblings():
-            made += _bind(folder, writable=False)
-        made += _bind(own, writable=True)
-        for folder in shown:
-            if not folder.is_relative_to("/run"):
-                made += _bind(folder, writable=False)
-        made += cache_mounts(rules, self._cache_folder())
-        for folder in sorted({*rules.working_dirs, *self._further_writable(), *granted}):
-            made += _bind(folder, writable=True)
-        for folder in protected.writable:
-            made += _bind(folder, writable=True)
-        for path in (*protected.read_only, *self._read_only_elsewhere(protected)):
-            made += _bind(path, writable=False)
-        return made
-
-    def _read_only_elsewhere(self, protected: Protection) -> list[Path]:
-        """The installation around a working directory, or in a folder that the settings make writable."""
-        writable = (*self._rules.working_dirs, *self._further_writable())
-        return [
-            path
-            for path in self._rules.installation
-            if path not in protected.read_only
-            and any(path.is_relative_to(folder) or folder.is_relative_to(path) for folder in writable)
-        ]
-
-    def _without_override(self, masks: Masks) -> tuple[str, ...]:
-        """Root would see a covered folder as an empty one, and git would record that all in it was removed."""
-        folders = [path for path in masks.refused if path.is_dir() and self._is_worked_in(path)]
-        return ("--cap-drop", "CAP_DAC_OVERRIDE") if folders and os.geteuid() == 0 else ()
-
-    def _is_worked_in(self, path: Path) -> bool:
-        return any(path.is_relative_to(folder) for folder in self._rules.working_dirs)
-
-    def _covers(self, session: Path, shown: Sequence[Path], masks: Masks, *, git: bool) -> list[str]:
-        """Secrets covered; last, so that nothing lies over them."""
-        rules = self._rules
-        visible = (*shown, *rules.working_dirs, *rules.allow_write, *self._siblings())
-        made: list[str] = []
-        # What is beside something opened again looks as if it were gone, which git would record.
-        closed = [path for path in masks.refused if git and self._is_worked_in(path)]
-        reopened = [path for path in masks.reopened if not any(path.is_relative_to(folder) for folder in closed)]
-        for path in masks.refused:
-            if not _is_visible(path, visible):
-                continue
-            if any(opened.is_relative_to(path) for opened in reopened) and path.is_dir():
-                # Passable, not listable: what is opened again inside has to be reached.
-                made += ["--perms", "0111", "--tmpfs", str(path)]
-            else:
-                made += ["--ro-bind", str(session / "no-folder") if path.is_dir() else _REFUSING_FILE, str(path)]
-        for path in masks.emptied:
-            if _is_visible(path, visible) and (shown_as := self._shown_as(session, path, masks, git=git)):
-                made += ["--ro-bind", shown_as, str(path)]
-        for path in dict.fromkeys((*reopened, *(path for path in rules.readable if path not in masks.reopened))):
-            if path.exists():
-                made += _bind(path, writable=False)
-        return made
-
-    def _shown_as(self, session: Path, path: Path, masks: Masks, *, git: bool) -> str:
-        """What lies over a file with settings and secrets; empty where it holds no secret."""
-        if path.is_dir():
-            return str(session / "no-folder")
-        if git and self._is_worked_in(path):
-            # It may be tracked, and nothing tracked may look changed. Git does not start without its own settings.
-            return "" if path in masks.settings else _REFUSING_FILE
-        clean = masks.filters.get(path)
-        if clean is None or self._filtered is None:
-            return str(session / "empty")
-        copy = self._filtered.copy_of(path, clean)
-        return "" if copy == path else str(copy or session / "empty")
-
-    def _shown(self, environ: Mapping[str, str]) -> list[Path]:
-        """What of the hidden folders is needed: programs on the PATH, and a home that lies there."""
-        found = [] if self._rules.home is None else [self._rules.home]
-        for entry in environ.get("PATH", "").split(os.pathsep):
-            folder = Path(entry)
-            found.append(folder.parent if folder.name in ("bin", "sbin", "Scripts") else folder)
-        shown = []
-        for path in dict.fromkeys(found):
-            hidden = any(path != folder and path.is_relative_to(folder) for folder in _HIDDEN)
-            if hidden and path.is_dir() and not any(root.is_relative_to(path) for root in _HIDDEN):
-                shown.append(path)
-        return sorted(shown)
-
-    def _siblings(self) -> list[Path]:
-        return temp_folder.siblings(self._rules.working_dirs)
-
-    def _further_writable(self) -> list[Path]:
-        """Never one inside a working directory: a command could have put a link in its place."""
-        rules = self._rules
-        found = [
-            path
-            for path in rules.allow_write
-            if path.exists() and not any(path.is_relative_to(folder) for folder in rules.working_dirs)
-        ]
-        if (cache := self._cache_folder()) is not None:
-            found.append(cache)
-        return found
-
-    def _variables(self, session: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    def _variables(self, temp: Path, environ: Mapping[str, str]) -> dict[str, str]:
         kept = {name: value for name, value in environ.items() if name not in VARIABLES}
-        own = str(session / "tmp")
+        own = str(temp)
         kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
-        if (cache := self._cache_folder()) is not None:
+        if (cache := cache_folder(self._rules)) is not None:
             kept |= cache_environment(cache, environ, self._rules)
         return kept
 
     # --------------------------------------------------------------------------------------------------- folders
 
-    def _session_folder(self) -> Path:
+    def _session_files(self) -> SessionFiles:
         with self._making:
-            if self._session is None:
+            if self._files is None:
                 self._folder = SessionFolder(self._places.temp_root)
                 weakref.finalize(self, self._folder.remove)
-                folder = self._folder.path
-                (folder / "tmp").mkdir(0o700)
-                (folder / "empty").touch(0o444)
-                (folder / "no-folder").mkdir(0o000)
-                self._filtered = FilteredCopies(folder / "filtered")
-                self._session = folder
-            return self._session
-
-    def _cache_folder(self) -> Path | None:
-        return cache_folder(self._rules)
+                self._files = SessionFiles(self._folder.path)
+            return self._files
 
     def runs_bare(self, command: str) -> bool:
         """Whether a shell command is excluded from the sandbox by the settings."""
@@ -507,22 +394,3 @@ class _Ending:
 
     def stopped_for(self) -> str:
         return self._stopped_for
-
-
-def _bind(path: Path, *, writable: bool) -> list[str]:
-    return ["--bind" if writable else "--ro-bind", str(path), str(path)]
-
-
-def _is_visible(path: Path, visible: Iterable[Path]) -> bool:
-    if not any(path.is_relative_to(folder) for folder in _HIDDEN):
-        return True
-    return any(path.is_relative_to(folder) for folder in visible)
-
-
-def _needed_in_run() -> list[Path]:
-    """Name resolution, and where some systems keep their programs."""
-    found = [Path(name) for name in _NEEDED_IN_RUN]
-    resolver = Path(os.path.realpath("/etc/resolv.conf"))
-    if resolver.is_relative_to("/run") and not any(resolver.is_relative_to(path) for path in found):
-        found.append(resolver)
-    return [path for path in found if path.exists()]

@@ -21,6 +21,7 @@ from agentcli.permissions.sandbox.probe import Ability, probe
 from agentcli.permissions.sandbox.session_folder import remove_leftovers
 
 SandboxMode = Literal["off", "on", "strict"]
+MORE = " `agentcli doctor` says more; --sandbox off takes this line away."
 MODES: tuple[SandboxMode, ...] = ("off", "on", "strict")
 
 
@@ -89,5 +90,5 @@ def _none(strict: bool, problem: str) -> Chosen:
         raise UsageError(f"--sandbox strict needs a sandbox that works. {problem}")
     return Chosen(
         BareLauncher("not available"),
-        f"Commands run without a sandbox. {problem} `agentcli doctor` says more; --sandbox off takes this line away.",
+        f"Commands run without a sandbox. {problem}{MORE}",
     )

@@ -52,20 +52,44 @@ class SandboxRules:
     upstream: Upstream | None = None
     """The proxy that this machine itself has to use, for connections to allowed hosts."""
 
-    def retargeted(self, working_dirs: tuple[Path, ...], secrets: tuple[Path, ...]) -> SandboxRules:
+    def for_trial(self, folders: TrialFolders, limits: Limits | None = None) -> SandboxRules:
+        """The same rules around scratch folders."""
         return replace(
             self,
-            working_dirs=working_dirs,
+            working_dirs=(folders.project,),
+            home=folders.home,
             allow_write=(),
             excluded_commands=(),
-            deny_read=(*self.deny_read, *secrets),
+            deny_read=(*self.deny_read, folders.secret),
             readable=(),
             denied_files=_nothing,
+            cache_dir=folders.state / "caches",
+            installation=(*self.installation, folders.installation),
+            limits=limits or self.limits,
+            upstream=None,
         )
 
     @property
     def level(self) -> str:
         return f"network {'on' if self.network else 'off'}{', strict' if self.strict else ''}"
+
+
+@frozen(kw_only=True)
+class TrialFolders:
+    """Scratch folders to try a sandbox out with. All exist, are absolute and without links."""
+
+    project: Path
+    installation: Path
+    """In the project, as where agentcli is installed in a project's `.venv`."""
+    home: Path
+    secret: Path
+    """Must not be readable."""
+    state: Path
+    """For caches and quarantine, which commands must not reach."""
+
+    @property
+    def quarantine(self) -> Path:
+        return self.state / "quarantine"
 
 
 @frozen

@@ -16,7 +16,7 @@ from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Launch
 from agentcli.permissions.sandbox.caches import cache_environment
 from agentcli.permissions.sandbox.explain import Refusals, explain, names_missing_network, worth_explaining
-from agentcli.permissions.sandbox.plan import SandboxRules, find_masks
+from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
 from agentcli.permissions.sandbox.protected import FILES, FOLDERS, HOME_FILES, uses_git
 from agentcli.permissions.sandbox.secrets import EMPTY, UNREADABLE, VARIABLES
 from agentcli.permissions.sandbox.session_folder import SessionFolder
@@ -47,9 +47,9 @@ class SeatbeltLauncher:
     def network(self) -> bool:
         return self._rules.network
 
-    def retargeted(self, working_dirs: tuple[Path, ...], secrets: tuple[Path, ...]) -> SeatbeltLauncher:
-        """The same sandbox around other folders, for trying it out."""
-        return SeatbeltLauncher(self._rules.retargeted(working_dirs, secrets), self._temp_root)
+    def for_trial(self, folders: TrialFolders) -> SeatbeltLauncher:
+        """The same sandbox around scratch folders."""
+        return SeatbeltLauncher(self._rules.for_trial(folders), self._temp_root)
 
     @property
     def level(self) -> str:
