@@ -37,7 +37,7 @@ from agentcli.permissions.sandbox.limits import CPU_SIGNAL, LimitWatch, with_ker
 from agentcli.permissions.sandbox.notify import NoticePool
 from agentcli.permissions.sandbox.plan import Masks, SandboxRules, find_masks
 from agentcli.permissions.sandbox.probe import Ability
-from agentcli.permissions.sandbox.protected import Protection, protection, uses_git
+from agentcli.permissions.sandbox.protected import Protection, folders_between, protection, uses_git
 from agentcli.permissions.sandbox.quarantine import Quarantine
 from agentcli.permissions.sandbox.seccomp import seccomp_filter
 from agentcli.permissions.sandbox.secrets import VARIABLES
@@ -339,7 +339,7 @@ class BubblewrapLauncher:
             if not folder.is_relative_to("/run"):
                 made += _bind(folder, writable=False)
         made += cache_mounts(rules, self._cache_folder())
-        for folder in sorted({*rules.working_dirs, *self._further_writable(), *granted}):
+        for folder in _unmovable((*rules.working_dirs, *self._further_writable(), *granted)):
             made += _bind(folder, writable=True)
         for folder in protected.writable:
             made += _bind(folder, writable=True)
@@ -511,6 +511,14 @@ class _Ending:
 
 def _bind(path: Path, *, writable: bool) -> list[str]:
     return ["--bind" if writable else "--ro-bind", str(path), str(path)]
+
+
+def _unmovable(folders: Iterable[Path]) -> list[Path]:
+    """Writable folders, outer ones first, with those between one and another inside it. As mounts of their own none of
+    them can be renamed and replaced by a link, which the next command would get writable."""
+    roots = tuple(dict.fromkeys(folders))
+    found = sorted({*roots, *folders_between(roots, roots)})
+    return [folder for folder in found if os.path.realpath(folder) == str(folder)]
 
 
 def _is_visible(path: Path, visible: Iterable[Path]) -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from agentcli.tools.base import ToolContext
 from tests.permissions.sandbox.box import Box
 
 pytestmark = pytest.mark.anyio
@@ -26,3 +30,26 @@ async def test_a_link_in_the_cache_folder_of_the_home_does_not_keep_commands_fro
     (box.home / ".cache" / "huggingface").mkdir()
     assert "fine" in str((await box.run("echo fine", context=context)).content)
     assert not (box.outside / "made").exists()
+
+
+async def test_a_working_directory_below_another_writable_folder_cannot_be_swapped(box: Box) -> None:
+    project = box.home / "code" / "group" / "project"
+    project.mkdir(parents=True)
+    below = box.with_rules(working_dirs=(project,), allow_write=(box.home / "code",))
+    context = replace(below.context(), cwd=project, working_dirs=(project,))
+    await _swap_and_write(below, context, project)
+
+
+async def test_a_writable_folder_below_another_one_cannot_be_swapped(box: Box) -> None:
+    inner = box.home / "code" / "group" / "project"
+    inner.mkdir(parents=True)
+    nested = box.with_rules(allow_write=(box.home / "code", inner))
+    await _swap_and_write(nested, nested.context(), inner)
+
+
+async def _swap_and_write(box: Box, context: ToolContext, folder: Path) -> None:
+    group = folder.parent
+    await box.run(f"mv {group} {group}2; mkdir {group}; ln -s ../../other {folder}", context=context)
+    await box.run(f"echo evil > {folder}/evil", context=context)
+    assert not (box.outside / "evil").exists()
+    assert (folder / "evil").exists()
