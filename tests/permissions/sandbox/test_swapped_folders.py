@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.core.grant import Grant
 from agentcli.tools.base import ToolContext
 from tests.permissions.sandbox.box import Box
 
@@ -53,3 +54,13 @@ async def _swap_and_write(box: Box, context: ToolContext, folder: Path) -> None:
     await box.run(f"echo evil > {folder}/evil", context=context)
     assert not (box.outside / "evil").exists()
     assert (folder / "evil").exists()
+
+
+async def test_a_link_in_place_of_the_proxys_socket_makes_no_file_elsewhere(box: Box) -> None:
+    context = box.context()
+    with_hosts = replace(context, grant=Grant(network="hosts", hosts=("example.org",)))
+    for name in ("/tmp/.agentcli-proxy", "/dev/agentcli-proxy"):
+        await box.run(f"ln -s /oldroot{box.outside}/made {name}", context=context)
+        await box.run(f"rm -f {name}; ln -s /oldroot{box.outside}/made {name}", context=with_hosts)
+        assert "fine" in str((await box.run("echo fine", context=with_hosts)).content)
+    assert not (box.outside / "made").exists()
