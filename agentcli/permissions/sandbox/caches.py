@@ -65,11 +65,14 @@ def cache_mounts(rules: SandboxRules, cache: Path | None) -> list[str]:
     own = _home_cache(rules)
     if cache is None or own is None:
         return []
-    folder = cache / "home"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    made = ["--bind", str(folder), str(own)]
+    # Beside the cache, not in it: a command could put a link to any folder in the place of what it can rename.
+    folder = os.path.realpath(cache.with_name(f"{cache.name}-home"))
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    made = ["--bind", folder, str(own)]
     for name in _NEEDED:
-        if os.path.isdir(f"{own}/{name}"):  # noqa: PTH112 - before every command
+        # Bubblewrap would follow a link that a command left there, and create what it leads to.
+        planted = os.path.realpath(f"{folder}/{name}") != f"{folder}/{name}"
+        if os.path.isdir(f"{own}/{name}") and not planted:  # noqa: PTH112 - before every command
             made += ["--ro-bind", f"{own}/{name}", f"{own}/{name}"]
     return made
 

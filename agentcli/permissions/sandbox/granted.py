@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.grant import Grant
 from agentcli.permissions.sandbox.forwarder import PROCESSES, forwarded, proxy_variables
-from agentcli.permissions.sandbox.temp_folder import SYSTEM_TEMP
 from agentcli.permissions.sandbox.upstream import Upstream
 
 if TYPE_CHECKING:
     from agentcli.permissions.sandbox.host_proxy import HostProxy
 
-_SOCKET_INSIDE = f"{SYSTEM_TEMP}/.agentcli-proxy"
-"""The proxy's socket as the command sees it. Each sandbox has its own mounted there."""
+_SOCKET_INSIDE = "/dev/agentcli-proxy"
+"""The proxy's socket as the command sees it. `/dev` is new in each sandbox; in the session's temp folder an earlier
+command could leave a link of this name, and bubblewrap would create the file that it leads to."""
 
 
 class Connection:

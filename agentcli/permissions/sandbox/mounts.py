@@ -15,7 +15,7 @@ from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.caches import cache_folder, cache_mounts
 from agentcli.permissions.sandbox.filtered import FilteredCopies
 from agentcli.permissions.sandbox.plan import Masks, SandboxRules
-from agentcli.permissions.sandbox.protected import Protection
+from agentcli.permissions.sandbox.protected import Protection, folders_between
 
 _HIDDEN = (Path("/run"), Path("/tmp"))  # noqa: S108 - hidden, not used
 """Where programs outside keep sockets that do anything for whoever asks: session buses, tmux, container engines."""
@@ -82,7 +82,7 @@ class Mounts:
             if not folder.is_relative_to("/run"):
                 made += _bind(folder, writable=False)
         made += cache_mounts(self._rules, cache_folder(self._rules))
-        for folder in sorted({*self._rules.working_dirs, *self._further_writable(), *granted}):
+        for folder in _unmovable((*self._rules.working_dirs, *self._further_writable(), *granted)):
             made += _bind(folder, writable=True)
         for folder in protected.writable:
             made += _bind(folder, writable=True)
@@ -164,6 +164,14 @@ def _shown(home: Path | None, search_path: str) -> list[Path]:
 
 def _bind(path: Path, *, writable: bool) -> list[str]:
     return ["--bind" if writable else "--ro-bind", str(path), str(path)]
+
+
+def _unmovable(folders: Iterable[Path]) -> list[Path]:
+    """Writable folders, outer ones first, with those between one and another inside it. As mounts of their own none of
+    them can be renamed and replaced by a link, which the next command would get writable."""
+    roots = tuple(dict.fromkeys(folders))
+    found = sorted({*roots, *folders_between(roots, roots)})
+    return [folder for folder in found if os.path.realpath(folder) == str(folder)]
 
 
 def _is_visible(path: Path, visible: Iterable[Path]) -> bool:

@@ -181,7 +181,7 @@ def protection(
         pointers = []
     kept = [path for path in dict.fromkeys(read_only) if not path.is_symlink()]
     held = (*writable, *kept, *(path for path in missing if not making or "worktrees" not in path.parts))
-    writable += _ancestors(held, (*working_dirs, *writable))
+    writable += folders_between(held, (*working_dirs, *writable))
     # Only the folder that it lies in: git renames between those above it, which cannot be done between mounts.
     writable += [path.parent for path in pointers if path.parent not in working_dirs]
     return Protection(
@@ -194,7 +194,7 @@ def protection(
     )
 
 
-def _ancestors(paths: Iterable[Path], roots: Sequence[Path]) -> list[Path]:
+def folders_between(paths: Iterable[Path], roots: Sequence[Path]) -> list[Path]:
     """The folders between a writable one and these. A mount stays where it is, but the folder it lies in can be renamed
     and copied, and the copy is not mounted on: unless it is a mount too. Never a link, which would open what it leads
     to."""
