@@ -69,6 +69,9 @@ class RightsParts:
             mode=self._usable_mode(policy.mode, launcher),
             readable=readable,
             scratch=() if launcher.temp_folder is None else (launcher.temp_folder,),
+            locate=partial(_locate, launcher),
+            temp=launcher.temp_folder or policy.temp,
+            writable=self._ground.writable_dirs[len(self._ground.working_dirs) :],
             hidden_from_commands=partial(_hides_from, launcher, denied),
             contains=partial(_contains, launcher),
         )
@@ -268,6 +271,11 @@ def _hides_from(launcher: Launcher, denied: DeniedFiles | None, command: str) ->
 def _contains(launcher: Launcher, command: str) -> bool:
     runs_bare: Callable[[str], bool] | None = getattr(launcher, "runs_bare", None)
     return not launcher.uncontained and not (runs_bare is not None and runs_bare(command))
+
+
+def _locate(launcher: Launcher, command: str, path: str) -> str:
+    runs_bare: Callable[[str], bool] | None = getattr(launcher, "runs_bare", None)
+    return path if runs_bare is not None and runs_bare(command) else launcher.outside(path)
 
 
 def _at_home(text: str, home: Path | None) -> Path:

@@ -127,7 +127,8 @@ class BubblewrapLauncher:
         connection = Connection()
         granted = WritablePaths(grant.write, self._never_opened(), rules.home)
         try:
-            connection = Connection.for_grant(grant, session, rules.upstream)
+            if self._offers_hosts(grant):
+                connection = Connection.through_proxy(grant.hosts, session, rules.upstream)
             git = uses_git(arguments)
             masks = find_masks(rules)
             shown = self._shown(environ)
@@ -208,6 +209,11 @@ class BubblewrapLauncher:
         if self._rules.strict:
             return False
         return grant.network == "all" or (grant.network == "default" and self._rules.network)
+
+    def _offers_hosts(self, grant: Grant) -> bool:
+        """Strict mode has no Unix sockets, which the way to the proxy needs."""
+        asked = grant.network == "hosts" or (grant.network == "default" and grant.hosts and not self._rules.network)
+        return bool(asked) and not self._rules.strict
 
     def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
         from agentcli.permissions.sandbox.explain import names_missing_network
@@ -333,7 +339,8 @@ class BubblewrapLauncher:
         made += ["--remount-ro", "/run"]
         made += ["--bind", str(own), "/tmp"]  # noqa: S108 - a folder of ours in its place
         for folder in self._siblings():
-            made += _bind(folder, writable=False)
+            # Others may have removed it by then.
+            made += ["--ro-bind-try", str(folder), str(folder)]
         made += _bind(own, writable=True)
         for folder in shown:
             if not folder.is_relative_to("/run"):

@@ -33,9 +33,11 @@ _REFUSED = re.compile(r"Permission denied|EACCES|\[Errno 13\]|os error 13\b|publ
 _NO_NETWORK = re.compile(
     r"could ?n[o']t resolve|Could not resolve|Temporary failure in name resolution|Network is unreachable|ENETUNREACH"
     r"|EAI_AGAIN|ENOTFOUND|getaddrinfo|Name or service not known|Failed to establish a new connection|no such host"
-    r"|dial tcp|network error|Connection refused",
+    r"|dial tcp|network error",
     re.IGNORECASE,
 )
+_LOOPBACK_REFUSED = re.compile(r"Connection refused|ECONNREFUSED|\[Errno 111\]|os error 111\b", re.IGNORECASE)
+"""Of a server on this machine: commands without network have a loopback of their own."""
 _HELPERS = re.compile(r"docker daemon|docker\.sock|podman\.sock|system_bus_socket|session bus|D-Bus|systemd/private")
 _PRIVILEGES = re.compile(r"no new privileges|must be run as root|sudo: |effective uid is not 0", re.IGNORECASE)
 _PATH = re.compile(
