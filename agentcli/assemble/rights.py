@@ -159,8 +159,10 @@ class RightsParts:
         """How commands are started; warns where no sandbox works though one was wanted. `readable`: folders with tool
         output, which commands may read though they are among our own."""
         mode = self._sandbox_mode()
+        from agentcli.permissions.sandbox.unsandboxed import UnsandboxedLauncher
+
         if mode == "off":
-            return BareLauncher()
+            return UnsandboxedLauncher(self._temp_root())
         from agentcli.permissions.sandbox.choose import Surroundings, choose
 
         cache_dir = self._ground.paths.cache_dir

@@ -23,7 +23,7 @@ UNASKED = [
     "printf 'def test_x():\\n    assert True\\n' > test_x.py; python3 test_x.py; echo exit $?",
     "for n in 1 2 3; do echo $n > n$n.txt; done; rm n1.txt n2.txt n3.txt",
     "if true; then echo {a..c} > braces; fi; unset IFS; eval 'echo evaluated'",
-    "make -n 2>/dev/null || true; git add -A && git -c user.name=t -c user.email=t@e.org commit -qm more && git log --oneline",
+    "make -n 2>/dev/null || true; git add -A && git -c user.name=t -c user.email=t@e.org commit -qm more && git log",
     "git checkout -qb topic && git stash list && git reset -q && git switch -q -",
     "mkdir -p build && touch build/a && rm -rf build",
 ]

@@ -221,7 +221,13 @@ class BubblewrapLauncher:
         return code != 0 and not self.shares_network(grant) and names_missing_network(output)
 
     def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
-        from agentcli.permissions.sandbox.explain import Refusals, explain, worth_explaining
+        from agentcli.permissions.sandbox.explain import (
+            Refusals,
+            explain,
+            explain_missing,
+            names_missing_file,
+            worth_explaining,
+        )
 
         rules = self._rules
         if rules.limits.cpu_seconds is not None and code == 128 + CPU_SIGNAL:
@@ -229,15 +235,16 @@ class BubblewrapLauncher:
                 f"Sandbox: a process used more than its limit of {rules.limits.cpu_seconds:,} s of processor time and "
                 "was stopped. The setting sandbox.maxCpuSeconds raises the limit."
             )
-        if not worth_explaining(code, output):
+        is_clear = worth_explaining(code, output)
+        if not is_clear and not names_missing_file(output):
             return None
-        if rules.strict and _NO_SOCKET.search(output[-20_000:]):
+        if is_clear and rules.strict and _NO_SOCKET.search(output[-20_000:]):
             return (
                 "Sandbox: commands cannot use Unix sockets in strict mode: services behind them act outside of the "
                 "sandbox. Start with --sandbox on to allow them."
             )
         masks = find_masks(rules)
-        return explain(
+        return (explain if is_clear else explain_missing)(
             output,
             Refusals(
                 working_dirs=rules.working_dirs,
