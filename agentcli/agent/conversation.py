@@ -74,6 +74,8 @@ class Conversation:
     api_key_source: str = ""
     notices: tuple[ev.NoticeRaised, ...] = ()
     """Shown once, with the first submission: settings problems, what resuming found."""
+    offer: Callable[[], str] = lambda: ""
+    """A sentence to show with the first prompt while the mode is still the default one; empty for none."""
     wants_structured: bool = False
     commands: tuple[str, ...] = ()
     """The names of the slash commands that front ends can offer."""

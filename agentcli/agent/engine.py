@@ -196,6 +196,8 @@ class Engine(Curated):
         if prompt is not None:
             self._parts.seams.workspace.begin(prompt.id)
             yield ev.MessageAppended(message=prompt)
+            if self.permission_mode is PermissionMode.DEFAULT and (offer := self._parts.offer()):
+                yield ev.NoticeRaised(text=offer, code="auto-mode")
         if local is None:
             async with aclosing(self._within_budget(controller)) as events:
                 async for event in events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,6 +12,8 @@ from agentcli.permissions.rules import rule_text
 from agentcli.tools.base import Output
 
 _MOST_NAMED = 5
+MOST_OFFERS = 3
+"""Questions about one command: a download often begins at one host and goes on at another."""
 
 
 def host_rule(host: str) -> str:
@@ -19,14 +22,32 @@ def host_rule(host: str) -> str:
 
 def network_reason(hosts: Sequence[str]) -> str:
     if not hosts:
-        return "Needs network: the command failed because commands have none here. It would run again, with network"
-    named = ", ".join(plain_line(host, 100) for host in hosts[:_MOST_NAMED])
-    more = f" and {len(hosts) - _MOST_NAMED} more" if len(hosts) > _MOST_NAMED else ""
-    return f"Needs network: the command tried to reach {named}{more}. It would run again, with access to that alone"
+        return "The command failed because it had no network. It would run again with all of the network"
+    return f"The command tried to reach {_listed(hosts)}. It would run again with access to {_those(hosts)} only"
 
 
 def declined_network(output: Output, message: str) -> Output:
     """The output of the run without network, with the user's answer for the model."""
     note = "The user declined to run it again with network."
-    note += f" They said: {message}" if message else ""
+    return _with_note(output, f"{note} They said: {message}" if message else note)
+
+
+def unattended_network(output: Output, hosts: Sequence[str]) -> Output:
+    """The output of the run without network where nobody can be asked, with the flag that would have allowed it."""
+    if not hosts:
+        return output
+    flags = " ".join(shlex.quote(host_rule(host)) for host in hosts[:_MOST_NAMED])
+    return _with_note(output, f"To allow {_those(hosts)}: --allowedTools {flags}")
+
+
+def _with_note(output: Output, note: str) -> Output:
     return replace(output, content=f"{output.content}\n\n{note}" if isinstance(output.content, str) else output.content)
+
+
+def _listed(hosts: Sequence[str]) -> str:
+    named = ", ".join(plain_line(host, 100) for host in hosts[:_MOST_NAMED])
+    return f"{named} and {len(hosts) - _MOST_NAMED} more" if len(hosts) > _MOST_NAMED else named
+
+
+def _those(hosts: Sequence[str]) -> str:
+    return "that host" if len(hosts) == 1 else "those hosts"

@@ -13,7 +13,13 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Protocol, cast
 
-from agentcli.agent.network_offer import declined_network, host_rule, network_reason
+from agentcli.agent.network_offer import (
+    MOST_OFFERS,
+    declined_network,
+    host_rule,
+    network_reason,
+    unattended_network,
+)
 from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PreToolVerdict, Workspace
 from agentcli.agent.questions import Audience, Questions
 from agentcli.agent.refusals import unattended_refusal
@@ -303,11 +309,32 @@ class ToolRunner:
     async def _with_network(
         self, call: ToolUseBlock, approved: _Approved, output: Output, context: ToolContext, work: _Work
     ) -> Output:
-        """Offer a command that failed for want of network again; its first output if the user declines."""
-        hosts, signal, emit = output.wanted_hosts, work.signal, work.emit
-        if hosts is None or signal.aborted or self.questions.audience is Audience.NOBODY:
-            return output
-        rules = [host_rule(host) for host in hosts]
+        """Offer a command that failed for want of network again; its last output if the user declines or stops it."""
+        allowed: tuple[str, ...] = ()
+        for _offer in range(MOST_OFFERS):
+            hosts = output.wanted_hosts
+            if hosts is None or work.signal.aborted:
+                return output
+            if self.questions.audience is Audience.NOBODY:
+                return unattended_network(output, hosts)
+            try:
+                answer = await self._network_answer(call, approved, hosts, context, work)
+            except Aborted:
+                # The command ran, and its output is the result.
+                return output
+            if answer.behavior == "deny":
+                if answer.interrupt:
+                    self.on_interrupting_denial()
+                return declined_network(output, answer.message)
+            allowed += hosts
+            grant = self.permissions.grant(approved.needs, context, approved=approved.by_user)
+            again = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *allowed))
+            output = await self._output(call, approved, replace(context, grant=again), work) or output
+        return output
+
+    async def _network_answer(
+        self, call: ToolUseBlock, approved: _Approved, hosts: tuple[str, ...], context: ToolContext, work: _Work
+    ) -> Answer:
         question = PermissionRequested(
             request_id=self.ids.new(),
             tool_use_id=call.id,
@@ -315,15 +342,10 @@ class ToolRunner:
             input=approved.input,
             title=title_of(approved.tool, approved.input, context.working_dirs[0]),
             reason=network_reason(hosts),
-            suggestions=rules,
+            suggestions=[host_rule(host) for host in hosts],
             display={**await _previewed(approved.tool, approved.input, context), "network": list(hosts)},
         )
-        answer = await self._answer_to(question, signal, emit)
-        if answer.behavior == "deny":
-            return declined_network(output, answer.message)
-        grant = self.permissions.grant(approved.needs, context, approved=approved.by_user)
-        again = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *hosts))
-        return await self._output(call, approved, replace(context, grant=again), work) or output
+        return await self._answer_to(question, work.signal, work.emit)
 
     async def _apply(self, output: Output, emit: Emit) -> None:
         """What a call changes besides files: it must hold before the next call is decided about."""

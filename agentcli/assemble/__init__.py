@@ -16,6 +16,7 @@ from agentcli.agent.pinning import Pins
 from agentcli.agent.ports import NoCollapser, NoWorkspace, Seams
 from agentcli.agent.questions import Audience
 from agentcli.agent.structured import RequireOutput
+from agentcli.assemble.auto_mode_offer import auto_mode_offer
 from agentcli.assemble.ground import Ground
 from agentcli.assemble.model import ModelParts
 from agentcli.assemble.options import Options
@@ -90,6 +91,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             pins=Pins(session.pinned),
             api_key_source=key_source,
             notices=tuple(ground.notices),
+            offer=auto_mode_offer(ground, rights.context.launcher),
             wants_structured=options.json_schema is not None,
             commands=command_names(),
             environ=ground.environ,

@@ -49,6 +49,8 @@ class Options:
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
     permission_mode: PermissionMode | None = None
+    offer_auto_mode: bool = False
+    """Mention auto mode with the first prompt, once per user; for interactive sessions on a user's own work."""
     trust: bool = False
     sandbox: str | None = None
     """off, on or strict."""

@@ -69,6 +69,9 @@ class RightsParts:
             mode=self._usable_mode(policy.mode, launcher),
             readable=readable,
             scratch=() if launcher.temp_folder is None else (launcher.temp_folder,),
+            locate=partial(_locate, launcher),
+            temp=launcher.temp_folder or policy.temp,
+            writable=self._ground.writable_dirs[len(self._ground.working_dirs) :],
             hidden_from_commands=partial(_hides_from, launcher, denied),
             contains=partial(_contains, launcher),
         )
@@ -156,8 +159,10 @@ class RightsParts:
         """How commands are started; warns where no sandbox works though one was wanted. `readable`: folders with tool
         output, which commands may read though they are among our own."""
         mode = self._sandbox_mode()
+        from agentcli.permissions.sandbox.unsandboxed import UnsandboxedLauncher
+
         if mode == "off":
-            return BareLauncher()
+            return UnsandboxedLauncher(self._temp_root())
         from agentcli.permissions.sandbox.choose import Surroundings, choose
 
         cache_dir = self._ground.paths.cache_dir
@@ -268,6 +273,11 @@ def _hides_from(launcher: Launcher, denied: DeniedFiles | None, command: str) ->
 def _contains(launcher: Launcher, command: str) -> bool:
     runs_bare: Callable[[str], bool] | None = getattr(launcher, "runs_bare", None)
     return not launcher.uncontained and not (runs_bare is not None and runs_bare(command))
+
+
+def _locate(launcher: Launcher, command: str, path: str) -> str:
+    runs_bare: Callable[[str], bool] | None = getattr(launcher, "runs_bare", None)
+    return path if runs_bare is not None and runs_bare(command) else launcher.outside(path)
 
 
 def _at_home(text: str, home: Path | None) -> Path:

@@ -38,6 +38,7 @@ def _options(parsed: Parsed, cwd: Path) -> Options:
     return Options(
         cwd=cwd,
         interactive=not parsed.headless,
+        offer_auto_mode=not parsed.headless,
         key_needed=parsed.headless,
         model=_not_empty(parsed, "model", "--model"),
         fallback_models=parsed.get("fallback_model", ()),

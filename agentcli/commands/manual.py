@@ -69,9 +69,10 @@ MANUAL: Mapping[str, Page] = {
         (("/thinking", "what is in force"), ("/thinking disabled", "answer at once")),
     ),
     "mode": Page(
-        "default asks, acceptEdits lets edits in the working folders pass, plan changes nothing, dontAsk refuses what "
-        "would ask, bypassPermissions asks about next to nothing. Shift+Tab cycles through the first three.",
-        (("/mode", "choose from a list"), ("/mode acceptEdits", "change it")),
+        "default asks, acceptEdits lets edits in the working folders pass, auto also runs commands in the sandbox "
+        "without network, plan changes nothing, dontAsk refuses what would ask, bypassPermissions asks about next to "
+        "nothing. Shift+Tab cycles through the first four.",
+        (("/mode", "choose from a list"), ("/mode auto", "edits and contained commands run without a question")),
     ),
     "plan": Page("The model looks around and proposes; you approve, refuse or change.", (("/plan", "begin to plan"),)),
     "permissions": Page(

@@ -12,7 +12,7 @@ from agentcli.core.permission import PermissionMode
 _MEANS = {
     PermissionMode.DEFAULT: "asks before anything that is not allowed yet",
     PermissionMode.ACCEPT_EDITS: "edits in the working directories are not asked about",
-    PermissionMode.AUTO: "edits, and commands in a sandbox without network, run without a question",
+    PermissionMode.AUTO: "edits and sandboxed commands without network run unasked; what needs more still asks",
     PermissionMode.PLAN: "nothing is changed until a plan is approved",
     PermissionMode.DONT_ASK: "what would be asked about is refused",
     PermissionMode.BYPASS: "nothing is asked about, but for a few things that could ruin the machine",

@@ -16,7 +16,7 @@ NetworkAccess = Literal["default", "none", "hosts", "all"]
 class Grant:
     network: NetworkAccess = "default"
     hosts: tuple[str, ...] = ()
-    """Host patterns for `network="hosts"`: `registry.npmjs.org`, `*.example.org`."""
+    """Host patterns for `network="hosts"`: `registry.npmjs.org`, `*.example.org`, `!x.example.org` to exclude one."""
     write: tuple[Path, ...] = ()
     """Files and folders outside the working directories that it may write."""
     variables: tuple[str, ...] = ()

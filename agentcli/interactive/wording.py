@@ -168,6 +168,8 @@ def dollars(amount: float) -> str:
 def question_of(event: ev.PermissionRequested) -> str:
     """What is asked, in a few words, above what it is about."""
     match event.display.get("kind"):
+        case "command" if "network" in event.display:
+            return "Run it again with network?"
         case "command":
             where = " in the background" if event.input.get("run_in_background") else ""
             return f"Run this command{where}?"

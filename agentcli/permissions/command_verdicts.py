@@ -13,7 +13,7 @@ from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
 from agentcli.permissions.commands import Part, Place, analyse
 from agentcli.permissions.filecommands import part_changes
 from agentcli.permissions.interpreters import runs_input
-from agentcli.permissions.paths import is_below
+from agentcli.permissions.paths import is_below, is_inside
 from agentcli.permissions.reach import Reach, Restriction
 from agentcli.permissions.rules import READING_TOOLS, Rule
 from agentcli.permissions.saved_output import may_be_saved, tee_targets
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SAVED = "its output goes to a new file"
 ACCEPTED = "edits in the working directories are accepted"
+SCRATCH = "it only writes to the session's temp folder"
 
 
 @frozen
@@ -86,7 +87,7 @@ class CommandJudge:
             call.working_dirs,
             (*policy.readable, *policy.scratch),
             hides,
-            call.resolve,
+            lambda path: call.resolve(policy.locate(command, path)),
             search_path,
             policy.trusted,
             reach,
@@ -130,7 +131,7 @@ class CommandJudge:
             if rule is not None:
                 clause = f"of {origin(rule)}"
             elif self.changes_accepted(part):
-                clause = ACCEPTED
+                clause = ACCEPTED if self.policy.accepts_edits else SCRATCH
             elif feeding is not None and self._may_save(tee_targets(part)):
                 rule, clause = feeding, _SAVED
             else:
@@ -147,7 +148,8 @@ class CommandJudge:
                     clause = f"{clause} and {_SAVED}"
                     continue
                 rule = rule or writing
-                clause = f"{clause} and {f'of {origin(writing)}' if writing else ACCEPTED}"
+                accepted = ACCEPTED if self.policy.accepts_edits else SCRATCH
+                clause = f"{clause} and {f'of {origin(writing)}' if writing else accepted}"
         return PartVerdict(text, clause, allowed=True, rule=rule, part=part)
 
     def _may_save(self, paths: tuple[str, ...]) -> bool:
@@ -172,22 +174,35 @@ class CommandJudge:
         return None
 
     def changes_accepted(self, part: Part) -> bool:
-        if not self.policy.accepts_edits or not part.folders or part.extended:
+        if not (self.policy.accepts_edits or self.policy.scratch) or not part.folders or part.extended:
             return False
         if part.command.assignments:
             return False
         for folder in part.folders:
             changes = part_changes(part, folder)
-            if changes is None or not all(map(self._may_write, changes.writes)):
+            if changes is None:
                 return False
-            if not all(map(self._may_remove, changes.removes)):
+            writes, reads, removes = (
+                [self.located(path, part) for path in paths]
+                for paths in (changes.writes, changes.reads, changes.removes)
+            )
+            if not all(map(self._may_write, writes)) or not all(map(self._may_remove, removes)):
                 return False
-            if not all(self.call.is_inside(path) and not self._needs_asking(path) for path in changes.reads):
+            readable = (self.call.is_inside(path) or self.in_scratch(path) for path in reads)
+            if not all(readable) or any(map(self._needs_asking, reads)):
                 return False
         return True
 
+    def located(self, path: str, part: Part) -> str:
+        """Where a path lies that a part names: `/tmp` is another folder for commands in a sandbox."""
+        return self.policy.locate(part.command.text, os.path.normpath(path)) if self.policy.scratch else path
+
+    def in_scratch(self, path: str) -> bool:
+        return bool(path) and is_inside(self.call.resolve(path), self.policy.scratch)
+
     def _may_write(self, path: str) -> bool:
-        return self.call.is_inside(path) and not self._is_guarded(path) and not self._needs_asking(path)
+        accepted = self.in_scratch(path) or (self.policy.accepts_edits and self.call.is_inside(path))
+        return accepted and not self._is_guarded(path) and not self._needs_asking(path)
 
     def _is_guarded(self, path: str) -> bool:
         return self.policy.is_protected(path, self.call) or self.policy.runs_agentcli(path, self.call)
@@ -195,8 +210,8 @@ class CommandJudge:
     def _may_remove(self, path: str) -> bool:
         """Of a link the link itself is removed, so it counts where it stands and not where it leads."""
         folder, name = os.path.split(os.path.normpath(path))
-        inside = self.call.is_inside(folder) and name not in ("", ".", "..")
-        return inside and not self._is_guarded(path) and not self._needs_asking(path)
+        inside = self.in_scratch(folder) or (self.policy.accepts_edits and self.call.is_inside(folder))
+        return inside and name not in ("", ".", "..") and not self._is_guarded(path) and not self._needs_asking(path)
 
     def _needs_asking(self, path: str) -> bool:
         rules = (
@@ -212,11 +227,12 @@ class CommandJudge:
         clause = f"of the redirection to {target}"
         rule: Rule | None = None
         for folder in part.folders or (None,):
-            path = os.path.join(folder, target) if folder is not None else ""  # noqa: PTH118
+            path = self.located(os.path.join(folder, target), part) if folder is not None else ""  # noqa: PTH118
             if not path or self._is_guarded(path) or self._needs_asking(path):
                 return clause
             rule = self.policy.path_rule(Need("write", path), self.call)
-            if rule is None and not (self.policy.accepts_edits and self.call.is_inside(path)):
+            accepted = self.in_scratch(path) or (self.policy.accepts_edits and self.call.is_inside(path))
+            if rule is None and not accepted:
                 return clause
         return rule
 

@@ -7,13 +7,13 @@ very program.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agentcli.core.grant import Grant, NetworkAccess
 from agentcli.core.permission import PermissionMode
 from agentcli.permissions.commands import Part
-from agentcli.permissions.filecommands import file_changes
 from agentcli.permissions.rules import Rule
 
 NETWORK = "Network"
@@ -48,13 +48,27 @@ CREDENTIAL_VARIABLES: dict[str, tuple[str, ...]] = {
 }
 """Variables that a program signs in with. Offered in the question about it, never given without an answer."""
 _CHANGES_SETTINGS = frozenset({"config", "remote", "submodule"})
+_WRITERS = frozenset(
+    {"cp", "mv", "ln", "install", "mkdir", "rmdir", "touch", "tee", "rm", "sed", "truncate", "rsync", "chmod"}
+)
+_TO_THE_LAST = frozenset({"cp", "ln", "install", "rsync"})
+"""Programs that read all operands but the last."""
+_IN_FOLDER = frozenset({"mv", "ln", "install", "mkdir", "rmdir", "rm", "sed", "rsync"})
+"""Programs that create, replace or remove names, for which a file alone is not enough."""
+_REMOVING = frozenset({"rm", "rmdir", "mv"})
+
+
+GrantRules = tuple[Sequence[Rule], Sequence[Rule]]
+"""Allow rules and deny rules."""
 
 
 def grant_for(
-    parts: Sequence[Part], mode: PermissionMode, allow: Iterable[Rule], *, approved: bool, only_reads: bool
+    parts: Sequence[Part], mode: PermissionMode, rules: GrantRules, *, approved: bool, only_reads: bool
 ) -> Grant:
     """`approved`: by a rule or an answer, not by the mode alone. No parts: the command could not be taken apart."""
+    allow, deny = rules
     hosts = tuple(rule.spec for rule in allow if rule.tool == NETWORK and rule.spec)
+    hosts += tuple(f"!{rule.spec}" for rule in deny if rule.tool == NETWORK and rule.spec) if hosts else ()
     network: NetworkAccess = "default"
     if mode is PermissionMode.AUTO:
         network = "none" if only_reads else "hosts"
@@ -63,7 +77,7 @@ def grant_for(
     return Grant(
         network=network,
         hosts=hosts,
-        write=tuple(dict.fromkeys(path for part in parts for path in _written_outside(part))),
+        write=tuple(dict.fromkeys(path for part in parts for path in _opened(part))),
         variables=_variables(parts, allow),
         git_settings=any(part.inner[:1] == ("git",) and _CHANGES_SETTINGS & set(part.inner[1:4]) for part in parts),
     )
@@ -92,11 +106,51 @@ def _variables(parts: Sequence[Part], allow: Iterable[Rule]) -> tuple[str, ...]:
     return tuple(name for named, _colon, name in specs if named == program and name)
 
 
-def _written_outside(part: Part) -> Iterable[Path]:
+def written_paths(part: Part) -> Iterable[Path]:
+    """The files and folders that a part plainly creates, changes or removes, as far as its words tell."""
     for folder in part.folders:
         for redirection in part.command.redirections:
             if redirection.kind == "write":
-                yield Path(os.path.normpath(os.path.join(folder, redirection.target)))  # noqa: PTH118
-        changes = file_changes(part.inner, folder)
-        for name in changes.writes if changes else ():
-            yield Path(os.path.normpath(name))
+                yield _joined(folder, redirection.target)
+        for name in _operands(part.inner):
+            yield _joined(folder, name)
+
+
+def _opened(part: Part) -> Iterable[Path]:
+    """What the sandbox has to open for them: a file alone where the program writes into it, else the folder."""
+    needs_folder = bool(part.inner) and (part.inner[0] in _IN_FOLDER or _is_recursive(part.inner))
+    for folder in part.folders:
+        for redirection in part.command.redirections:
+            if redirection.kind == "write":
+                yield _joined(folder, redirection.target)
+        for name in _operands(part.inner):
+            path = _joined(folder, name)
+            if path.is_dir() and part.inner[0] not in _REMOVING:
+                yield path
+            else:
+                yield _existing_folder(path.parent) if needs_folder else path
+
+
+def _operands(words: Sequence[str]) -> tuple[str, ...]:
+    """The operands that a program of everyday file work writes; none of any other program."""
+    if not words or words[0] not in _WRITERS:
+        return ()
+    operands = tuple(word for word in words[1:] if word and not word.startswith("-"))
+    if words[0] == "sed":
+        edits = any(word.startswith(("-i", "--in-place")) for word in words)
+        return operands[1:] if edits else ()
+    if words[0] in _TO_THE_LAST:
+        return operands[-1:] if len(operands) > 1 else ()
+    return operands
+
+
+def _is_recursive(words: Sequence[str]) -> bool:
+    return any(re.fullmatch(r"-[a-zA-Z]*[rRa][a-zA-Z]*|--recursive|--archive", word) for word in words[1:])
+
+
+def _existing_folder(path: Path) -> Path:
+    return next((folder for folder in (path, *path.parents) if folder.is_dir()), path)
+
+
+def _joined(folder: str, name: str) -> Path:
+    return Path(os.path.normpath(os.path.join(folder, name)))  # noqa: PTH118

@@ -20,8 +20,8 @@ from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice
 from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.permissions import auto_mode
 from agentcli.permissions.call import Call, PartVerdict, origin
-from agentcli.permissions.command_verdicts import ACCEPTED, CommandJudge
-from agentcli.permissions.granting import grant_for
+from agentcli.permissions.command_verdicts import ACCEPTED, SCRATCH, CommandJudge
+from agentcli.permissions.granting import grant_for, written_paths
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.loose import unclear_program
 from agentcli.permissions.paths import is_below, is_inside, real_path
@@ -48,6 +48,10 @@ def _not_hidden(_command: str) -> bool:
     return False
 
 
+def _same_place(_command: str, path: str) -> str:
+    return path
+
+
 @frozen
 class Policy:
     mode: PermissionMode = PermissionMode.DEFAULT
@@ -63,6 +67,10 @@ class Policy:
     """The folder that `$TMPDIR` names for commands; None: not known."""
     scratch: tuple[Path, ...] = ()
     """The session's temp folder, which is read and written without a question."""
+    locate: Callable[[str, str], str] = _same_place
+    """Where a path that a command names lies for the other tools, given the command and the path."""
+    writable: tuple[Path, ...] = ()
+    """Folders beside the working directories that the settings let sandboxed commands write."""
     contains: Callable[[str], bool] = _not_hidden
     """Whether this command can run in a sandbox without network."""
     credentials: frozenset[str] = frozenset()
@@ -356,16 +364,15 @@ class Policy:
             return Decision("allow", "allowed because it only reads what it may", details=self._details(call))
         commands = (need.target for need in call.needs if need.kind == "execute")
         by_sandbox = next((found for text in commands if (found := self._by_containment(text, call))), None)
-        return by_sandbox or Decision("allow", f"allowed because {ACCEPTED}", details=self._details(call))
+        accepted = ACCEPTED if self.accepts_edits else SCRATCH
+        return by_sandbox or Decision("allow", f"allowed because {accepted}", details=self._details(call))
 
     def _accepted(self, need: Need, call: Call) -> bool:
         """Whether it is an edit that the mode lets pass: of a file, or by a plain command (see `filecommands`)."""
         if need.kind == "write" and is_inside(real_path(need.target), self.scratch):
             return True
-        if not self.accepts_edits:
-            return False
         if need.kind == "write":
-            return call.is_inside(need.target)
+            return self.accepts_edits and call.is_inside(need.target)
         return need.kind == "execute" and all(verdict.allowed for verdict in self.verdicts(need.target, call))
 
     @property
@@ -377,11 +384,27 @@ class Policy:
         if self.mode is not PermissionMode.AUTO or not self.contains(command):
             return None
         named = (*call.named_paths(command), (str(call.cwd), str(call.cwd)))
-        reason = auto_mode.objection(command, call.cwd) or auto_mode.obeyed_name(word for word, _path in named)
+        reason = (
+            auto_mode.objection(command, call.cwd)
+            or auto_mode.obeyed_name(word for word, _path in named)
+            or self._writes_outside(command, call)
+        )
         if reason is not None:
             sentence = shown_command(f"Needs approval in auto mode, too: {reason}")
             return Decision("ask", sentence, details=self._details(call))
         return Decision("allow", "allowed because a sandbox without network contains it", details=self._details(call))
+
+    def _writes_outside(self, command: str, call: Call) -> str | None:
+        """A clause when a command plainly writes where its sandbox would refuse it."""
+        judge = CommandJudge(self, call)
+        open_folders = (*self.scratch, *self.writable)
+        for verdict in judge.verdicts(command):
+            for path in written_paths(verdict.part) if verdict.part is not None else ():
+                place = judge.located(str(path), verdict.part) if verdict.part is not None else str(path)
+                if place.startswith("/dev/") or call.is_inside(place) or is_inside(call.resolve(place), open_folders):
+                    continue
+                return f"it writes {path}, outside the working directories"
+        return None
 
     def grant(self, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path], *, approved: bool) -> Grant:
         """What an allowed call may do beyond its sandbox's limits. `approved`: by a rule or an answer."""
@@ -392,7 +415,7 @@ class Policy:
         verdicts = self.verdicts(command, call)
         parts = [verdict.part for verdict in verdicts if verdict.part is not None]
         only_reads = self._reads_only(command, call)
-        return grant_for(parts, self.mode, self.allow, approved=approved, only_reads=only_reads)
+        return grant_for(parts, self.mode, (self.allow, self.deny), approved=approved, only_reads=only_reads)
 
     def _asked_about(self, command: str, call: Call) -> Decision:
         verdicts = self.verdicts(command, call)

@@ -74,11 +74,20 @@ def _covered(rule: Rule) -> str:
         return f"edits of {_path(spec)}"
     if tool in READING_TOOLS:
         return f"reading {_path(spec)}"
+    if tool == "Network":
+        return f"{_host(spec)} for commands without network"
+    if tool == "Env":
+        program, _colon, variable = spec.partition(":")
+        return f"{variable} for every {program} command"
     if spec.startswith("domain:"):
         return f"fetching from {spec.removeprefix('domain:')} and its subdomains"
     if spec.startswith("private:"):
         return f"fetching from {spec.removeprefix('private:')} in your own network"
     return f"{tool} calls that match {spec}"
+
+
+def _host(spec: str) -> str:
+    return f"every host below {spec[2:]}" if spec.startswith("*.") else f"the host {spec}"
 
 
 def _path(spec: str) -> str:

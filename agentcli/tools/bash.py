@@ -21,13 +21,12 @@ from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema, os_failure
 from agentcli.tools.output import CollectedOutput
 from agentcli.tools.process import GRACE, SHUTDOWN_GRACE, exit_text
-from agentcli.tools.shellcommand import Ending, ShellCommand
+from agentcli.tools.shellcommand import Ending, ShellCommand, refused_hosts_note
 from agentcli.tools.shells import MOST_RUNNING, Shell, Shells
 
 DEFAULT_TIMEOUT_MS = 120_000
 LONGEST_TIMEOUT_MS = 600_000
 _PROGRESS_INTERVAL = 0.1
-_MOST_HOSTS = 5
 
 
 class Bash(BuiltinTool):
@@ -180,8 +179,7 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
             notes += [note] if note else []
             wanted_hosts = _wanted_hosts(command, text, context)
             if wanted_hosts:
-                named = ", ".join(plain_line(host, 200) for host in wanted_hosts[:_MOST_HOSTS])
-                notes.append(f"Sandbox: commands may not reach {named}.")
+                notes.append(f"{refused_hosts_note(wanted_hosts)}.")
     if command.left_running:
         notes.append("What it left running was ended with it; start what shall go on with run_in_background.")
     if command.stopped_by_sandbox:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal as signals
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.launch import Finding, Launch
+from agentcli.core.plaintext import plain_line
 from agentcli.core.programs import find_program
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import in_thread
@@ -28,6 +29,7 @@ _OTHERS = "//others"
 """What a command in a sandbox tells when it leaves something running; no path looks like this."""
 USUAL_PROCESSES = "AGENTCLI_PROCESSES"
 """The variable by which a launcher says how many processes a command's sandbox has when it leaves none running."""
+_MOST_HOSTS = 5
 SELF_CONTAINED = ("bubblewrap",)
 """Launchers in whose sandboxes nothing outlives the first process."""
 
@@ -181,6 +183,12 @@ class ShellCommand:
     async def _pump(self) -> None:
         while data := await self._child.output.read():
             await self.output.add(data)
+
+
+def refused_hosts_note(hosts: Sequence[str]) -> str:
+    """For the model: the hosts that the sandbox kept a command from, and the rule that would allow the first."""
+    named = [plain_line(host, 200) for host in hosts[:_MOST_HOSTS]]
+    return f"Sandbox: commands may not reach {', '.join(named)} without the rule Network({named[0]})"
 
 
 def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Launch:

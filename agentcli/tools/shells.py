@@ -15,7 +15,7 @@ from typing import Literal
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.process import exit_text
-from agentcli.tools.shellcommand import ShellCommand
+from agentcli.tools.shellcommand import ShellCommand, refused_hosts_note
 from agentcli.tools.strays import Watch, end_marked, new_mark
 
 MOST_RUNNING = 20
@@ -59,6 +59,8 @@ class Shell:
         ended = "killed" if self.status == "killed" else exit_text(self.command.code)
         if self.status != "killed" and self.command.stopped_for:
             ended = f"{ended}. {self.command.stopped_for}"
+        if hosts := self.command.refused_hosts:
+            ended = f"{ended}; {refused_hosts_note(hosts)}"
         return "; ".join((ended, *(f"Sandbox: {finding.text}" for finding in self.command.findings)))
 
     @property

@@ -15,6 +15,8 @@ class ModeWords:
     short: str
     """Where there is little room."""
     meaning: str
+    status: str = ""
+    """For the status line, where there is room: what the mode rests on."""
 
 
 MODE_WORDS: Mapping[str, ModeWords] = MappingProxyType(
@@ -26,7 +28,10 @@ MODE_WORDS: Mapping[str, ModeWords] = MappingProxyType(
             "accept edits", "edits", "edits files in the project without asking"
         ),
         PermissionMode.AUTO.value: ModeWords(
-            "auto mode", "auto", "runs commands without asking in a sandbox without network, and edits files"
+            "auto mode",
+            "auto",
+            "edits files and runs commands without asking, in a sandbox without network",
+            status="auto · sandboxed, no network",
         ),
         PermissionMode.PLAN.value: ModeWords("plan mode", "plan", "reads only, until you have approved a plan"),
         PermissionMode.DONT_ASK.value: ModeWords("don't ask", "no ask", "refuses what it would have to ask about"),

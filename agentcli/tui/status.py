@@ -220,7 +220,8 @@ def _mode(facts: Facts, palette: Palette) -> Part:
     if facts.mode == "default":
         return Part("mode", [[(label, palette.muted)], [(short, palette.muted)], []])
     style = palette.warning if facts.mode == "bypassPermissions" else palette.accent
-    return Part("mode", [[(label, style)], [(short, style)]])
+    longest = [words.status] if words and words.status else []
+    return Part("mode", [[(text, style)] for text in (*longest, label, short)])
 
 
 def _context(facts: Facts, palette: Palette) -> Part | None:

@@ -83,6 +83,10 @@ class Program:
             "ANTHROPIC_API_KEY": "sk-test",
             "AGENTCLI_MAX_RETRIES": "1",
         }
+        # The notice about auto mode comes once per user, and only where a sandbox works.
+        state = self.home / ".local" / "state" / "agentcli"
+        state.mkdir(parents=True, mode=0o700)
+        (state / "auto-mode-offered").touch()
         if shutil.which("bwrap") is None:
             # Where there is no sandbox every run says so; what the tests compare should not depend on the machine.
             self.environ["AGENTCLI_SANDBOX"] = "off"

@@ -132,7 +132,8 @@ class BubblewrapLauncher:
         connection = Connection()
         granted = WritablePaths(grant.write, self._never_opened(), rules.home)
         try:
-            connection = Connection.for_grant(grant, session, rules.upstream)
+            if self._offers_hosts(grant):
+                connection = Connection.through_proxy(grant.hosts, session, rules.upstream)
             protected = replace(protected, writable=self._steady(protected.writable))
             mounts = Mounts(rules, find_masks(rules), files, environ.get("PATH", ""), is_git=uses_git(arguments))
             variables = connection.variables(self._variables(files.temp, environ))
@@ -210,13 +211,24 @@ class BubblewrapLauncher:
             return False
         return grant.network == "all" or (grant.network == "default" and self._rules.network)
 
+    def _offers_hosts(self, grant: Grant) -> bool:
+        """Strict mode has no Unix sockets, which the way to the proxy needs."""
+        asked = grant.network == "hosts" or (grant.network == "default" and grant.hosts and not self._rules.network)
+        return bool(asked) and not self._rules.strict
+
     def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
         from agentcli.permissions.sandbox.explain import names_missing_network
 
         return code != 0 and not self.shares_network(grant) and names_missing_network(output)
 
     def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
-        from agentcli.permissions.sandbox.explain import Refusals, explain, worth_explaining
+        from agentcli.permissions.sandbox.explain import (
+            Refusals,
+            explain,
+            explain_missing,
+            names_missing_file,
+            worth_explaining,
+        )
 
         rules = self._rules
         if rules.limits.cpu_seconds is not None and code == 128 + CPU_SIGNAL:
@@ -224,15 +236,16 @@ class BubblewrapLauncher:
                 f"Sandbox: a process used more than its limit of {rules.limits.cpu_seconds:,} s of processor time and "
                 "was stopped. The setting sandbox.maxCpuSeconds raises the limit."
             )
-        if not worth_explaining(code, output):
+        is_clear = worth_explaining(code, output)
+        if not is_clear and not names_missing_file(output):
             return None
-        if rules.strict and _NO_SOCKET.search(output[-20_000:]):
+        if is_clear and rules.strict and _NO_SOCKET.search(output[-20_000:]):
             return (
                 "Sandbox: commands cannot use Unix sockets in strict mode: services behind them act outside of the "
                 "sandbox. Start with --sandbox on to allow them."
             )
         masks = find_masks(rules)
-        return explain(
+        return (explain if is_clear else explain_missing)(
             output,
             Refusals(
                 working_dirs=rules.working_dirs,

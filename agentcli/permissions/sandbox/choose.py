@@ -14,11 +14,12 @@ from typing import Literal, cast
 
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
-from agentcli.core.launch import BareLauncher, Launcher
+from agentcli.core.launch import Launcher
 from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher, Places
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.probe import Ability, probe
 from agentcli.permissions.sandbox.session_folder import remove_leftovers
+from agentcli.permissions.sandbox.unsandboxed import UnsandboxedLauncher
 
 SandboxMode = Literal["off", "on", "strict"]
 MORE = " `agentcli doctor` says more; --sandbox off takes this line away."
@@ -45,17 +46,17 @@ def choose(mode: str, rules: SandboxRules, around: Surroundings) -> Chosen:
     """Raises `UsageError` when `strict` cannot be had."""
     wanted = cast(SandboxMode, mode)
     if wanted == "off":
-        return Chosen(BareLauncher())
+        return Chosen(UnsandboxedLauncher(around.temp_root))
     strict = wanted == "strict"
     if strict:
         rules = replace(rules, strict=True, network=False)
     if around.platform == "darwin":
         return _seatbelt(rules, around)
     if not around.platform.startswith("linux"):
-        return _none(strict, "There is no sandbox for this system.")
+        return _none(strict, "There is no sandbox for this system.", around)
     ability = probe(around.environ, (*rules.working_dirs, *rules.allow_write), around.cache_dir)
     if not ability.works:
-        return _none(strict, ability.problem)
+        return _none(strict, ability.problem, around)
     return _bubblewrap(rules, ability, around)
 
 
@@ -81,14 +82,14 @@ def _seatbelt(rules: SandboxRules, around: Surroundings) -> Chosen:
     from agentcli.permissions.sandbox.seatbelt import PROGRAM, SeatbeltLauncher
 
     if not Path(PROGRAM).exists():
-        return _none(rules.strict, f"There is no {PROGRAM} on this machine.")
+        return _none(rules.strict, f"There is no {PROGRAM} on this machine.", around)
     return Chosen(SeatbeltLauncher(rules, around.temp_root))
 
 
-def _none(strict: bool, problem: str) -> Chosen:
+def _none(strict: bool, problem: str, around: Surroundings) -> Chosen:
     if strict:
         raise UsageError(f"--sandbox strict needs a sandbox that works. {problem}")
     return Chosen(
-        BareLauncher("not available"),
+        UnsandboxedLauncher(around.temp_root, "not available"),
         f"Commands run without a sandbox. {problem}{MORE}",
     )

@@ -1,7 +1,6 @@
-"""Whether a command failed because of the sandbox, and what a person can do about it. Text in, a sentence out.
+"""Whether a command failed because of the sandbox, and what the user can do about it. Text in, a sentence out.
 
-A guess from the command's output, so it says "looks like"; it decides nothing. A second try with more rights is never
-made by itself: the person allows it, or not.
+A guess from the command's output, so it says "looks like"; it decides nothing, and no command gets more rights by it.
 """
 
 from __future__ import annotations
@@ -14,12 +13,14 @@ from pathlib import Path
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 from agentcli.permissions.paths import is_protected
+from agentcli.permissions.sandbox.temp_folder import SYSTEM_TEMP
 
 _MOST_TEXT = 20_000
 _WHERE = re.compile(r"^[^\s:]+: (?:eval: )?(?:line )?\d+: ")
 """What shells begin their messages with: a program or a script, which is not what was refused."""
 _SURELY = re.compile(
     r"^[^\s:][^\n:]*: [^\n]*Read-only file system(?:: '[^'\n]*')?$"
+    r"|^(?:\w*(?:Error|Exception)|npm ERR!|npm error)[^\n]*(?:EROFS|\[Errno 30\]|Read-only file system)"
     r"|^(?:curl|ssh|wget|fatal|ping|\w*Error|\w+\.gaierror): [^\n]*(?:(?:could not|unable to) resolve|name resolution"
     r"|Name or service not known|Network is unreachable)",
     re.IGNORECASE | re.MULTILINE,
@@ -33,17 +34,20 @@ _REFUSED = re.compile(r"Permission denied|EACCES|\[Errno 13\]|os error 13\b|publ
 _NO_NETWORK = re.compile(
     r"could ?n[o']t resolve|Could not resolve|Temporary failure in name resolution|Network is unreachable|ENETUNREACH"
     r"|EAI_AGAIN|ENOTFOUND|getaddrinfo|Name or service not known|Failed to establish a new connection|no such host"
-    r"|dial tcp|network error|Connection refused",
+    r"|dial tcp|network error",
     re.IGNORECASE,
 )
+_LOOPBACK_REFUSED = re.compile(r"Connection refused|ECONNREFUSED|\[Errno 111\]|os error 111\b", re.IGNORECASE)
+"""Of a server on this machine: commands without network have a loopback of their own."""
 _HELPERS = re.compile(r"docker daemon|docker\.sock|podman\.sock|system_bus_socket|session bus|D-Bus|systemd/private")
 _PRIVILEGES = re.compile(r"no new privileges|must be run as root|sudo: |effective uid is not 0", re.IGNORECASE)
 _PATH = re.compile(
     r"""(?:["'‘`]|(?<![\w./-]))((?:~|/|\.{1,2}/|\.(?=\w))[^\s"'‘’`:;,()<>|*]*|[\w.-]+/[^\s"'‘’`:;,()<>|*]*)"""
 )
-_TEMPORARY = re.compile(
-    r"(/(?:var/)?tmp/[^\s\"'‘’`:;,()]+)[^\n]{0,40}(?:No such file|cannot find|not found)|ENOENT[^\n]*?(/tmp/[^\s\"']+)"
+_MISSING = re.compile(
+    r"^[^\n]*(?:No such file or directory|ENOENT|\[Errno 2\]|os error 2\b|cannot find|not found)[^\n]*$", re.MULTILINE
 )
+_HIDDEN = ("/tmp/", "/var/tmp/", "/run/", "/var/run/")  # noqa: S108 - names that commands use
 
 
 @frozen(kw_only=True)
@@ -55,6 +59,7 @@ class Refusals:
     home: Path | None
     network: bool
     temporary: Path | None
+    """What commands have as `/tmp`; None where they have the machine's own."""
     writable: tuple[Path, ...] = ()
     installation: tuple[Path, ...] = ()
 
@@ -70,7 +75,7 @@ def names_missing_network(output: str) -> bool:
 
 def explain(output: str, refusals: Refusals) -> str | None:
     text = output[-_MOST_TEXT:]
-    for guess in (_tracked, _write, _secret, _net, _helper, _privilege, _temporary):
+    for guess in (_tracked, _write, _secret, _net, _helper, _privilege, _hidden):
         sentence = guess(text, refusals)
         if sentence is not None:
             return f"Sandbox: {sentence}"
@@ -90,15 +95,14 @@ def _write(text: str, refusals: Refusals) -> str | None:
         )
     if path and is_protected(path):
         return (
-            f"{shown} is protected and cannot be changed by commands, since other programs run or obey what is in it. "
-            "Use Write or Edit, which ask, or ask the person to run the command, or to list it in the setting "
-            "sandbox.excludedCommands."
+            f"{shown} is protected: other programs run or obey what is in it, so commands cannot change it. Use Write "
+            "or Edit, which ask the user, or ask them to run the command or to add it to sandbox.excludedCommands."
         )
     if not any(_READ_ONLY.search(line) for line in lines):
         return None
     return (
         f"it looks like {shown} is outside of what commands may write: the working directories and $TMPDIR. Write "
-        "there instead. The person can allow more with --add-dir, the setting sandbox.allowWrite, or --sandbox off."
+        "there instead. The user can allow more with --add-dir or the setting sandbox.allowWrite."
     )
 
 
@@ -119,52 +123,80 @@ def _secret(text: str, refusals: Refusals) -> str | None:
             continue
         if "publickey" in line or "Host key" in line:
             return (
-                "commands cannot use SSH keys. Ask the person to run this themselves, or to list the command in the "
+                "commands cannot use SSH keys. Ask the user to run this themselves, or to add the command to the "
                 "setting sandbox.excludedCommands."
             )
         for path in _paths(line, refusals):
             if any(Path(path).is_relative_to(mask) for mask in refusals.masked):
                 return (
                     f"{plain_line(path, 200)} is kept from commands because it holds secrets or a rule denies reading "
-                    "it. The person can open it with the setting sandbox.allowRead."
+                    "it. The user can open it with the setting sandbox.allowRead."
                 )
     return None
 
 
 def _net(text: str, refusals: Refusals) -> str | None:
-    if refusals.network or not _NO_NETWORK.search(text):
+    if refusals.network:
         return None
-    return (
-        "commands have no network here. Work with what is on this machine; the person can start with --sandbox on, or "
-        "set sandbox.network to true."
-    )
+    if _NO_NETWORK.search(text):
+        return (
+            "commands have no network. Work with what is on this machine, or ask the user to allow a host with the "
+            "rule Network(HOST)."
+        )
+    if _LOOPBACK_REFUSED.search(text):
+        return (
+            "commands have a loopback of their own and cannot reach servers that run outside of the sandbox. Start the "
+            "server in the same command."
+        )
+    return None
 
 
 def _helper(text: str, _refusals: Refusals) -> str | None:
     if not _HELPERS.search(text):
         return None
     return (
-        "commands cannot talk to services such as docker, which would do anything for them. The person can run it, or "
-        "list the command in the setting sandbox.excludedCommands."
+        "commands cannot talk to services such as docker, which act outside of the sandbox. Ask the user to run this, "
+        "or to add the command to the setting sandbox.excludedCommands."
     )
 
 
 def _privilege(text: str, _refusals: Refusals) -> str | None:
     if not _PRIVILEGES.search(text):
         return None
-    return "commands cannot raise their rights (sudo, su). Ask the person to run this themselves."
+    return "commands cannot gain privileges (sudo, su). Ask the user to run this themselves."
 
 
-def _temporary(text: str, refusals: Refusals) -> str | None:
-    """Files that other tools or the person put there are not in the sandbox's own folder."""
-    if refusals.temporary is None:
-        return None
-    for found in _TEMPORARY.finditer(text):
-        path = found[1] or found[2]
-        if os.path.lexists(path):
+def names_missing_file(output: str) -> bool:
+    return _MISSING.search(output[-_MOST_TEXT:]) is not None
+
+
+def explain_missing(output: str, refusals: Refusals) -> str | None:
+    """For a command that ended well: its output may still name a file that exists and that the sandbox hides."""
+    sentence = _hidden(output[-_MOST_TEXT:], refusals)
+    return f"Sandbox: {sentence}" if sentence else None
+
+
+def _hidden(text: str, refusals: Refusals) -> str | None:
+    """Files that exist on the machine but not for commands, which report them as missing."""
+    for found in _MISSING.finditer(text):
+        for path in _paths(found[0], refusals):
+            masked = any(Path(path).is_relative_to(mask) for mask in refusals.masked)
+            hidden = refusals.temporary is not None and path.startswith(_HIDDEN)
+            if not (masked or hidden) or not os.path.lexists(path):
+                continue
+            if any(Path(path).is_relative_to(folder) for folder in refusals.working_dirs) and not masked:
+                continue
+            shown = plain_line(path, 200)
+            if masked:
+                return (
+                    f"{shown} is kept from commands because it holds secrets or a rule denies reading it. The user can "
+                    "open it with the setting sandbox.allowRead."
+                )
+            if path.startswith(("/run/", "/var/run/")):
+                return f"{shown} exists but is hidden from commands: services there act outside of the sandbox."
             return (
-                f"commands have a temporary folder of their own, {refusals.temporary}, under the name of /tmp too; "
-                f"{plain_line(path, 200)} outside of it is not there. Put the file into the working directory."
+                f"{SYSTEM_TEMP} is this session's own folder for commands, so {shown} of the machine is not in it. "
+                "Copy the file into the working directory."
             )
     return None
 

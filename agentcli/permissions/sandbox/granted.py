@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.core.grant import Grant
 from agentcli.permissions.sandbox.forwarder import PROCESSES, forwarded, proxy_variables
 from agentcli.permissions.sandbox.upstream import Upstream
 
@@ -20,6 +19,10 @@ _SOCKET_INSIDE = "/dev/agentcli-proxy"
 command could leave a link of this name, and bubblewrap would create the file that it leads to."""
 
 
+_NEVER = 1_000_000_000
+"""The change time, in ns, of a file that was made for a command and that it has not written."""
+
+
 class Connection:
     """A command's way to allowed hosts; without a proxy nothing changes. To be closed when the command has ended."""
 
@@ -27,13 +30,11 @@ class Connection:
         self._proxy = proxy
 
     @classmethod
-    def for_grant(cls, grant: Grant, folder: Path, upstream: Upstream | None) -> Connection:
+    def through_proxy(cls, hosts: Iterable[str], folder: Path, upstream: Upstream | None) -> Connection:
         """`folder`: private to this user. Raises OSError."""
-        if grant.network != "hosts":
-            return cls()
         from agentcli.permissions.sandbox.host_proxy import HostProxy
 
-        return cls(HostProxy(folder / f"proxy-{os.urandom(6).hex()}", grant.hosts, upstream))
+        return cls(HostProxy(folder / f"proxy-{os.urandom(6).hex()}", hosts, upstream))
 
     @property
     def mounts(self) -> list[str]:
@@ -66,27 +67,29 @@ class WritablePaths:
             real = Path(os.path.realpath(path))
             if any(real.is_relative_to(folder) or folder.is_relative_to(real) for folder in closed):
                 continue
-            if real.exists():
+            if real == Path("/") or (home is not None and home.is_relative_to(real)):
+                # Too much for one command: start-up files of shells and programs lie there.
+                continue
+            if real.exists() or self._create(real):
                 yield real
-            elif real.parent.is_dir():
-                too_much = real.parent == Path("/") or (home is not None and home.is_relative_to(real.parent))
-                if not too_much:
-                    # The command may also replace it, for which it needs the folder.
-                    yield real.parent
-                elif self._create(real):
-                    yield real
 
     def _create(self, path: Path) -> bool:
-        """An empty file in the home folder, which is not opened as a whole for it."""
+        """An empty file to mount over. Its folder stays closed: nothing beside the file was approved."""
         try:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         except OSError:
             return False
+        try:
+            os.utime(descriptor, ns=(_NEVER, _NEVER))
+        finally:
+            os.close(descriptor)
         self._created.append(path)
         return True
 
     def close(self) -> None:
         for path in self._created:
             with contextlib.suppress(OSError):
-                if path.stat().st_size == 0:
+                status = path.lstat()
+                # `touch` leaves an empty file, too, but not its time.
+                if status.st_size == 0 and status.st_mtime_ns == _NEVER:
                     path.unlink()

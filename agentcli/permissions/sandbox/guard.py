@@ -127,8 +127,8 @@ class Guard:
             for repository in self._inventory.walk():
                 if repository.path not in covered:
                     self._check(repository, was_complete)
-            for folder in self._inventory.note_unread(self._began):
-                shown = plain_line(folder, 300)
+            for unread in self._inventory.note_unread(self._began):
+                shown = plain_line(unread, 300)
                 self._findings.append(Finding(f"{shown} cannot be listed. Check it for planted repositories."))
             if self._inventory.is_first_cut():
                 self._findings.append(Finding(_TOO_LARGE))

@@ -31,12 +31,14 @@ _HOP_BY_HOP = ("proxy-", "connection:", "keep-alive:")
 
 
 def host_matches(host: str, patterns: Iterable[str]) -> bool:
-    """Exact names, and `*.example.org` for every name below it."""
+    """Exact names, and `*.example.org` for every name below it. A pattern after `!` excludes what it matches."""
     name = host.lower().rstrip(".")
-    return any(
-        name == pattern or (pattern.startswith("*.") and name.endswith(pattern[1:]) and len(name) > len(pattern) - 1)
-        for pattern in (text.lower().rstrip(".") for text in patterns)
-    )
+    matching = [text for text in patterns if _matches(name, text.removeprefix("!").lower().rstrip("."))]
+    return bool(matching) and not any(text.startswith("!") for text in matching)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name == pattern or (pattern.startswith("*.") and name.endswith(pattern[1:]) and len(name) >= len(pattern))
 
 
 class HostProxy:

@@ -76,7 +76,8 @@ class Mounts:
     def _folders(self, protected: Protection, granted: Sequence[Path]) -> list[str]:
         made = ["--bind", str(self._files.temp), "/tmp"]  # noqa: S108 - a folder of ours in its place
         for folder in self._siblings:
-            made += _bind(folder, writable=False)
+            # Others may have removed it by then.
+            made += ["--ro-bind-try", str(folder), str(folder)]
         made += _bind(self._files.temp, writable=True)
         for folder in self._shown:
             if not folder.is_relative_to("/run"):

@@ -75,6 +75,9 @@ def talk(path: Path, request: bytes) -> bytes:
         ("example.org.evil.net", ["example.org"], False),
         ("example.org", [], False),
         ("example.org", ["*"], False),
+        ("x.example.org", ["*.example.org", "!x.example.org"], False),
+        ("y.example.org", ["*.example.org", "!x.example.org"], True),
+        ("y.example.org", ["!x.example.org"], False),
     ],
 )
 def test_a_host_is_allowed_by_its_name_or_by_a_domain_above_it(host: str, patterns: list[str], expected: bool) -> None:

@@ -14,7 +14,7 @@ import pytest
 from agentcli.permissions.paths import is_protected
 from agentcli.permissions.sandbox import denied
 from agentcli.permissions.sandbox.denied import DeniedFiles
-from agentcli.permissions.sandbox.explain import Refusals, explain, worth_explaining
+from agentcli.permissions.sandbox.explain import Refusals, explain, explain_missing, worth_explaining
 from agentcli.permissions.sandbox.leftovers import remove_leftovers
 from agentcli.permissions.sandbox.plan import SandboxRules, find_masks
 from agentcli.permissions.sandbox.protected import FILES, FOLDERS, protection, uses_git
@@ -247,7 +247,9 @@ REFUSALS = Refusals(
         ("curl: (6) Could not resolve host: example.org", "no network"),
         ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "no network"),
         ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock", "sandbox.excludedCommands"),
-        ('sudo: The "no new privileges" flag is set', "raise their rights"),
+        ('sudo: The "no new privileges" flag is set', "gain privileges"),
+        ("ConnectionRefusedError: [Errno 111] Connection refused", "loopback of their own"),
+        ("getaddrinfo EAI_AGAIN registry.npmjs.org", "Network(HOST)"),
     ],
 )
 def test_a_refusal_is_explained_with_the_way_to_allow_it(output: str, expected: str) -> None:
@@ -280,6 +282,7 @@ def test_other_failures_are_not_blamed_on_it(output: str) -> None:
         ("OSError: [Errno 30] Read-only file system: '/opt/x'", True),
         ("curl: (6) Could not resolve host: example.org", True),
         ("socket.gaierror: [Errno -3] Temporary failure in name resolution", True),
+        ("npm ERR! EROFS: read-only file system, mkdir '/home/me/.npm'", True),
         ("cat: /home/me/.ssh/id_rsa: Permission denied", False),
         ('src/mount.py:3:    # says "Read-only file system" here', False),
         ("we could not resolve host names", False),
@@ -302,7 +305,17 @@ def test_a_file_that_is_only_in_the_real_temporary_folder_is_pointed_out(tmp_pat
     sentence = explain(output, REFUSALS)
     if str(tmp_path).startswith("/tmp/"):
         assert sentence is not None
-        assert "temporary folder of their own" in sentence
+        assert "/tmp is this session's own folder" in sentence
+
+
+def test_a_hidden_file_that_is_reported_as_missing_is_pointed_out(tmp_path: Path) -> None:
+    (tmp_path / "key").touch()
+    refusals = replace(REFUSALS, masked=(tmp_path,), temporary=None)
+    output = f"Error: ENOENT: no such file or directory, open '{tmp_path}/key'\nall done"
+    assert "sandbox.allowRead" in str(explain(output, refusals))
+    assert "sandbox.allowRead" in str(explain_missing(output, refusals))
+    assert explain_missing(output.replace("key", "other"), refusals) is None
+    assert explain_missing(f"opened {tmp_path}/key", refusals) is None
 
 
 def test_hostile_text_does_not_come_through() -> None:

@@ -1,0 +1,56 @@
+"""Commands without a sandbox, with a temp folder of the session's own.
+
+Their `$TMPDIR` is private to the session, which the file tools read and write without a question and which is removed
+at the end. `/tmp` is the machine's own here: what is in it may be anybody's.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from agentcli.core.grant import ORDINARY, Grant
+from agentcli.core.launch import BareLauncher, Launch
+from agentcli.permissions.sandbox.session_folder import SessionFolder
+
+
+class UnsandboxedLauncher(BareLauncher):
+    """Implements `core.launch.Launcher`. The folder is made when it is first needed."""
+
+    def __init__(self, temp_root: Path, level: str = "off") -> None:
+        super().__init__(level)
+        self._root = temp_root
+        self._folder: SessionFolder | None = None
+        self._usable = True
+        self._making = threading.Lock()
+
+    @property
+    def temp_folder(self) -> Path | None:
+        """None where there is no place for one."""
+        with self._making:
+            if self._folder is None and self._usable:
+                try:
+                    folder = SessionFolder(self._root)
+                    (folder.path / "tmp").mkdir(0o700)
+                except OSError:
+                    self._usable = False
+                    return None
+                weakref.finalize(self, folder.remove)
+                self._folder = folder
+            return None if self._folder is None else self._folder.path / "tmp"
+
+    def launch(
+        self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
+    ) -> Launch:
+        own = self.temp_folder
+        if own is not None:
+            environ = {**environ, "TMPDIR": str(own), "TMP": str(own), "TEMP": str(own)}
+        return super().launch(arguments, cwd, environ, grant)
+
+    def close(self) -> None:
+        with self._making:
+            if self._folder is not None:
+                self._folder.remove()
+            self._folder = None

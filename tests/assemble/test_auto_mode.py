@@ -1,0 +1,173 @@
+"""Auto mode in the assembled program: contained work runs without a question, everything else asks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.commands.run import run_command
+from agentcli.core.errors import UsageError
+from agentcli.core.permission import PermissionMode
+from agentcli.interactive.modes import next_mode
+from tests.support.contained import Project, no, web_server, yes
+from tests.support.fakes import collect
+from tests.support.scripts import call
+
+pytestmark = pytest.mark.anyio
+
+UNASKED = [
+    'python3 -c \'open("made.txt", "w").write("x")\' && cat made.txt',
+    "printf 'def test_x():\\n    assert True\\n' > test_x.py; python3 test_x.py; echo exit $?",
+    "for n in 1 2 3; do echo $n > n$n.txt; done; rm n1.txt n2.txt n3.txt",
+    "if true; then echo {a..c} > braces; fi; unset IFS; eval 'echo evaluated'",
+    "make -n 2>/dev/null || true; git add -A && git -c user.name=t -c user.email=t@e.org commit -qm more && git log",
+    "git checkout -qb topic && git stash list && git reset -q && git switch -q -",
+    "mkdir -p build && touch build/a && rm -rf build",
+]
+
+
+async def test_work_inside_the_project_runs_without_a_question(contained: Project) -> None:
+    async with contained.commands(*UNASKED) as session:
+        results = await session.run()
+        assert session.asked == []
+        assert [text for text in results if "exit code" in text.lower() and "exit code 0" not in text.lower()] == []
+    assert (contained.path / "made.txt").read_text() == "x"
+
+
+async def test_edits_inside_the_project_run_without_a_question(contained: Project) -> None:
+    path = str(contained.path / "src" / "app.py")
+    calls = [
+        call("Read", file_path=path),
+        call("Edit", file_path=path, old_string="x = 1", new_string="x = 2"),
+        call("Write", file_path=str(contained.path / "new.py"), content="y = 1\n"),
+    ]
+    async with contained.session(*calls) as session:
+        await session.run()
+        assert session.asked == []
+    assert (contained.path / "src" / "app.py").read_text() == "x = 2\n"
+    assert (contained.path / "new.py").exists()
+
+
+async def test_a_command_cannot_reach_a_server_of_this_machine(contained: Project) -> None:
+    with web_server() as port:
+        script = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
+        commands = (f'python3 -c "{script}"', f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached")
+        async with contained.commands(*commands) as session:
+            results = await session.run()
+            assert session.asked == []
+    assert all("refused" in text.lower() and "reached" not in text for text in results), results
+
+
+ASKED = [
+    "rm -rf many",
+    "rm many/*",
+    "cd many && rm -rf *",
+    "bash -c 'rm -rf many'",
+    "find many -type f -delete",
+    "git commit --amend -m other",
+    "git rebase HEAD~1",
+    "git reset --hard HEAD",
+    "git reset HEAD~1",
+    "git branch -D topic",
+    "git branch -d topic",
+    "git push --force",
+    "git push origin +main",
+    "git stash drop",
+    "git clean -fdx",
+    "git tag -d v1",
+    "git update-ref -d HEAD",
+    "git config user.name other",
+    "git config --global core.pager evil",
+    "git -C . config core.hooksPath x",
+    "git remote add origin https://example.org/x.git",
+    "echo x > .github/workflows/x.yml",
+    "mkdir -p .github/workflows && cp src/app.py .github/workflows/x.yml",
+    "echo registry=x > .npmrc",
+    "echo x > .git/hooks/pre-commit",
+    "echo x > ../outside.txt",
+    "cp src/app.py ../outside.txt",
+    "rm -rf .git",
+]
+
+
+@pytest.mark.parametrize("command", ASKED)
+async def test_what_undo_does_not_cover_or_others_obey_asks(contained: Project, command: str) -> None:
+    (contained.path / "many").mkdir()
+    for number in range(11):
+        (contained.path / "many" / f"{number}.txt").touch()
+    head = contained.git("rev-parse", "HEAD")
+    async with contained.commands(command) as session:
+        await session.run(no)
+        assert len(session.asked) == 1, session.results
+    assert len(list((contained.path / "many").iterdir())) == 11
+    assert contained.git("rev-parse", "HEAD") == head
+
+
+@pytest.mark.parametrize("path", [".github/workflows/x.yml", ".npmrc", ".git/hooks/pre-commit", "../outside.txt"])
+async def test_an_edit_of_an_obeyed_name_or_outside_asks(contained: Project, path: str) -> None:
+    target = contained.path / path
+    async with contained.session(call("Write", file_path=str(target), content="x\n")) as session:
+        await session.run(no)
+        assert len(session.asked) == 1
+    assert not target.exists()
+
+
+async def test_an_excluded_command_asks_since_it_would_not_be_contained(contained: Project) -> None:
+    settings = json.dumps({"sandbox": {"excludedCommands": ["make"]}})
+    async with contained.commands("make all", settings=settings) as session:
+        await session.run(no)
+        assert len(session.asked) == 1
+
+
+async def test_deny_and_ask_rules_hold(contained: Project) -> None:
+    rules = {"permissions": {"deny": ["Bash(npm publish *)"], "ask": ["Bash(python3 deploy.py *)"]}}
+    commands = ("npm publish --dry-run", "python3 deploy.py now")
+    async with contained.commands(*commands, settings=json.dumps(rules)) as session:
+        results = await session.run(no)
+        assert [event.input["command"] for event in session.asked] == ["python3 deploy.py now"]
+        assert "denied by" in results[0]
+
+
+async def test_the_flag_is_refused_with_the_reason_where_there_is_no_sandbox(contained: Project) -> None:
+    with pytest.raises(UsageError, match="Auto mode is not available: commands run without a sandbox"):
+        async with contained.commands("true", sandbox="off"):
+            pass
+
+
+async def test_the_setting_becomes_a_notice_and_default_mode_where_there_is_no_sandbox(contained: Project) -> None:
+    settings = json.dumps({"permissions": {"defaultMode": "auto"}})
+    options: dict[str, Any] = {"settings": settings, "sandbox": "off", "permission_mode": None}
+    async with contained.commands("make x", **options) as session:
+        await session.run(no)
+        assert session.engine.permission_mode is PermissionMode.DEFAULT
+        assert len(session.asked) == 1
+        assert any("Auto mode is not available" in text for text in session.notices())
+
+
+async def test_the_mode_command_and_the_key_do_not_lead_to_auto_mode_without_a_sandbox(contained: Project) -> None:
+    options: dict[str, Any] = {"sandbox": "off", "permission_mode": PermissionMode.ACCEPT_EDITS}
+    async with contained.commands(**options) as session:
+        assert next_mode(session.engine) is PermissionMode.PLAN
+        shown = await collect(run_command(session.engine, "mode", "auto"))
+        assert session.engine.permission_mode is PermissionMode.ACCEPT_EDITS
+        assert any("Auto mode is not available" in str(event) for event in shown)
+
+
+async def test_the_mode_command_and_the_key_lead_to_auto_mode_with_a_sandbox(contained: Project) -> None:
+    async with contained.commands("touch made", permission_mode=PermissionMode.ACCEPT_EDITS) as session:
+        assert next_mode(session.engine) is PermissionMode.AUTO
+        await collect(run_command(session.engine, "mode", "auto"))
+        assert session.engine.permission_mode is PermissionMode.AUTO
+
+
+async def test_an_approved_removal_runs(contained: Project) -> None:
+    (contained.path / "many").mkdir()
+    for number in range(11):
+        (contained.path / "many" / f"{number}.txt").touch()
+    async with contained.commands("rm -rf many") as session:
+        await session.run(yes)
+        assert "removes" in session.asked[0].reason
+    assert not Path(contained.path, "many").exists()

@@ -1,0 +1,50 @@
+"""Auto mode is mentioned once per user, with the first prompt, where it works."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agentcli.assemble.auto_mode_offer import OFFER
+from agentcli.cli.invocation import build_invocation
+from agentcli.cli.parse import parse
+from agentcli.core.permission import PermissionMode
+from tests.support.contained import Project
+
+pytestmark = pytest.mark.anyio
+OPTIONS: dict[str, Any] = {"permission_mode": None, "offer_auto_mode": True}
+
+
+async def offers(project: Project, **options: Any) -> int:
+    async with project.session(**{**OPTIONS, **options}) as session:
+        await session.run()
+        return session.notices().count(OFFER)
+
+
+async def test_the_first_prompt_of_a_user_shows_it_and_no_later_one(contained: Project) -> None:
+    assert await offers(contained) == 1
+    assert await offers(contained) == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"interactive": False},
+        {"sandbox": "off"},
+        {"permission_mode": PermissionMode.DEFAULT},
+        {"settings": json.dumps({"permissions": {"defaultMode": "acceptEdits"}})},
+        {"offer_auto_mode": False},
+    ],
+)
+async def test_it_is_not_shown_where_a_mode_was_chosen_or_nobody_could_switch(
+    contained: Project, options: dict[str, Any]
+) -> None:
+    assert await offers(contained, **options) == 0
+    assert await offers(contained) == 1, "and it is still there for the first session that can use it"
+
+
+def test_the_command_line_offers_it_in_interactive_sessions_only(contained: Project) -> None:
+    assert build_invocation(parse([]), contained.path).options.offer_auto_mode
+    assert not build_invocation(parse(["-p", "go"]), contained.path).options.offer_auto_mode
