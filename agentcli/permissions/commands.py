@@ -13,11 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.permissions.listers import is_lister, keeps_lines
+from agentcli.permissions.listings import are_harmless
 from agentcli.permissions.name_lists import exec_objection, find_exec, xargs_objection
 from agentcli.permissions.paths import expanded_pattern, is_below, real_path
 from agentcli.permissions.programs import folder_objection, own_program
 from agentcli.permissions.reach import Reach
-from agentcli.permissions.readonly import objection, unknown_objection
+from agentcli.permissions.readonly import has_script, objection, unknown_objection
 from agentcli.permissions.shell import (
     NotPlain,
     Redirection,
@@ -28,7 +30,8 @@ from agentcli.permissions.shell import (
     plain_commands,
     plain_steps,
 )
-from agentcli.permissions.shell_values import NOT_KNOWN, NUMBER
+from agentcli.permissions.shell_values import NAME, NOT_KNOWN, NUMBER
+from agentcli.permissions.shelltable import ANY_FILES, SCRIPT_PROGRAMS
 from agentcli.permissions.word_values import NotResolved, depends_on_place, resolved
 from agentcli.permissions.wrappers import WRAPPERS, Wrapped, harmless_assignment, runs_its_input, unwrapped
 
@@ -44,44 +47,6 @@ _CHANGES_FOLDER = frozenset(
 _IN_THE_SHELL = frozenset({"command", "builtin", "time", "-p"})
 """Wrappers that start no process: behind any other a `cd` moves nobody."""
 
-_ANY_FILES = frozenset(
-    {
-        "ls",
-        "cat",
-        "head",
-        "tail",
-        "wc",
-        "stat",
-        "file",
-        "du",
-        "grep",
-        "egrep",
-        "fgrep",
-        "rg",
-        "diff",
-        "sort",
-        "nl",
-        "tac",
-        "rev",
-        "cut",
-        "od",
-    }
-    | {
-        "hexdump",
-        "basename",
-        "dirname",
-        "realpath",
-        "readlink",
-        "echo",
-        "cmp",
-        "md5sum",
-        "sha1sum",
-        "sha256sum",
-        "sha512sum",
-    }
-    | {"b2sum", "cksum", "sum", "tree", "strings", "fold", "paste", "printf", "column"}
-)
-"""Programs to which any number of further file names can do no harm, so that a pattern may stand among them."""
 _NAMES_NO_FILES = frozenset({"echo", "printf", "basename", "dirname", "true", "false", ":"})
 """Programs for which a path is only text."""
 _ANY_FILES_GIT = frozenset({"diff", "log", "status", "ls-files", "show", "blame"})
@@ -157,6 +122,8 @@ class Part:
     """Every file that it has redirected to its input is one that could be read without asking."""
     unresolved: bool = False
     """A redirection leads to a place that is not known, so that no rule can cover it."""
+    listing: tuple[str, ...] | None = None
+    """The words of the lister whose names, or some of them, it hands on to the next part."""
 
     @property
     def only_reads(self) -> bool:
@@ -212,9 +179,13 @@ def runs_beside_others(command: str) -> bool:
 def _takes_patterns(words: tuple[str, ...], globs: frozenset[int]) -> bool:
     if not globs:
         return True
-    if words[0] == "git":
+    program, first = words[0], min(globs)
+    if program == "git":
         return len(words) > 1 and words[1] in _ANY_FILES_GIT
-    return words[0] in _ANY_FILES
+    if program in SCRIPT_PROGRAMS:
+        return has_script(words[:first])
+    # Behind the flags that make them list an archive, the first name is that archive and all others are members.
+    return program in ANY_FILES or program == "find" or (program in ("unzip", "tar") and first > 1)
 
 
 class _Course:
@@ -280,7 +251,8 @@ class _Course:
         text = " ".join(command.sources[start:last])
         extended = wrapped.extended or command.expanded is not None
         input_allowed = reason is None and not wrapped.extended and _input_allowed(command, folders, self._place)
-        return Part(command, folders, reason, inner, text, extended, input_allowed)
+        part = Part(command, folders, reason, inner, text, extended, input_allowed)
+        return replace(part, listing=_listing(part, producer)) if command.feeds else part
 
     def _program_objection(self, command: SimpleCommand, start: int) -> str | None:
         words = command.words
@@ -299,7 +271,7 @@ class _Course:
             return "it is not known what its variables make of it"
         inner = Variant(variant.words[start:], frozenset(i - start for i in variant.globs if i >= start))
         reason = None
-        if wrapped.extended:
+        if wrapped.extended and not self._takes_listed_names(inner, wrapped, producer, folders):
             made = producer.inner if producer is not None and producer.is_plain_source else None
             reason = xargs_objection(
                 inner.words,
@@ -319,6 +291,23 @@ class _Course:
             return str(unresolved)
         return reason
 
+    def _takes_listed_names(
+        self, inner: Variant, wrapped: Wrapped, producer: Part | None, folders: tuple[str, ...]
+    ) -> bool:
+        """Whether xargs gives a program nothing but names of files that may be read."""
+        if producer is None or producer.listing is None or wrapped.null_separated or wrapped.delimited or not folders:
+            return False
+        words = tuple(NAME if word == "{}" else word for word in inner.words)
+        if any("{}" in word for word in words) or inner.globs:
+            return False
+        given = words if NAME in words else (*words, NAME)
+        if unknown_objection(given) is not None or objection(given) is not None:
+            return False
+        listing = producer.listing
+        return all(
+            are_harmless(listing, frozenset(), one, folder, self._place) for one in self._seen for folder in folders
+        )
+
     def _known_objection(self, variant: Variant, folders: tuple[str, ...]) -> str | None:
         words = variant.words
         reason = unknown_objection(words)
@@ -329,11 +318,13 @@ class _Course:
         if words[0] in _NAMES_NO_FILES and not variant.globs:
             return objection(words)
         if words[0] == "find" and "-exec" in words:
-            return self._find_objection(words, folders)
+            return self._find_objection(variant, folders)
         return objection_here(words, variant.globs, folders, self._place)
 
-    def _find_objection(self, words: tuple[str, ...], folders: tuple[str, ...]) -> str | None:
-        found = find_exec(words)
+    def _find_objection(self, variant: Variant, folders: tuple[str, ...]) -> str | None:
+        words = variant.words
+        # A name that a pattern matches could be an action of find.
+        found = find_exec(words) if not variant.globs else None
         if found is None:
             return objection(words)
         search, command = found
@@ -403,12 +394,22 @@ class _Course:
                 for variant in command.variants:
                     for one in resolved(variant, folder, self._seen, self._place):
                         name = one.words[-1]
-                        if len(one.words) != len(command.words) or name[:1] in ("", "-") or NOT_KNOWN.search(name):
+                        if len(one.words) != len(command.words) or name[:1] == "-" or NOT_KNOWN.search(name):
                             return None
-                        found.append((folder, name))
+                        # `cd ""` stays where it is.
+                        found.append((folder, name or "."))
         except NotResolved:
             return None
         return found or None
+
+
+def _listing(part: Part, producer: Part | None) -> tuple[str, ...] | None:
+    plain = part.is_plain_source and not part.command.others and len(part.inner) == len(part.command.words)
+    if not plain or any(each.kind != "harmless" for each in part.command.redirections):
+        return None
+    if not part.command.piped:
+        return part.inner if is_lister(part.inner) else None
+    return producer.listing if producer is not None and keeps_lines(part.inner) else None
 
 
 def _may_enter(folder: str) -> bool:
@@ -444,7 +445,9 @@ def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple
         reason = folder_objection(words, folder, place)
         for index, word in enumerate(words[1:], 1):
             reason = reason or (
-                _pattern_objection(word, folder, place) if index in globs else _word_objection(word, folder, place)
+                _pattern_objection(words[0], word, folder, place)
+                if index in globs
+                else _word_objection(word, folder, place)
             )
         if reason is not None:
             return reason
@@ -481,7 +484,16 @@ def _word_objection(word: str, folder: str, place: Place) -> str | None:
     return None if place.may_read(path) else f"{value} is outside the working directories"
 
 
-def _pattern_objection(pattern: str, folder: str, place: Place) -> str | None:
+_TRAPS = {
+    # An assignment to a variable instead of a file.
+    **dict.fromkeys(("awk", "gawk", "mawk"), re.compile(r"[A-Za-z_]\w*=")),
+    # The name of another machine.
+    "tar": re.compile(r"[^:]*:"),
+}
+"""Names of files that these programs take for something else."""
+
+
+def _pattern_objection(program: str, pattern: str, folder: str, place: Place) -> str | None:
     matches = expanded_pattern(pattern, folder)
     if pattern.startswith("-") and matches == []:
         # --include=*.py: there is no file of such a name, so the shell leaves it as it is.
@@ -491,6 +503,8 @@ def _pattern_objection(pattern: str, folder: str, place: Place) -> str | None:
     for match in matches:
         if match.startswith("-"):
             return f"the pattern {pattern} matches {match}, which would be taken for an option"
+        if program in _TRAPS and _TRAPS[program].match(match):
+            return f"the pattern {pattern} matches {match}, which is not a file name to {program}"
         path = os.path.join(folder, match)  # noqa: PTH118
         if not place.may_read(path):
             return f"the pattern {pattern} matches {match}, which leads outside the working directories"

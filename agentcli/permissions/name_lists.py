@@ -40,7 +40,7 @@ def xargs_objection(
     if delimited or any("{}" in word and word != "{}" for word in words):
         return names
     printing = "-print0" if null_separated else None
-    roots = _plain_search(produced_by, printing)
+    roots = plain_search(produced_by, printing)
     # Counts and sizes show nothing of a file that a rule hides.
     if roots is None or (hidden and program not in _READS_LISTS):
         return names
@@ -66,7 +66,7 @@ def find_exec(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]
 def exec_objection(search: tuple[str, ...], command: tuple[str, ...], *, hidden: bool) -> str | None:
     """Each name is one word and begins with a root of the search, so that none is taken for a flag."""
     names = f"find gives {command[0]} names that are not known beforehand"
-    if _plain_search(search, None) is None or (hidden and command[0] not in _SHOWS_NO_CONTENT | _READS_LISTS):
+    if plain_search(search, None) is None or (hidden and command[0] not in _SHOWS_NO_CONTENT | _READS_LISTS):
         return names
     return None if command[0] in _SHOWS_NO_CONTENT or _may_be_given(command[0], search) else names
 
@@ -76,7 +76,7 @@ def _may_be_given(program: str, search: tuple[str, ...]) -> bool:
     return program in _READS_LISTS or (("-type", "f") in pairwise(search) and program in _SHOWS_CONTENT)
 
 
-def _plain_search(words: tuple[str, ...], printing: str | None) -> tuple[str, ...] | None:
+def plain_search(words: tuple[str, ...], printing: str | None) -> tuple[str, ...] | None:
     """The roots of a `find` that prints nothing but names: roots, then filters with their values, then the printing."""
     if words[0] != "find":
         return None

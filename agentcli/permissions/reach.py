@@ -232,7 +232,7 @@ def _text(path: Path) -> bytes | None:
 
 _NO_CONTENTS = re.compile(
     r"branch|tag|remote|rev-parse|ls-files|ls-tree|describe|worktree|merge-base|rev-list|name-rev|for-each-ref|show-ref"
-    r"|show-branch|cherry|version|config|count-objects|check-ignore|shortlog|--version"
+    r"|show-branch|cherry|version|config|count-objects|check-ignore|shortlog|--version|clean|apply|symbolic-ref|check-attr"
     # Of a file that is named, which rules see.
     r"|blame"
 )

@@ -11,8 +11,18 @@ import re
 from collections.abc import Callable, Mapping
 
 from agentcli.permissions.scripts import awk_only_prints, jq_only_computes, sed_only_prints
-from agentcli.permissions.shell_values import INTEGER, NOT_KNOWN, SOME
-from agentcli.permissions.shelltable import GIT_COMMANDS, PROGRAMS, SUB_COMMANDS, TELLS_ABOUT_ITSELF, WHY, Flags
+from agentcli.permissions.shell_values import INTEGER, NAME, NOT_KNOWN, REVISION, SOME, STREAM
+from agentcli.permissions.shelltable import (
+    ANY_FILES,
+    GIT_COMMANDS,
+    PROGRAMS,
+    READS_STREAMS,
+    SCRIPT_PROGRAMS,
+    SUB_COMMANDS,
+    TELLS_ABOUT_ITSELF,
+    WHY,
+    Flags,
+)
 from agentcli.permissions.wrappers import harmless_assignment
 
 Words = tuple[str, ...]
@@ -51,16 +61,47 @@ def unknown_objection(words: Words) -> str | None:
     clause = f"it is not known what {program} is given"
     if program in _ANY_ARGUMENTS:
         return clause if program == "printf" and unknown[0] == 1 else None
-    if any(SOME in words[index] for index in unknown):
+    unknown = [index for index in unknown if not _takes_any(words, index)]
+    if not unknown:
+        return None
+    if any(re.search(f"[{SOME}{STREAM}]", words[index]) for index in unknown):
         return clause
     if program in ("test", "["):
         return None if _is_plain_test(words[1:-1] if program == "[" else words[1:]) else clause
+    if any(NAME in words[index] for index in unknown):
+        return clause
     before = {words[index - 1] for index in unknown}
     if numbers and (program in ("exit", "seq") or (program in ("head", "tail") and before == {"-n"})):
         return None
     # The pattern of a search may be any text where it cannot be taken for a flag.
     pattern = before == {"-e"} or (before == {"--"} and "-e" not in words and len(unknown) == 1)
     return None if program in ("grep", "rg", "egrep", "fgrep") and pattern else clause
+
+
+_TAKES_REVISIONS = frozenset(
+    "show log diff rev-list rev-parse ls-tree merge-base describe name-rev shortlog diff-tree cherry blame".split()  # noqa: SIM905
+)
+_AROUND_REVISION = re.compile(rf"\^?[\w./@^~-]*{REVISION}[\w./@^~{REVISION}-]*")
+_LIMITED_BY_NAMES = frozenset({"log", "diff", "show", "status", "blame", "shortlog", "ls-files", "check-ignore"})
+
+
+def _takes_any(words: Words, index: int) -> bool:
+    """Whether a word that is one of a known kind does no harm there, and neither do further words of that kind."""
+    word, program = words[index], words[0]
+    if word == STREAM:
+        return program in READS_STREAMS and (program not in SCRIPT_PROGRAMS or has_script(words[:index]))
+    if program == "git":
+        rest = words[1:index]
+        while rest and rest[0] in ("--no-pager", "-P", "--no-optional-locks", "-C"):
+            rest = rest[2 if rest[0] == "-C" else 1 :]
+        if word == NAME:
+            return rest[:1] != () and rest[0] in _LIMITED_BY_NAMES and "--" in rest
+        is_revision = _AROUND_REVISION.fullmatch(word) is not None and not word.startswith("-")
+        return is_revision and rest[:1] != () and rest[0] in _TAKES_REVISIONS and "--" not in rest
+    if word != NAME:
+        return False
+    # diff goes through folders and follows links there.
+    return has_script(words[:index]) if program in SCRIPT_PROGRAMS else program in ANY_FILES - {"diff"}
 
 
 def _is_plain_test(arguments: Words) -> bool:
@@ -187,6 +228,9 @@ def _git(arguments: Words) -> str | None:
                         and (word not in ("--color", "--column"))
                     ):
                         return f"the value of `{word}` of git {name} is not attached to it with ="
+            needed, otherwise = _NEEDED_BY_GIT.get(name, (None, ""))
+            if needed is not None and not any(map(needed.fullmatch, rest)):
+                return f"git {name} {otherwise}"
             listing = flags.unless_listing and ("--list" in rest or "-l" in rest)
             return _refused(f"git {name}", flags.for_listing() if listing else flags, rest)
     return f"git {arguments[0]} is not known to only read"
@@ -203,30 +247,57 @@ def _with_values_attached(words: Words) -> Words:
     return tuple(found)
 
 
+_NEEDED_BY_GIT = {
+    "clean": (re.compile(r"-[dxXqn]*n[dxXqn]*|--dry-run"), "removes files without -n"),
+    "apply": (re.compile(r"--(?:check|stat|numstat|summary)"), "changes files without --check or --stat"),
+}
+"""Flags without which a command of git does more than read."""
+
+
+def has_script(words: Words) -> bool:
+    """Whether the words of sed, awk or jq hold the script already, so that all that follow are files."""
+    arguments = words[1:]
+    match words[0]:
+        case "sed":
+            return bool(_script_arguments(arguments, "nErsuz", "e", _SED_FLAGS)[0])
+        case "jq":
+            return bool(_script_arguments(arguments, "rcsneSRjCMa", "", _JQ_FLAGS)[0])
+        case _:
+            return _awk_program(arguments)[0] is not None
+
+
+_SED_FLAGS = ("--quiet", "--silent", "--regexp-extended", "--posix")
+
+
 def _sed(arguments: Words) -> str | None:
-    scripts, rest = _script_arguments(arguments, "nErsuz", "e", ("--quiet", "--silent", "--regexp-extended", "--posix"))
+    scripts, rest = _script_arguments(arguments, "nErsuz", "e", _SED_FLAGS)
     if scripts is None:
         return _flag_objection("sed", rest)
     return None if scripts and all(map(sed_only_prints, scripts)) else "the sed script is not known to only print"
 
 
 def _awk(arguments: Words) -> str | None:
-    program: str | None = None
+    program, position = _awk_program(arguments)
+    if program is None and position <= len(arguments) and position > 0 and arguments[position - 1].startswith("-"):
+        return _flag_objection("awk", arguments[position - 1])
+    if program is None or any(argument.startswith("-") for argument in arguments[position:]):
+        return "the awk program is not known to only print"
+    return None if awk_only_prints(program) else "the awk program is not known to only print"
+
+
+def _awk_program(arguments: Words) -> tuple[str | None, int]:
+    """The program and where the files behind it begin; no program and the position behind a flag that is not known."""
     position = 0
-    while position < len(arguments) and program is None:
+    while position < len(arguments):
         argument = arguments[position]
         position += 1
         if argument in ("-F", "-v"):
             position += 1
         elif argument.startswith(("-F", "-v")):
             continue
-        elif argument.startswith("-"):
-            return _flag_objection("awk", argument)
         else:
-            program = argument
-    if program is None or any(argument.startswith("-") for argument in arguments[position:]):
-        return "the awk program is not known to only print"
-    return None if awk_only_prints(program) else "the awk program is not known to only print"
+            return (None if argument.startswith("-") else argument), position
+    return None, len(arguments) + 1
 
 
 _JQ_FLAGS = (
@@ -372,6 +443,18 @@ def _unzip(arguments: Words) -> str | None:
     return None
 
 
+def _check_script(program: str, flags: tuple[str, ...], versions: tuple[str, ...]) -> Callable[[Words], str | None]:
+    """An interpreter that only checks the syntax of one file."""
+
+    def judged(arguments: Words) -> str | None:
+        if len(arguments) == 1 and arguments[0] in versions:
+            return None
+        checks = len(arguments) == 2 and arguments[0] in flags and re.fullmatch(r"[\w./][\w./@+-]*", arguments[1])
+        return None if checks else f"{program} is not known to only read"
+
+    return judged
+
+
 def _command(arguments: Words) -> str | None:
     if arguments and arguments[0] in ("-v", "-V") and not any(a.startswith("-") for a in arguments[1:]):
         return None
@@ -395,6 +478,9 @@ _SPECIAL: Mapping[str, Callable[[Words], str | None]] = {
     "tar": _tar,
     "unzip": _unzip,
     "command": _command,
+    "bash": _check_script("bash", ("-n",), ("--version",)),
+    "sh": _check_script("sh", ("-n",), ()),
+    "node": _check_script("node", ("--check", "-c"), ("--version", "-v")),
     "[[": _double_test,
     "set": _set,
     "export": _export,

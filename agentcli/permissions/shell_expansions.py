@@ -5,8 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from agentcli.permissions.listers import printed_names
 from agentcli.permissions.shell import Scope, SimpleCommand
-from agentcli.permissions.shell_values import INTEGER, NUMBER, PWD, UNKNOWN, Variables, printed_value
+from agentcli.permissions.shell_values import (
+    INTEGER,
+    NAMED_REVISION,
+    NUMBER,
+    PWD,
+    TOPLEVEL,
+    UNKNOWN,
+    Variables,
+    printed_value,
+)
 from agentcli.permissions.shell_words import Alternative, Refused, check_visible, read_expanded
 from agentcli.permissions.shelltree import descendants, text_of
 
@@ -124,6 +134,26 @@ class Expansions:
         walk.position, walk.concurrent = outer, concurrent
         return self._printed(walk.steps[count:])
 
+    def stream(self, node: Node) -> None:
+        """Read `<(…)`. It runs beside the command that reads it, so it may write no file."""
+        opened, closed = node.children[0], node.children[-1]
+        walk = self._walk
+        if text_of(opened) != "<(" or text_of(closed) != ")" or walk.position != node.start_byte:
+            raise Refused("of the process substitution")
+        walk.position = opened.end_byte
+        count = len(walk.steps)
+        concurrent, walk.concurrent = walk.concurrent, True
+        with walk.nested("subshell"):
+            walk.statements(node, node.children[1:-1])
+        walk.skip(closed.start_byte, wide=True)
+        walk.position, walk.concurrent = closed.end_byte, concurrent
+        for step in walk.steps[count:]:
+            writes = isinstance(step, SimpleCommand) and (
+                "tee" in step.words or any(each.kind == "write" for each in step.redirections)
+            )
+            if writes:
+                raise Refused("of the process substitution, which writes a file")
+
     @staticmethod
     def _printed(steps: list[SimpleCommand | Scope]) -> str:
         inside = steps[1:-1]
@@ -131,6 +161,9 @@ class Expansions:
         if len(parts) != len(inside) or not parts or any(part.joint != "|" for part in parts[1:]):
             return UNKNOWN
         last = parts[-1]
+        listing = printed_names(parts)
+        if listing is not None:
+            return listing
         if last.others or last.globs:
             return UNKNOWN
         redirections = [each for each in last.redirections if each.kind != "harmless"]
@@ -140,7 +173,8 @@ class Expansions:
                 check_visible(value)
             return value
         value = printed_value(last.words)
-        return UNKNOWN if value == PWD and len(parts) > 1 else value
+        of_the_place = value in (PWD, TOPLEVEL, NAMED_REVISION)
+        return UNKNOWN if of_the_place and len(parts) > 1 else value
 
 
 def _blanks(node: Node) -> int:

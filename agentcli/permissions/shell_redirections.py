@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agentcli.permissions.shell import Redirection, SimpleCommand
 from agentcli.permissions.shell_cursor import refusal
 from agentcli.permissions.shell_simple import SimpleCommands
-from agentcli.permissions.shell_values import MATCH, NUMBER, SOME, UNKNOWN
+from agentcli.permissions.shell_values import UNDECIDED, UNKNOWN
 from agentcli.permissions.shell_words import Refused, check_visible, read_word
 from agentcli.permissions.shelltree import text_of
 
@@ -71,6 +71,13 @@ class Redirections(SimpleCommands):
         # In `a2>b` the digit belongs to the word.
         self.skip(node.start_byte, blank=found["from"] not in ("", "&") and self.position > 0)
         destination = text[found.end() :]
+        child = node.child_by_field_name("destination")
+        if child is not None and child.type == "process_substitution":
+            if found["operator"] != "<" or found["from"] not in ("", "0") or text_of(child) != destination:
+                raise Refused(f"of the redirection {text}")
+            self.position = child.start_byte
+            self.expansions.stream(child)
+            return Redirection("text", UNKNOWN, text)
         target = self._target(node, destination, text)
         self.position = node.end_byte
         source, operator = found["from"], found["operator"]
@@ -95,7 +102,7 @@ class Redirections(SimpleCommands):
         if len(alternatives) != 1 or len(alternatives[0]) != 1 or alternatives[0][0].glob:
             raise Refused(f"of the redirection {text}")
         target = alternatives[0][0].text
-        if not target or re.search(f"[{UNKNOWN}{NUMBER}{SOME}{MATCH}]", target):
+        if not target or UNDECIDED.search(target):
             raise Refused(f"of the redirection {text}")
         return target
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.permissions.shell import Joint, Redirection, SimpleCommand, Variant
 from agentcli.permissions.shell_cursor import Cursor, refusal
-from agentcli.permissions.shell_values import MARKED, UNKNOWN, is_own_name
+from agentcli.permissions.shell_values import MARKED, STREAM, UNKNOWN, is_own_name
 from agentcli.permissions.shell_words import Alternative, Refused, Word, read_word
 from agentcli.permissions.shelltree import text_of
 from agentcli.permissions.wrappers import harmless_assignment
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _PROGRAM = re.compile(r"[A-Za-z0-9_\-./+]+|:")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_VARIANTS = 32
+_BRACES = re.compile(
+    r"([A-Za-z0-9_\-./:=*?]*)\{([A-Za-z0-9_\-./*?]*(?:,[A-Za-z0-9_\-./*?]*)+)\}([A-Za-z0-9_\-./:=*?]*)"
+)
+"""One brace expansion without quotes, ranges or others inside."""
 _LITERALS = frozenset(
     {"word", "number", "raw_string", "string", "string_content", "concatenation", "command_name", "extglob_pattern"}
 )
@@ -33,6 +37,13 @@ class SimpleCommands(Cursor):
 
     def word(self, node: Node, *, assigned: bool = False) -> list[Alternative]:
         """What one word of the source may become."""
+        if node.type == "process_substitution" and not assigned:
+            self.expansions.stream(node)
+            return [(Word(STREAM),)]
+        braces = _BRACES.fullmatch(text_of(node)) if not assigned else None
+        if braces is not None and self._is_literal(node):
+            texts = (f"{braces[1]}{choice}{braces[3]}" for choice in braces[2].split(","))
+            return [tuple(Word(text, re.search(r"[*?]", text) is not None) for text in texts if text)]
         if self._is_literal(node):
             value, glob = read_word(text_of(node))
             return [(Word(value, glob and not assigned),)]

@@ -106,7 +106,7 @@ class Walk(Redirections):
         defined, concurrent = set(variables.defined), self.concurrent
         # What runs beside what is plain only where every part is a command without substitutions.
         self.concurrent = concurrent or any(
-            child.is_named and (child.type != "command" or b"$(" in (child.text or b"") or b"`" in (child.text or b""))
+            child.is_named and (child.type != "command" or re.search(rb"[$<]\(|`", child.text or b"") is not None)
             for child in node.children
         )
         for child in node.children:

@@ -14,14 +14,20 @@ from typing import TYPE_CHECKING
 from agentcli.core.frozen import frozen
 from agentcli.permissions.shell_values import (
     HOME,
+    LISTED,
+    LISTED_END,
     MARKED,
     MATCH,
     MATCH_END,
+    NAMED_REVISION,
     NUMBER,
     PLAIN_TEXT,
     PWD,
+    REVISION,
     SOME,
     TEMP,
+    TOPLEVEL,
+    UNDECIDED,
     UNKNOWN,
     UNQUOTED,
 )
@@ -212,7 +218,7 @@ def _assembled(pieces: list[_Piece], values: tuple[str, ...], *, assigned: bool)
             there = there or bool(value)
     if assigned:
         return (Word(text),)
-    if glob and (odd or re.search(f"[{UNKNOWN}{NUMBER}{SOME}{MATCH}]", text)):
+    if glob and (odd or UNDECIDED.search(text)):
         raise Refused("of the pattern, a part of which is not known")
     return (Word(text, glob),) if there else ()
 
@@ -226,8 +232,9 @@ def _split(value: str) -> Alternative:
 
 def _unquoted(value: str) -> str:
     """A value outside of quotes that stays one word, or is marked as any number of words."""
-    rest = re.sub(f"{MATCH}[^{MATCH_END}]*{MATCH_END}", "", value)
-    rest = re.sub(f"[{NUMBER}{SOME}{PWD}{HOME}{TEMP}{UNQUOTED}]", "", rest)
+    rest = re.sub(f"{MATCH}[^{MATCH_END}]*{MATCH_END}|{LISTED}[^{LISTED_END}]*{LISTED_END}", "", value)
+    rest = re.sub(f"[{NUMBER}{SOME}{PWD}{HOME}{TEMP}{UNQUOTED}{REVISION}{TOPLEVEL}{NAMED_REVISION}]", "", rest)
     if not PLAIN_TEXT.fullmatch(rest):
         raise Refused("of a variable or a substitution that is not quoted")
-    return re.sub(f"[{PWD}{HOME}{TEMP}{MATCH}]", lambda found: UNQUOTED + found.group(), value)
+    of_the_place = f"[{PWD}{HOME}{TEMP}{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]"
+    return re.sub(of_the_place, lambda found: UNQUOTED + found.group(), value)

@@ -91,6 +91,12 @@ PROGRAMS: Mapping[str, Flags] = {
     "expr": Flags(words=frozenset()),
     "factor": Flags(words=frozenset(), positional=r"\d{1,18}"),
     "whoami": _NOTHING,
+    # Commands get an environment without secrets. With a word `env` is a wrapper.
+    "env": _NOTHING,
+    "printenv": _flags("0", long="null"),
+    # Without -K, which closes sockets, and -D and -F, which write and read files.
+    "ss": _flags("tulnpaxeoimsHr46", most=0),
+    "netstat": _flags("tulnpanrise", most=0),
     "groups": _NOTHING,
     "logname": _NOTHING,
     "tty": _NOTHING,
@@ -137,6 +143,7 @@ PROGRAMS: Mapping[str, Flags] = {
     "tac": _flags("br", "s", "before regex separator="),
     "paste": _flags("sz", "d", "delimiters= serial"),
     "comm": _flags("123z", long="check-order nocheck-order total output-delimiter="),
+    "join": _flags("iz", "12jtaveo", "ignore-case header check-order nocheck-order"),
     "cmp": _flags("bls", "in", "print-bytes bytes= verbose silent quiet"),
     "column": _flags("tx", "sco"),
     "fold": _flags("bs", "w", "bytes spaces width="),
@@ -176,12 +183,11 @@ PROGRAMS: Mapping[str, Flags] = {
     # Not -v, with which it runs what comes from standard input.
     "python": _VERSION_OR_V,
     "python3": _VERSION_OR_V,
-    "node": _VERSION_OR_LITTLE_V,
     "rustc": _VERSION_OR_V,
     "cargo": _VERSION_OR_V,
     "make": _VERSION_OR_LITTLE_V,
     "java": Flags(words=frozenset({"--version", "-version"}), most_positional=0, bare=False),
-    **dict.fromkeys(("gcc", "g++", "clang", "ruby", "bash", "cmake", "docker", "uv", "npx"), _VERSION),
+    **dict.fromkeys(("gcc", "g++", "clang", "ruby", "cmake", "docker", "uv", "npx"), _VERSION),
 }  # fmt: skip
 
 _DIFF = (
@@ -200,6 +206,19 @@ _HISTORY = (
     "merges no-merges first-parent reverse follow topo-order date-order cherry cherry-pick left-right ancestry-path "
     "full-history simplify-merges parents children pickaxe-regex pickaxe-all source relative-date left-only right-only"
 )
+
+ANY_FILES = frozenset(
+    "ls cat head tail wc stat file du grep egrep fgrep rg diff sort nl tac rev cut od hexdump basename dirname realpath "
+    "readlink echo cmp md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum tree strings fold paste "
+    "printf column expand comm join zcat".split()
+)
+"""Programs to which any number of further file names can do no harm, so that a pattern may stand among them."""
+
+SCRIPT_PROGRAMS = frozenset({"sed", "awk", "gawk", "mawk", "jq"})
+"""The same, as soon as the script is there that they would otherwise take the first name for."""
+
+READS_STREAMS = ANY_FILES - {"ls", "du", "tree", "rg"} | {"jq"}
+"""Programs that may be given `<(…)` in the place of a file."""
 
 TELLS_ABOUT_ITSELF = frozenset(
     "ls cat head tail wc grep rg jq sort uniq cut tr find sed diff du df stat date tar fd tree".split()
@@ -222,7 +241,8 @@ SUB_COMMANDS: Mapping[str, Mapping[str, Flags]] = {
         "freeze": _flags("", long="all local user", most=0),
         "check": _NOTHING,
     },
-    "go": {"version": _NOTHING},
+    # `-w` and `-u` write settings.
+    "go": {"version": _NOTHING, "env": Flags(words=frozenset({"-json"}), positional=r"[A-Z][A-Z0-9_]*")},
     "rustup": {"--version": _NOTHING, "show": _NOTHING},
 }  # fmt: skip
 """Programs whose first word decides. `pip list --outdated` and others that use the network are not here."""
@@ -268,6 +288,8 @@ WHY: Mapping[str, str] = {
     "tree -o": "writes a file", "date -s": "sets the clock", "date --set": "sets the clock", "tail -f": "does not end by itself",
     "tail -F": "does not end by itself", "tail --follow": "does not end by itself", "printf -v": "sets a variable", "xxd -r": "can write a file",
     "git log --output": "writes a file", "git diff --output": "writes a file", "git show --output": "writes a file",
+    "git clean -f": "removes files", "git clean --force": "removes files", "git clean -i": "removes files",
+    "git apply --index": "changes the index", "git apply --3way": "changes files", "git apply --apply": "changes files",
     "git diff --ext-diff": "runs a program", "git log --ext-diff": "runs a program", "git show --ext-diff": "runs a program",
     "git grep -O": "runs a program", "git grep --open-files-in-pager": "runs a program", "git branch -d": "removes a branch",
     "git branch -D": "removes a branch", "git branch -m": "renames a branch", "git tag -d": "removes a tag", "git tag -a": "makes a tag",
@@ -320,5 +342,14 @@ GIT_COMMANDS: Mapping[str, Flags] = {
     "config --get": Flags(words=frozenset(), most_positional=1, positional=_HARMLESS_KEY),
     "config get": Flags(words=frozenset(), most_positional=1, positional=_HARMLESS_KEY),
     "count-objects": _flags("vH", long="verbose human-readable", most=0),
+    "check-attr": _flags("az", long="all cached"),
+    # Only with -n: see `readonly`.
+    "clean": _flags("ndxXq", long="dry-run quiet"),
+    # Only with one of the flags after which nothing is applied.
+    "apply": _flags("Rv", "p", "check stat numstat summary reverse verbose recount unidiff-zero directory= include= exclude= "
+                    "ignore-space-change ignore-whitespace inaccurate-eof"),
+    # A second name would be what the first is set to.
+    "symbolic-ref": _flags("q", long="short quiet", most=1),
+    "reflog show": _flags("", "n", "oneline date= max-count= format= pretty=", digits=True, most=1),
     "check-ignore": _flags("vqn", long="verbose quiet non-matching no-index"),
 }  # fmt: skip

@@ -24,7 +24,7 @@ _SECONDS = 1.0
 _MOST_NAMES = 200
 _MOST_REFS = 2_000
 _MOST_KEPT = 16
-_SETTINGS = (
+NEUTRAL_SETTINGS = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.untrackedCache=false",
@@ -38,7 +38,7 @@ _SETTINGS = (
     "safe.directory=*",
     "safe.bareRepository=explicit",
 )
-_ENVIRON = {
+NEUTRAL_ENVIRON = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/nonexistent",
     "LC_ALL": "C.UTF-8",
@@ -111,10 +111,10 @@ class TrackedFiles:
 
 
 def _run(git: str, command: tuple[str, ...], pathspecs: list[str], folder: str, seconds: float) -> list[str] | None:
-    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+    settings = [word for setting in NEUTRAL_SETTINGS for word in ("-c", setting)]
     try:
         words = [git, "--no-pager", *settings, *command, "--", *pathspecs]
-        done = run_program(words, cwd=folder, environ=_ENVIRON, seconds=max(seconds, 0.0))
+        done = run_program(words, cwd=folder, environ=NEUTRAL_ENVIRON, seconds=max(seconds, 0.0))
     except (OSError, ValueError):
         return None
     if done.code != 0:

@@ -8,22 +8,34 @@ from collections.abc import Callable
 from itertools import product
 from typing import Protocol
 
+from agentcli.permissions.listers import read_listing
+from agentcli.permissions.listings import are_harmless
 from agentcli.permissions.paths import expanded_pattern
+from agentcli.permissions.revisions import references_are_plain, toplevel
 from agentcli.permissions.shell import Variant
 from agentcli.permissions.shell_values import (
     HOME,
+    LISTED,
+    LISTED_END,
     MATCH,
     MATCH_END,
+    NAME,
+    NAMED_REVISION,
     OF_THE_PLACE,
     PLAIN_TEXT,
     PWD,
+    REVISION,
+    SOME,
     TEMP,
+    TOPLEVEL,
+    UNKNOWN,
     UNQUOTED,
 )
 
 _MOST_VARIANTS = 200
-_MATCHED = re.compile(f"({UNQUOTED}?){MATCH}([^{MATCH_END}]*){MATCH_END}")
-_OF_PLACE = re.compile(f"({UNQUOTED}?)([{PWD}{HOME}{TEMP}])")
+_MATCHED = re.compile(f"({UNQUOTED}*){MATCH}([^{MATCH_END}]*){MATCH_END}")
+_OF_PLACE = re.compile(f"({UNQUOTED}*)([{PWD}{HOME}{TEMP}])")
+_PRINTED = re.compile(f"({UNQUOTED}*)(?:{LISTED}([^{LISTED_END}]*){LISTED_END}|({NAMED_REVISION}))")
 
 
 class NotResolved(Exception):
@@ -37,6 +49,14 @@ class Surroundings(Protocol):
     def temp(self) -> str: ...
     @property
     def resolve(self) -> Callable[[str], str]: ...
+    @property
+    def working_dirs(self) -> tuple[str, ...]: ...
+    @property
+    def hides(self) -> Callable[[str], bool] | None: ...
+    @property
+    def has_visible_restricted_files(self) -> bool: ...
+
+    def may_read(self, path: str) -> bool: ...
 
 
 def depends_on_place(variant: Variant) -> bool:
@@ -69,7 +89,22 @@ def _values(word: str, folder: str, seen: tuple[str, ...], place: Surroundings) 
     def replaced(found: re.Match[str]) -> str:
         return _checked(_value(found[2], folder, place), unquoted=bool(found[1]))
 
-    texts = [_OF_PLACE.sub(replaced, word)]
+    def printed(found: re.Match[str]) -> str:
+        folders, whole = seen or (folder,), found.group() == word
+        if found[3]:
+            known = all(references_are_plain(one, place.home, place.working_dirs) for one in folders)
+            marker = REVISION
+        else:
+            words, patterns = read_listing(found[2])
+            known = all(are_harmless(words, patterns, one, folder, place) for one in folders)
+            marker = NAME if whole else (SOME if found[1] else UNKNOWN)
+        if not known and found[1]:
+            raise NotResolved("it is not known what names a substitution prints")
+        return marker if known else UNKNOWN
+
+    texts = [_OF_PLACE.sub(replaced, _PRINTED.sub(printed, word))]
+    if TOPLEVEL in word:
+        texts = [text.replace(TOPLEVEL, top) for text in texts for top in _toplevels(word, seen or (folder,))]
     while any(MATCH in text for text in texts):
         following: list[str] = []
         for text in texts:
@@ -89,6 +124,14 @@ def _values(word: str, folder: str, seen: tuple[str, ...], place: Surroundings) 
         if len(texts) > _MOST_VARIANTS:
             raise NotResolved("its patterns match too much to be looked at")
     return texts
+
+
+def _toplevels(word: str, folders: tuple[str, ...]) -> list[str]:
+    """The folder of the repository, and nothing for the case that git fails."""
+    # Outside of quotes nothing would be no word at all, and `cd` alone leads home.
+    if f"{UNQUOTED}{TOPLEVEL}" in word:
+        raise NotResolved("git may print no folder, and the substitution is not quoted")
+    return [*dict.fromkeys(toplevel(folder) or UNKNOWN for folder in folders), ""]
 
 
 def _value(marker: str, folder: str, place: Surroundings) -> str:

@@ -7,6 +7,50 @@ construct around every body, so that nothing is judged differently because of wh
 from __future__ import annotations
 
 COMPOUND_READ_ONLY = r"""
+cat <(ls)
+diff <(ls) <(ls src)
+diff <(sort a.txt) <(sort b.txt) || true
+diff -u <(jq -r 'keys[]' a.json) <(jq -r 'keys[]' b.json)
+comm -12 <(sort a.txt) <(sort b.txt)
+wc -l <(ls) <(ls src)
+grep -n foo <(cat a.txt b.txt)
+paste <(cut -d: -f1 a.txt) <(cut -d: -f1 b.txt)
+while IFS= read -r x; do ls; done < <(ls)
+while read -r x; do echo "$x"; done < <(git ls-files)
+head -5 "$(find . -name x)"
+wc -l $(find src -name '*.py')
+cat $(find src -type f)
+head -1 $(ls src)
+wc -l $(ls *.py)
+head -3 $(ls *.md)
+for f in $(find src -name '*.py'); do head -1 "$f"; done
+for f in $(find src -name '*.py'); do echo "== $f"; cat "$f"; done
+for f in $(find src -name '*.py'); do head -1 "$f" | grep -q foo || echo "$f"; done
+for f in $(ls src); do echo $f; done
+for f in $(find src -name '*.py' | sort | head -5); do wc -l $f; done
+files=$(find src -name '*.py'); wc -l $files
+find src -name '*.py' | sort | xargs head -1
+find src -type f | grep py | head -3 | xargs wc -l
+find src -type f | xargs -I{} head -2 {}
+find src -type f | xargs sed -n 1p
+find src -type f | xargs -n1 awk 'NR==1'
+grep -rl foo src | xargs wc -l
+grep -rl foo src | xargs grep -n def
+git diff $(git merge-base main HEAD)
+git diff --stat $(git merge-base main HEAD)..HEAD
+git diff "$(git merge-base main HEAD)" HEAD -- src
+git show --stat $(git rev-parse HEAD)
+git show --stat $(git rev-parse --short HEAD~1)
+git log --oneline $(git rev-list -n 1 HEAD)
+git log --oneline $(git rev-list --max-count=1 --before=2020-01-01 main)..HEAD
+base=$(git merge-base main HEAD); git diff --stat $base
+base=$(git merge-base origin/main HEAD) && git log --oneline "$base"..HEAD
+[ "$(git rev-parse HEAD)" = abc ] && echo same
+for f in {a,b}; do ls; done
+for f in a{b,c}; do cat "$f"; done
+echo {a,b}
+ls {a,b}.txt
+cat a.{txt,py}
 echo $HOME
 echo "$HOME"
 echo ${HOME}
@@ -181,6 +225,125 @@ COMPOUND_READ_ONLY += [
 ]
 
 COMPOUND_NOT_PROVEN = r"""
+for d in $PWD; do ls $d/..; done
+for d in $PWD; do cat $d/../outside.txt; done
+for d in $HOME; do ls $d/..; done
+cat >(ls)
+ls | tee >(cat)
+ls > >(cat)
+diff <(ls > x) <(ls)
+diff <(ls | tee x) <(ls)
+diff <(rm x) <(ls)
+diff <(cat ../outside.txt) a.txt
+diff <(curl x) a.txt
+cat <(ls &)
+cat <()
+bash <(ls)
+sh <(cat a.txt)
+source <(ls)
+. <(ls)
+python3 <(cat a.txt)
+sort -o <(ls) a.txt
+xxd a.txt <(ls)
+uniq a.txt <(ls)
+sed -f <(ls) a.txt
+sed <(ls) a.txt
+awk -f <(ls) a.txt
+awk <(ls) a.txt
+jq <(ls) a.json
+jq -f <(ls) a.json
+git diff <(ls)
+cp <(ls) x
+cd <(ls)
+find . -newer <(ls) -delete
+x=<(ls)
+while read x; do ls; done < <(rm a.txt)
+while read x; do ls; done < <(ls > x)
+while read x; do rm "$x"; done < <(ls)
+bash < <(ls)
+cat $(ls)
+cat $(find .)
+cat $(find dash)
+cat $(find folder)
+head -1 $(ls dash)
+sort $(ls dash)
+cat $(ls -a linked)
+cat $(find src -name '*.py' -printf '%p')
+cat $(find src -name '*.py' -o -name x)
+cat $(find src -exec echo {} +)
+cat $(find src -name '*.py' -delete)
+cat $(find src | sed s/a/b/)
+cat $(find src | grep -o '/.*')
+cat $(find src | head -c 5)
+cat $(find src | cut -c 2-)
+cat $(cat a.txt)
+cat $(echo ../outside.txt)
+rm $(find src -name '*.py')
+sort -o $(find src -name '*.py')
+sed -i s/a/b/ $(find src -name '*.py')
+sed $(find src -name '*.py')
+awk $(find src -name '*.py')
+jq $(find src -name '*.py')
+diff $(find src -name '*.py')
+xxd $(find src -name '*.py')
+uniq $(find src -name '*.py')
+python3 $(find src -name '*.py')
+$(find src -name '*.py')
+source $(find src -name '*.py')
+git checkout $(find src -name '*.py')
+git log $(find src -name '*.py')
+for f in $(find src -name '*.py'); do rm "$f"; done
+for f in $(find src -name '*.py'); do cat "../$f"; done
+for f in $(find src -name '*.py'); do cat "$f/../../../outside.txt"; done
+for f in $(find src -name '*.py'); do cat "${f%.py}"; done
+for f in $(find src -name '*.py'); do echo x > "$f"; done
+for f in $(find src -name '*.py'); do cat < "$f.x"; done
+for f in $(find src -name '*.py'); do cd "$f"; done
+for f in $(find src -name '*.py'); do "$f"; done
+for f in $(ls); do cat "$f"; done
+for f in $(ls dash); do sort $f; done
+find src -type f | xargs rm
+find src -type f | xargs sed
+find src -type f | xargs sed -i s/a/b/
+find src -type f | xargs awk
+find src -type f | xargs -I{} cat ../{}
+find src -type f | xargs -I{} sh -c 'cat {}'
+find src -type f | sed s/a/b/ | xargs cat
+find src -type f | grep -o x | xargs cat
+find src -type f | head -c 3 | xargs cat
+find src -type f | xargs -d s cat
+find dash -type f | xargs sort
+find . | xargs head
+grep -rl foo . | xargs cat
+grep -rl foo dash | xargs sort
+grep -l foo a.txt | xargs sort -o
+git diff $(git log -1 --format=%s)
+git diff $(git log -1 --format=%an)
+git show $(git log -1 --format=%h -p)
+git show $(git log -1 --format=%h%s)
+git show $(git log --format=%h --output=x)
+git diff $(git merge-base main HEAD) --output=x
+git diff --output=$(git rev-parse HEAD)
+git diff -$(git rev-parse HEAD)
+git checkout $(git rev-parse HEAD)
+git reset --hard $(git merge-base main HEAD)
+git branch $(git rev-parse HEAD)
+git tag $(git rev-parse HEAD)
+git show $(git rev-parse "HEAD --output=x")
+git show $(git rev-parse -- --output=x)
+git show $(git rev-list --objects HEAD)
+git show $(git rev-list --format=%s HEAD)
+git show $(git rev-list --boundary HEAD)
+git show $(git rev-parse HEAD:a.txt)
+git show $(git merge-base main HEAD):a.txt --output=x
+git show $(git describe --tags)
+git log $(git symbolic-ref --short HEAD)
+cat $(git rev-parse HEAD)
+cd $(git rev-parse --show-toplevel)
+cd "$(git rev-parse --show-toplevel)"
+cd "$(git rev-parse --show-toplevel)/.."
+cat "$(git rev-parse --show-toplevel)/etc/passwd"
+cat "$(git rev-parse --show-prefix)/etc/passwd"
 echo $SECRET
 echo "$OPENAI_API_KEY"
 echo "${GITHUB_TOKEN}"
@@ -215,7 +378,6 @@ cat $(ls)
 cat `ls`
 wc -l $(git ls-files)
 wc -l "$(ls)"
-head -5 "$(find . -name x)"
 ls -la "$(git rev-parse --show-toplevel)"
 grep "$(cat a.txt)" b.txt
 grep $(cat a.txt) b.txt
@@ -403,8 +565,6 @@ for f in $(ls); do echo $f; done
 for f in `ls`; do cat "$f"; done
 for f in $x; do ls; done
 for f in "$@"; do ls; done
-for f in {a,b}; do ls; done
-for f in a{b,c}; do cat "$f"; done
 for f in ~; do ls "$f"; done
 for f in /etc/*; do cat "$f"; done
 for f in ../*; do cat "$f"; done
@@ -455,7 +615,6 @@ while read -u 3 x; do ls; done < a.txt
 while read -r; do ls; done < a.txt
 while read -r 'x[$(id)]'; do ls; done < a.txt
 while PATH=. read -r x; do ls; done < a.txt
-while IFS= read -r x; do ls; done < <(ls)
 find . -name '*.py' | while read -r f; do cat "$f"; done
 find . -name '*.py' | while read -r f; do wc -l "$f"; done
 cat a.txt | while read -r f; do sh -c "$f"; done
@@ -524,15 +683,10 @@ sh <<< "$x"
 xargs rm <<< x
 xargs cat <<< /etc/passwd
 python3 <<< 'import os'
-cat <(ls)
-diff <(ls) <(ls src)
 cat < <(ls)
 ls > >(cat)
 tee >(cat) < a.txt
-echo {a,b}
 echo {1..3}
-ls {a,b}.txt
-cat a.{txt,py}
 echo $'a'
 echo $'\x41'
 cat $'a.txt'

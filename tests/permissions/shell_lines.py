@@ -3,6 +3,49 @@
 from __future__ import annotations
 
 READ_ONLY = r"""
+env
+env | sort | head -20
+env | grep -i path
+printenv
+printenv PATH
+printenv HOME USER
+awk '/foo/{print FILENAME": "$0}' src/*.py
+awk -F= -v n=2 '{print $n}' *.txt
+jq 'keys | length' src/*.json
+jq -r --arg a b '.x' a.json *.json
+sed -n 1p src/*.py
+sed -n -e 1p -e 2p src/*.py a.txt
+sed -e 's/a/b/' *.txt
+unzip -l *.whl
+unzip -l src/*.zip 2>/dev/null | head
+tar tzf *.tar.gz
+find src/*.py -newer a.txt
+find . -name *.py
+ls {a,b}
+ls a{,b}
+cat src/{app,abc}.py
+wc -l {src,tests}/*.py
+grep -rnE 'a|b' --include=*.{ts,tsx} src
+git clean -n
+git clean -nd
+git clean -ndx src
+git clean -d --dry-run
+git apply --check a.diff
+git apply --stat a.diff
+git apply --numstat -p1 a.diff
+git apply --check -R a.diff
+git symbolic-ref --short HEAD
+git check-attr -a a.txt
+git reflog show -5
+bash -n a.sh
+sh -n ./a.sh
+bash --version
+node --check a.js
+node -c src/a.js
+ss -tlnp
+netstat -tlnp
+go env GOPATH
+join a.txt b.txt
 ls
 ls -la
 ls -la src tests
@@ -398,6 +441,105 @@ READ_ONLY += [
 ]
 
 NOT_PROVEN = r"""
+env A=1
+env A=1 ls
+env -u PATH
+env --help -S x
+env -0 ls
+printenv -x
+awk src/*.py
+awk -f *.awk
+awk -f src/*.awk a.txt
+awk '{print > FILENAME}' src/*.py
+jq *.json
+jq --arg *.json . a.json
+jq --arg a *.json
+jq -f *.jq a.json
+jq --from-file src/*.jq
+sed src/*.py
+sed -n -e *.py
+sed -n *.py a.txt
+sed -i s/a/b/ src/*.py
+unzip *.zip
+unzip -o src/*.zip
+tar xf *.tar
+tar *.tar
+cd dash && awk '{print}' *
+cd dash && unzip -l *
+cd dash && tar tf *
+cd dash && jq . *
+cd dash && sed -n p *
+cd dash && find *
+cd dash && find * -type f -exec cat {} +
+find * -type f -exec cat {} +
+find src/*.py -exec cat {} +
+sed -n p *link
+awk 1 *link
+jq . *link
+rm {a,b}
+rm -{r,f} src
+cat {../outside.txt,a.txt}
+cat ../{outside,b}.txt
+cat {/etc/passwd,a.txt}
+find . -{delete,print}
+sort {-o,a.txt} b.txt
+ls {a,{b,c}}
+ls {a..z}
+{ls,-la}
+git clean
+git clean -d
+git clean -f
+git clean -nf
+git clean -n -f
+git clean -nfd
+git clean -ni
+git clean -n --force
+git clean -n --interactive
+git clean -qn -e '*.log' -f
+git apply
+git apply a.diff
+git apply --check --apply a.diff
+git apply --check --index a.diff
+git apply --stat --cached a.diff
+git apply --check --3way a.diff
+git apply --numstat --build-fake-ancestor=x a.diff
+git apply --check --unsafe-paths a.diff
+git apply --check ../outside.txt
+git symbolic-ref HEAD refs/heads/x
+git symbolic-ref -d HEAD
+git symbolic-ref -m x HEAD refs/heads/x
+git reflog expire --all
+git reflog delete HEAD@{1}
+git fetch --dry-run
+bash -n
+bash -n -c ls
+bash -nc ls
+bash -n -x a.sh
+bash -x a.sh
+bash -n +n a.sh
+bash +n a.sh
+bash -n --rcfile x a.sh
+bash -n -i a.sh
+bash -n --init-file x
+bash -n link
+bash a.sh
+sh -n -c ls
+sh a.sh
+sh -c 'ls'
+node --check
+node --check --require ./x a.js
+node --check -r ./x a.js
+node -r ./x --check a.js
+node --check link
+node --import ./x --check a.js
+node -p 1
+ss -K
+ss -D x
+netstat -c
+go env -w GOFLAGS=x
+go env -u GOFLAGS
+go env -changed -w
+python3 -m py_compile a.py
 wc -l < link
 wc -l < ../outside.txt
 cat < missing
@@ -488,9 +630,7 @@ echo $1
 echo $!
 echo "$@"
 ls -- $x
-ls {a,b}
 ls {1..3}
-ls a{,b}
 ls ~
 ls ~/secret
 ls ~root
@@ -549,15 +689,12 @@ exec ls
 exec > out
 source x
 . x
-env
 env -i ls
 env -S 'rm x'
 env -u X ls
 env PATH=. ls
 env A=1 rm x
 env sh
-printenv
-printenv HOME
 set
 export
 export A=1
@@ -1012,8 +1149,6 @@ ls --color=never --hyperlink=always x --zero=1
 cat -Z a
 echo a > b
 cat <<EOF
-cat <(ls)
-diff <(ls) <(ls src)
 cat a >(tee b)
 sort *.txt -o x
 uniq *.txt

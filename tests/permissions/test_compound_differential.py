@@ -12,7 +12,7 @@ import pytest
 
 from agentcli.permissions.commands import Place, analyse
 from agentcli.permissions.shell import NotPlain, Variant
-from agentcli.permissions.shell_values import NOT_KNOWN, SOME
+from agentcli.permissions.shell_values import NAME, NOT_KNOWN, REVISION, SOME
 from agentcli.permissions.word_values import resolved
 from tests.permissions.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY, WRITTEN_READ_ONLY
 
@@ -58,7 +58,7 @@ def expected(command: str, project: Path) -> list[re.Pattern[str]]:
 
 def _expression(variant: Variant, index: int) -> str:
     word = variant.words[index]
-    if SOME in word or index in variant.globs:
+    if re.search(f"[{SOME}{REVISION}{NAME}]", word) or index in variant.globs:
         return "(?:[^\0]*\0)*"
     return "[^\0]*".join(map(re.escape, NOT_KNOWN.split(word))) + "\0"
 

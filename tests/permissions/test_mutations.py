@@ -23,7 +23,7 @@ EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "400"))
 ALWAYS_DANGEROUS = [
     "; rm x", "&& rm x", "|| rm x", "| rm x", "& rm x", "\nrm x\n", "; touch x", "| sh", "| bash", "| xargs rm", "| tee x",
     " $(rm x) ", " `rm x` ", " > x ", " >> x ", " < x ", " 2> x ", " &> x ", " <(rm x) ", " >(rm x) ", " & ",
-    " $x ", " ${x} ", " $((x)) ", " $SECRET ", " {a,b} ", " ~/x ", " $'x' ", "\r", "\x00", "\x1b", "; eval x", "; . x", "; cd /", "&& cd ../..",
+    " $x ", " ${x} ", " $((x)) ", " $SECRET ", " {a,$(id)} ", " ~/x ", " $'x' ", "\r", "\x00", "\x1b", "; eval x", "; . x", "; cd /", "&& cd ../..",
     "; X=1", " && x() { ls; }", " && ( touch x )", "; if ls; then rm x; fi", " |& ls", "; for i in 1; do rm x; done", "; while :; do ls; done", "; curl x", "; python x", "; find . -delete",
     "; sed -i s/a/b/ x", "; sort -o x", "; git push", "; ./x", "; /bin/ls", "; 'ls'", "; l\\s", "; cat /proc/self/environ",
 ]  # fmt: skip
