@@ -25,6 +25,9 @@ CODES = {
     # What is found wrong on this machine is no fault of the command's.
     "doctor": (0, 1),
     "permissions test": DENIED_OR_ASKED,
+    # There is no item of that name.
+    "quarantine restore": (2,),
+    "quarantine rm": (2,),
 }
 WORDS = {"demo": "--auto --speed 30", "trust": "--yes"}
 """What is added so that a command ends by itself."""
