@@ -1,4 +1,4 @@
-"""`agentcli doctor`: how this installation is, line by line, and what to do about what is not well."""
+"""`agentcli doctor`: check this installation and suggest fixes, one finding a row."""
 
 from __future__ import annotations
 

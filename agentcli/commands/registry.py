@@ -7,7 +7,7 @@ from agentcli.commands.base import Command
 COMMANDS: tuple[Command, ...] = (
     Command("help", "What commands there are", "[command]"),
     Command("status", "Session, model, mode and folders in force"),
-    Command("doctor", "How this installation is, and what to do about what is not well", "[online]"),
+    Command("doctor", "Check this installation and suggest fixes", "[online]"),
     Command("undo", "Put back what the last prompt changed in files"),
     Command("redo", "Take the last undo back"),
     Command("diff", "What the last prompt, or the whole session, changed in files", "[all]"),

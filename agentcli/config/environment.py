@@ -37,6 +37,7 @@ VARIABLES: tuple[Named, ...] = (
 SET_FOR_COMMANDS: tuple[Named, ...] = (
     Named(("AGENTCLI_SESSION", "AGENTCLI_CALL"), "The session and the call that a command was started by."),
     Named(("AGENTCLI_SANDBOXED",), "Set inside of the sandbox."),
+    Named(("AGENTCLI_PROCESSES",), "Set inside of a sandbox with a proxy: how many processes are the sandbox's own."),
 )
 
 FILES: tuple[Named, ...] = (

@@ -3,7 +3,7 @@
 examine   all checks in their order            finding   what a check says, and how it is laid out as lines
 machine   versions, programs, file watches     terminal  what can be shown, typed (asking) and copied
 settings  files, trust, folders, sessions      model     key, endpoint
-sandbox   what the sandbox holds, by trial
+sandbox   which sandbox there is               sandbox_trial, trial_listener  each of its promises, tried
 
-Nothing is changed and, unless asked for, nobody is contacted; keys are never read out, only where they come from.
+Nothing of the user's is changed. No server is contacted unless asked for. Of keys only the source is shown.
 """

@@ -25,7 +25,7 @@ CODES = {
     # What is found wrong on this machine is no fault of the command's.
     "doctor": (0, 1),
     "permissions test": DENIED_OR_ASKED,
-    # There is no such item.
+    # There is no item of that name.
     "quarantine restore": (2,),
     "quarantine rm": (2,),
 }
