@@ -17,6 +17,7 @@ from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.permissions.paths import expanded_pattern, is_below
 from agentcli.permissions.sandbox.denied import RestrictedFiles
+from agentcli.permissions.shell_values import MARKED
 from agentcli.permissions.shelltable import PROGRAMS
 from agentcli.permissions.tracked_files import TrackedFiles
 
@@ -269,7 +270,7 @@ def _git_shows_contents(arguments: Words) -> bool:
     quiet = all(map(_QUIET.fullmatch, flags))
     if command in ("log", "reflog", "rev-list", "whatchanged") or arguments[:2] == ("stash", "list"):
         return not quiet
-    if command == "show" and any(map(_MAYBE_A_FILE.search, arguments[1:])):
+    if command == "show" and any(_MAYBE_A_FILE.search(word) or MARKED.search(word) for word in arguments[1:]):
         # Of a single file the contents are shown, whatever the flags say.
         return True
     if command in ("diff", "show", "diff-tree") or arguments[:2] == ("stash", "show"):
@@ -294,6 +295,7 @@ def _limits(arguments: Words, folder: str) -> list[str] | None:
     # Behind a flag that takes a value it is that value, and the names may be anything.
     if before.startswith("-") and (before in ("-n", "--") or not _NO_VALUE.fullmatch(before)):
         return None
-    if not names or any(re.search(r"[*?\[\\]|^:", name) for name in names):
+    # A name that is not known may be that of a folder.
+    if not names or any(re.search(r"[*?\[\\]|^:", name) or MARKED.search(name) for name in names):
         return None
     return [os.path.normpath(os.path.join(os.path.realpath(folder), name)) for name in names]  # noqa: PTH118

@@ -6,9 +6,11 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from agentcli.assemble import Options, Rights, rights_for
+from agentcli.permissions.rules import parse_rule
 
 LOOKS = r"""
 git log --oneline --graph --all -20
@@ -177,6 +179,14 @@ def test_a_tracked_link_out_of_the_project_makes_lists_of_names_ask(tmp_path: Pa
         _git(rights.context.cwd, dict(os.environ), "add", "out")
         lists = ["cat $(git ls-files)", "git ls-files | xargs cat", "cat $(find .)", "cat $(ls)", "cat $(ls *)"]
         assert set(decisions(rights, lists).values()) == {"ask"}
+
+
+def test_a_denied_file_in_the_history_is_not_shown_through_a_list_of_folders(tmp_path: Path) -> None:
+    with repository(tmp_path, "src/.env") as rights:
+        (rights.context.cwd / "src" / ".env").unlink()
+        policy = replace(rights.policy, deny=(*rights.policy.deny, parse_rule("Read(.env)", "a test")))
+        lines = ["git log -p -- $(find src -type d)", "git show $(git rev-parse HEAD)"]
+        assert "allow" not in decisions(replace(rights, policy=policy), lines).values()
 
 
 def test_references_that_look_like_options_ask(tmp_path: Path) -> None:
