@@ -112,9 +112,9 @@ class Permissions(Protocol):
         answer; the exact rules where no prefix is safe to offer, none where no rule can cover the call."""
         ...
 
-    def grant(self, needs: tuple[Need, ...], context: ToolContext, *, approved: bool) -> Grant:
-        """What an allowed command may do beyond its sandbox's ordinary limits. `approved`: by a rule or an answer, not
-        by the mode alone."""
+    def grant(self, needs: tuple[Need, ...], context: ToolContext, *, answered: bool) -> Grant:
+        """What an allowed command may do beyond its sandbox's ordinary limits. `answered`: the user saw
+        this very call and allowed it."""
         ...
 
     def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:

@@ -39,7 +39,10 @@ def unattended_refusal(title: str, input: Json, decision: Decision, rules: Seque
     command = input.get("command")
     if not isinstance(command, str):
         return f"{what} No rule can allow it."
-    advice = next((text for pattern, text in _REWRITES if pattern.search(command)), "Run its parts as separate calls")
+    advice = next((text for pattern, text in _REWRITES if pattern.search(command)), "")
+    if not advice and not re.search(r"[;&|]", command):
+        return f"{what} No rule can allow it."
+    advice = advice or "Run its parts as separate calls"
     return f"{what} No rule can cover it as it is written. {advice}; then one can."
 
 

@@ -84,8 +84,8 @@ class _Approved:
     input: Json
     context: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
-    by_user: bool = False
-    """Allowed by a rule or an answer, not by the mode alone."""
+    answered: bool = False
+    """The user saw this very call and allowed it."""
     said: str = ""
     """What the person said with their yes; the model gets it with the result."""
 
@@ -203,8 +203,7 @@ class ToolRunner:
             await self._deny(call, input, decision.reason, emit)
         if signal.reason is not None:
             raise Aborted(signal.reason)
-        by_user = decision.behavior == "ask" or bool(decision.rule)
-        return _Approved(tool, input, verdict.context, needs, by_user, said)
+        return _Approved(tool, input, verdict.context, needs, decision.behavior == "ask", said)
 
     def title(self, name: str, input: Json) -> str:
         """One line for people about a call."""
@@ -327,7 +326,7 @@ class ToolRunner:
                     self.on_interrupting_denial()
                 return declined_network(output, answer.message)
             allowed += hosts
-            grant = self.permissions.grant(approved.needs, context, approved=approved.by_user)
+            grant = self.permissions.grant(approved.needs, context, answered=approved.answered)
             again = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *allowed))
             output = await self._output(call, approved, replace(context, grant=again), work) or output
         return output
@@ -391,7 +390,7 @@ class ToolRunner:
     async def _run_tool(
         self, call: ToolUseBlock, approved: _Approved, context: ToolContext, signal: AbortSignal, emit: Emit
     ) -> CallResult:
-        grant = self.permissions.grant(approved.needs, context, approved=approved.by_user)
+        grant = self.permissions.grant(approved.needs, context, answered=approved.answered)
         context = replace(context, needs=approved.needs, call_id=call.id, grant=grant)
         for need in approved.needs:
             if need.kind == "write":
@@ -444,7 +443,7 @@ async def _previewed(tool: Tool, input: Json, context: ToolContext) -> Json:
 def _refusal(tool: Tool, message: str) -> str:
     declined = str(getattr(tool, "declined", ""))
     if not declined:
-        return message or "The user said no to this call."
+        return f"The user declined this call and said: {message}" if message else "The user declined this call."
     return f"{declined} They say: {message}" if message else declined
 
 

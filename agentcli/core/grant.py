@@ -21,6 +21,10 @@ class Grant:
     """Files and folders outside the working directories that it may write."""
     variables: tuple[str, ...] = ()
     """Names of environment variables with credentials that it gets."""
+    opened_names: tuple[Path, ...] = ()
+    """Protected names that the user approved a write to."""
+    guards_obeyed_names: bool = False
+    """Nobody saw this command: files that hooks, editors, builds and package managers obey stay as they are."""
     git_settings: bool = False
     """It may change the repository's own git configuration."""
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agentcli.permissions.loose import loose_segments
-from agentcli.permissions.paths import expanded_pattern
+from agentcli.permissions.paths import expanded_pattern, is_below
 from agentcli.permissions.protected_names import needs_asking
 
 MOST_REMOVED = 10
@@ -30,7 +30,7 @@ _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("moves the branch to another commit", r"reset\b.*\s(?:--hard|--merge|--keep|--soft|--mixed)\b"),
         ("moves the branch to another commit", r"reset (?:-\S+ )*(?:HEAD|ORIG_HEAD|@)[~^@{]"),
         ("removes files that git does not know", r"clean\b.*\s(?:-[a-zA-Z]*f|--force)"),
-        ("deletes a branch", r"branch\b.*\s(?:-[a-zA-Z]*D|--delete|-[a-zA-Z]*d)\b|branch\b.*\s(?:-f|--force|-M|-C)\b"),
+        ("deletes a branch", r"branch\b.*\s(?:-[a-zA-Z]*D|-f|--force|-M|-C)\b"),
         ("deletes a tag", r"tag\b.*\s(?:-d|--delete|-f|--force)\b"),
         ("throws stashed work away", r"stash (?:drop|clear)\b"),
         (
@@ -60,7 +60,16 @@ def objection(command: str, cwd: Path) -> str | None:
             elif program in _REMOVERS:
                 reason = _removal(rest, cwd)
             elif program == "find":
-                reason = "find -delete can remove many files" if "-delete" in rest else None
+                removes = "-delete" in rest or any(word.rpartition("/")[2] in _REMOVERS for word in rest)
+                reason = "find can remove many files" if removes else None
+            elif program == "xargs":
+                removes = any(word.rpartition("/")[2] in _REMOVERS for word in rest)
+                reason = "xargs can remove many files" if removes else None
+            elif program == "rsync":
+                removes = any(word.startswith(("--delete", "--remove-source")) for word in rest)
+                reason = "rsync removes files" if removes else None
+            elif program == "mv":
+                reason = _moved_away(rest, cwd)
             else:
                 continue
             if reason is not None:
@@ -105,6 +114,16 @@ def _removal(words: Sequence[str], cwd: Path) -> str | None:
             if count > MOST_REMOVED:
                 return f"it removes more than {MOST_REMOVED} files"
     return None
+
+
+def _moved_away(words: Sequence[str], cwd: Path) -> str | None:
+    """A move out of the project is a removal: the temp folder ends with the session."""
+    operands = [word for word in words if word and not word.startswith("-")]
+    target = operands[-1] if len(operands) > 1 else ""
+    inside = os.path.normpath(os.path.join(cwd, target))  # noqa: PTH118
+    if not target or is_below(inside, (str(cwd),)) or not any(map(os.path.lexists, (cwd / o for o in operands[:-1]))):
+        return None
+    return f"it moves files away to {target}"
 
 
 def _files_in(path: str) -> int:

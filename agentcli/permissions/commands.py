@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -238,7 +238,9 @@ class _Course:
         if inner[0] == "cd":
             reason = self._move(command, inner, of_the_shell=set(command.words[:start]) <= _IN_THE_SHELL) or reason
         elif inner[0] in _CHANGES_FOLDER or (inner[0] in ("export", "set", "read") and objection(inner) is not None):
-            self._certain = self._seen = self._likely = ()
+            # An activate script, which needs a rule of its own, sets variables and moves nobody.
+            if not (inner[0] in ("source", ".") and len(inner) == 2 and inner[1].endswith("/bin/activate")):
+                self._certain = self._seen = self._likely = ()
             reason = reason or objection(inner)
         else:
             for variant in command.variants if reason is None else ():
@@ -419,10 +421,26 @@ def _may_enter(folder: str) -> bool:
 # --------------------------------------------------------------------------------------------- one part in its folders
 
 
+_FILTERS: Mapping[str, re.Pattern[str]] = {
+    "head": re.compile(r"-n|-c|-\d+|-[nc]?\d+|\d+|-q"),
+    "tail": re.compile(r"-n|-c|-\d+|-[nc]?[-+]?\d+|[-+]?\d+|-q"),
+    "wc": re.compile(r"-[lwcmL]+"),
+    "sort": re.compile(r"-[nrufhVb]+"),
+    "uniq": re.compile(r"-[cdiu]+"),
+    "cat": re.compile(r"-[nbsA]+"),
+}
+"""Programs that read their input alone when all their words are like this."""
+
+
+def _only_filters(words: tuple[str, ...]) -> bool:
+    allowed = _FILTERS.get(words[0])
+    return allowed is not None and all(allowed.fullmatch(word) for word in words[1:])
+
+
 def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple[str, ...], place: Place) -> str | None:
     """Read-only by its words, and every file it names is one that could be read without asking."""
     if not folders:
-        return "it is not known in which folder it would run"
+        return None if _only_filters(words) else "it is not known in which folder it would run"
     if words[0] == "git" and words[1:2] == ("-C",) and len(words) > 3:
         folders = tuple(os.path.join(folder, words[2]) for folder in folders)  # noqa: PTH118
         if not all(place.holds(folder) for folder in folders):

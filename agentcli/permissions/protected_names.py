@@ -62,6 +62,15 @@ ASKING_FILES: frozenset[str] = frozenset(
 _ASKING_NAMES = re.compile(
     r".*\.pth|.*\.code-workspace|\.?lefthook(?:-local)?\.(?:ya?ml|toml|json)|\.huskyrc(?:\..*)?|\.aider.*", re.DOTALL
 )
+_INSTALLED = frozenset({"site-packages", "dist-packages", "pyvenv.cfg", ".netrc", ".emacs", ".vimrc", ".screenrc"})
+_INSTALLED_IN = frozenset({"node_modules", ".venv", "venv", "env", ".env", "virtualenv"})
+OBEYED_AT_THE_TOP: tuple[str, ...] = tuple(
+    sorted(
+        {*((ASKING_FOLDERS | ASKING_FILES) - _INSTALLED), "lefthook.yml", ".lefthook.yml", "Jenkinsfile"}
+        | {"/".join(path) for path in ASKING_PATHS if path[0] not in _INSTALLED_IN}
+    )
+)
+"""Names of the asking tier that no command has to write to do its work: in auto mode commands cannot."""
 _ACTIVATE = re.compile(r"(?:activate(?:\.\w+)?|activate_this\.py)")
 
 

@@ -96,6 +96,8 @@ def _unknown_target(command: str) -> str | None:
         if "`" in arguments or "$(" in arguments or "<(" in arguments or re.search(r"\$\{\w*[^\w}]", arguments):
             return shown
         for name in _VARIABLE.findall(arguments):
+            if name == "TMPDIR" and re.search(r"\$\{?TMPDIR\}?/[\w.-]", arguments):
+                continue
             if name not in ("HOME", "PWD", "IFS") and not assigned.get(name, False):
                 return f"${name}"
         if "$" in re.sub(_VARIABLE, "", arguments).replace("$'", "").replace('$"', ""):

@@ -64,6 +64,8 @@ class Cursor:
     started: bool = False
     """The list of commands that is being read has a command already."""
     concurrent: bool = False
+    leading: tuple[int, bool] | None = None
+    """The list of which only the last command belongs to a pipeline, and whether the others run beside something."""
     looped: bool = False
 
     def __post_init__(self) -> None:

@@ -92,7 +92,12 @@ class Walk(Redirections):
         """After `||` nothing is certain that a command before it would have set."""
         variables = self.expansions.variables
         before: set[str] | None = None
-        for child in _operands(node):
+        operands = _operands(node)
+        leading, self.leading = (self.leading if self.leading and self.leading[0] == node.id else None), None
+        concurrent = self.concurrent
+        for child in operands:
+            if leading is not None:
+                self.concurrent = concurrent if child is operands[-1] else leading[1]
             self.statements(node, [child])
             if before is None:
                 before = set(variables.defined)
@@ -109,6 +114,10 @@ class Walk(Redirections):
             child.is_named and (child.type != "command" or re.search(rb"[$<]\(|`", child.text or b"") is not None)
             for child in node.children
         )
+        first = node.children[0]
+        if first.type == "redirected_statement" and first.children[0].type == "list":
+            # The grammar takes `a && b 2>&1 | c` for `{ a && b; } 2>&1 | c`; only `b` runs beside `c`.
+            self.leading = (first.children[0].id, concurrent)
         for child in node.children:
             self.statements(node, [child])
             # Each part of a pipeline is a shell of its own.

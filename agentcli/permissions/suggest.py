@@ -24,6 +24,7 @@ from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.interpreters import runs_input
 from agentcli.permissions.known_programs import any_prefix, known_prefix, tool_of, ways_to_start
 from agentcli.permissions.rules import rule_text
+from agentcli.permissions.sandbox.secrets import holds_credentials
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy
@@ -166,6 +167,8 @@ class Suggestions:
 
 def for_need(tool_name: str, need: Need) -> list[str]:
     if need.kind in ("read", "write"):
+        if holds_credentials(need.target):
+            return []
         return [rule_text("Read" if need.kind == "read" else "Edit", f"/{escape_glob(need.target)}")]
     if need.kind == "fetch":
         host = host_of(need.target)

@@ -126,11 +126,16 @@ class BubblewrapLauncher:
         rules = self._rules
         began = time.clock_gettime_ns(_COARSE_CLOCK)
         protected = protection(rules.working_dirs, rules.home, arguments, rules.installation)
+        protected = protected.opened_for(grant.opened_names)
+        if grant.guards_obeyed_names:
+            protected = protected.with_obeyed_names(rules.working_dirs)
         guard = self._guard(protected, session, arguments, began, grant)
         inside = Inside()
         filter = -1
         connection = Connection()
-        granted = WritablePaths(grant.write, self._never_opened(), rules.home)
+        # What is new in /tmp goes to the session's own folder.
+        written = (path for path in grant.write if self.outside(str(path)) == str(path))
+        granted = WritablePaths(written, self._never_opened(), rules.home)
         try:
             if self._offers_hosts(grant):
                 connection = Connection.through_proxy(grant.hosts, session, rules.upstream)

@@ -33,7 +33,7 @@ _IN_THE_WAY = re.compile(r"Device or resource busy|EBUSY|\[Errno 16\]|Is a direc
 _REFUSED = re.compile(r"Permission denied|EACCES|\[Errno 13\]|os error 13\b|publickey|Host key verification failed")
 _NO_NETWORK = re.compile(
     r"could ?n[o']t resolve|Could not resolve|Temporary failure in name resolution|Network is unreachable|ENETUNREACH"
-    r"|EAI_AGAIN|ENOTFOUND|getaddrinfo|Name or service not known|Failed to establish a new connection|no such host"
+    r"|EAI_AGAIN|\bENOTFOUND\b|getaddrinfo|Name or service not known|Failed to establish a new connection|no such host"
     r"|dial tcp|network error",
     re.IGNORECASE,
 )

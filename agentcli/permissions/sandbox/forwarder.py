@@ -17,7 +17,7 @@ PORT = 39128
 """In a network namespace of its own every port is free until the command takes it."""
 
 _SCRIPT = """
-import os, sys, _socket, _thread
+import os, sys, _signal, _socket, _thread
 path, port, command = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
 listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
@@ -25,6 +25,9 @@ listener.bind(("127.0.0.1", port))
 listener.listen(64)
 if os.fork():
     listener.close()
+    # Python ignores these, and the command would inherit that.
+    _signal.signal(_signal.SIGPIPE, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGXFSZ, _signal.SIG_DFL)
     os.execv(command[0], command)
 null = os.open("/dev/null", os.O_RDWR)
 for number in (0, 1, 2):

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from agentcli.core.bounded_read import read_start
 from agentcli.core.frozen import frozen
 from agentcli.permissions.gitconfig import git_program, list_settings, pointed_at, read_regular
 from agentcli.permissions.gitfiles import hooks_folders
-from agentcli.permissions.protected_names import FIXED_FILES, FIXED_FOLDERS
+from agentcli.permissions.protected_names import FIXED_FILES, FIXED_FOLDERS, OBEYED_AT_THE_TOP
 
 FOLDERS = FIXED_FOLDERS
 FILES = FIXED_FILES
@@ -76,6 +77,34 @@ class Protection:
     repositories: tuple[Path, ...] = ()
     """Git folders that the command may write."""
     makes_repository: bool = False
+
+    def opened_for(self, names: Sequence[Path]) -> Protection:
+        """Without these names, which the user approved a write to; git's own folder stays as it is."""
+        wanted = [name for name in names if ".git" not in name.parts]
+        if not wanted:
+            return self
+
+        def stays(path: Path) -> bool:
+            return not any(name.is_relative_to(path) for name in wanted)
+
+        return replace(
+            self,
+            read_only=tuple(filter(stays, self.read_only)),
+            missing=tuple(filter(stays, self.missing)),
+            contents=tuple(filter(stays, self.contents)),
+        )
+
+    def with_obeyed_names(self, working_dirs: Sequence[Path]) -> Protection:
+        """With what hooks, editors, builds and package managers obey at the top of the working directories."""
+        names = [folder / name for folder in working_dirs for name in OBEYED_AT_THE_TOP]
+        there = [path for path in names if os.path.lexists(path) and not path.is_symlink()]
+        missing = [path for path in names if not os.path.lexists(path)]
+        return replace(
+            self,
+            writable=tuple(sorted({*self.writable, *folders_between(there, working_dirs)})),
+            read_only=tuple(dict.fromkeys((*self.read_only, *there))),
+            missing=tuple(dict.fromkeys((*self.missing, *missing))),
+        )
 
     def fixes(self, folder: Path) -> bool:
         """Whether who runs under it cannot put anything else in the place of the folder."""

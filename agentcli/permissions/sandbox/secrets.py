@@ -98,3 +98,8 @@ VARIABLES: tuple[str, ...] = (
     "VSCODE_IPC_HOOK_CLI",
 )
 """They lead to helpers outside of the sandbox that would do for a command what it may not do itself."""
+
+
+def holds_credentials(path: str) -> bool:
+    """Whether a path, in anybody's home folder, is a known place of credentials: no hint offers to open those."""
+    return any(f"/{name}/" in f"{path}/" for name in (*UNREADABLE, *EMPTY))
