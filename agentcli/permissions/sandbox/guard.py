@@ -10,7 +10,7 @@ import contextlib
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
@@ -28,7 +28,7 @@ from agentcli.permissions.sandbox.inventory import (
     state_of,
 )
 from agentcli.permissions.sandbox.notify import NoticePool, Notices
-from agentcli.permissions.sandbox.quarantine import Item, Quarantine, folder_of, replace_file
+from agentcli.permissions.sandbox.quarantine import Item, Quarantine, TooLarge, folder_of, replace_file
 
 MOST_FINDINGS = 20
 """A command that goes on planting is stopped."""
@@ -79,6 +79,7 @@ class Guard:
         self._began = watched.began
         self._findings: list[Finding] = []
         self._lock = threading.Lock()
+        self._quick = False
         folders = {path.parent for path in (*watched.missing, *watched.contents)}
         self._pool = pool
         self._notices: Notices | None = pool.take(sorted(folders))
@@ -88,9 +89,11 @@ class Guard:
         return -1 if self._notices is None else self._notices.descriptor
 
     def look(self) -> int:
-        """Deal with what was noticed. Returns the number of findings so far."""
+        """Deal with what was noticed, in a few milliseconds: what takes longer is left to `finish`. Returns the number
+        of findings so far."""
         changed = set() if self._notices is None else self._notices.read()
         with self._lock:
+            self._quick = True
             for path in changed:
                 if path in self._missing:
                     self._planted(path)
@@ -112,6 +115,7 @@ class Guard:
         """The command has ended. Walks the working directories: not for the event loop."""
         self.close()
         with self._lock:
+            self._quick = False
             for path in sorted(self._missing):
                 self._planted(path)
             for path, content in self._watched.contents.items():
@@ -123,6 +127,9 @@ class Guard:
             for repository in self._inventory.walk():
                 if repository.path not in covered:
                     self._check(repository, was_complete)
+            for name in self._inventory.note_unread(self._began):
+                shown = plain_line(name, 300)
+                self._findings.append(Finding(f"{shown} cannot be listed. Check it for planted repositories."))
             if self._inventory.is_first_cut():
                 self._findings.append(Finding(_TOO_LARGE))
             return tuple(self._findings)
@@ -169,10 +176,11 @@ class Guard:
 
     def _check_inside(self, git_dir: Path) -> None:
         """New submodules' and worktrees' folders in a repository that the command could write."""
-        for folder in _inner_folders(git_dir):
+        inner = list(_inner_folders(git_dir))
+        for folder in inner:
             if folder in self._watched.inner:
                 continue
-            if folder.parent.name == "worktrees":
+            if _is_worktree(folder, (git_dir, *inner)):
                 reason = _worktree_objection(folder, self._watched.inside)
             else:
                 reason = self._objection_in(folder)
@@ -183,11 +191,11 @@ class Guard:
         state, known = state_of(repository), self._inventory.known(repository.path)
         if known == state:
             return
-        own = signature_of(repository.path)
+        own, since = signature_of(repository.path), self._inventory.unseen_since(self._began)
         if known is not None:
             if state.newest >= self._began:
                 self._restore(repository, known, state)
-        elif own is not None and (own[3] if was_complete else state.newest) >= self._began:
+        elif own is not None and (own[3] if was_complete else state.newest) >= since:
             self._check_new(repository)
         if signature_of(repository.path) is None:
             self._inventory.forget(repository.path)
@@ -208,7 +216,7 @@ class Guard:
         for name in sorted(CONTROL_NAMES):
             found = signature_of(repository.path / name)
             # The user's files beside it stay.
-            if found is not None and found[3] >= self._began:
+            if found is not None and found[3] >= self._inventory.unseen_since(self._began):
                 self._take(repository.path / name, reason)
 
     def _objection(self, repository: Repository) -> str | None:
@@ -221,7 +229,12 @@ class Guard:
             real = None if target is None else Path(os.path.realpath(target))
             if real is None or not any(real.is_relative_to(folder) for folder in self._watched.inside):
                 return "it points to a repository elsewhere"
-            return None if any(real.is_relative_to(own) for own in self._watched.own) else self._objection_in(real)
+            for own in self._watched.own:
+                if real.is_relative_to(own):
+                    # Of a git folder that commands write, only these parts were checked.
+                    known = real == own or real in inner_folders((own,))
+                    return None if known else "it points to a folder that is no worktree or submodule"
+            return self._objection_in(real)
         return self._objection_in(path)
 
     def _objection_in(self, git_dir: Path) -> str | None:
@@ -239,8 +252,9 @@ class Guard:
             own = [each for each in settings if each[0] == "core.worktree" and points_back(git_dir, each[1])]
             if (key := first_dangerous(data, self._program, own)) is not None:
                 return f"it sets {key}"
-        for folder in _inner_folders(git_dir):
-            if folder.parent.name != "worktrees" and (reason := self._objection_in(folder)) is not None:
+        inner = list(_inner_folders(git_dir))
+        for folder in inner:
+            if not _is_worktree(folder, (git_dir, *inner)) and (reason := self._objection_in(folder)) is not None:
                 return reason
         return None
 
@@ -262,7 +276,10 @@ class Guard:
     # -------------------------------------------------------------------------------------------------- quarantine
 
     def _take(self, path: Path, reason: str) -> None:
-        self._report(path, "moved to quarantine", reason, lambda: self._quarantine.take(path, self._command, reason))
+        def move() -> Item:
+            return self._quarantine.take(path, self._command, reason, quick=self._quick)
+
+        self._report(path, "moved to quarantine", reason, move)
 
     def _keep(self, path: Path, new: bytes, old: bytes, reason: str) -> None:
         def exchange() -> Item:
@@ -284,6 +301,8 @@ class Guard:
         except FileNotFoundError:
             return
         except OSError as error:
+            if self._quick and isinstance(error, TooLarge):
+                return
             why = error.strerror or type(error).__name__
             self._findings.append(
                 Finding(
@@ -313,7 +332,12 @@ def _below(folder: Path, depth: int) -> Iterable[Path]:
     except OSError:
         return
     for path in inner:
-        if completes_repository(os.listdir(path)):  # noqa: PTH208
+        try:
+            names = os.listdir(path)  # noqa: PTH208
+        except OSError:
+            # Git cannot read it either; once it can, it is new.
+            continue
+        if completes_repository(names):
             yield path
             yield from _inner_folders(path, depth + 1)
         elif folder.name != "worktrees":
@@ -322,6 +346,11 @@ def _below(folder: Path, depth: int) -> Iterable[Path]:
 
 def inner_folders(git_dirs: Iterable[Path]) -> frozenset[Path]:
     return frozenset(folder for git_dir in git_dirs for folder in _inner_folders(git_dir))
+
+
+def _is_worktree(folder: Path, git_dirs: Sequence[Path]) -> bool:
+    """By where it lies: a submodule, too, may be called `worktrees`."""
+    return folder.parent.name == "worktrees" and folder.parent.parent in git_dirs
 
 
 def _worktree_objection(folder: Path, inside: Iterable[Path]) -> str | None:

@@ -21,6 +21,7 @@ from agentcli.permissions.gitfiles import completes_repository
 
 MOST_FOLDERS = 20_000
 MOST_SECONDS = 0.5
+_MOST_REPORTED = 3
 _LAST = frozenset({"node_modules", "target", ".venv", "venv", "build", "dist", "__pycache__", ".tox", "vendor"})
 CONTROLS = ("config", "config.worktree", "commondir", "gitdir")
 
@@ -73,6 +74,20 @@ class Inventory:
         self.complete = False
         """Whether a walk came to its end: what is not known after that is new."""
         self._reported = False
+        self._unread: dict[str, Signature] = {}
+        self._unseen: int | None = None
+
+    def unseen_since(self, began: int) -> int:
+        """From when on a repository that is not known may be a command's: `began`, or earlier where one was hidden in a
+        folder that could not be listed at the end of its command."""
+        return began if self._unseen is None else min(began, self._unseen)
+
+    def note_unread(self, began: int) -> list[str]:
+        """The folders that the last walk could not list, of those that changed since a command `began`."""
+        found = [path for path, signature in self._unread.items() if signature[3] >= began]
+        if found:
+            self._unseen = self.unseen_since(began)
+        return found[:_MOST_REPORTED]
 
     def is_first_cut(self) -> bool:
         """Whether the last walk was cut short, and nobody was told so before."""
@@ -104,6 +119,7 @@ class Inventory:
         waiting, later = deque(map(str, self._roots)), deque[str]()
         fresh: dict[str, _Folder] = {}
         found: list[Repository] = []
+        self._unread = {}
         deadline = time.monotonic() + MOST_SECONDS
         while waiting or later:
             if len(fresh) >= MOST_FOLDERS or time.monotonic() > deadline:
@@ -144,6 +160,7 @@ class Inventory:
                         inner.append(entry.name)
                     names.append(entry.name)
         except OSError:
+            self._unread[path] = signature
             return None
         return _Folder(signature, tuple(inner), kind, completes_repository(names))
 

@@ -15,6 +15,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -22,9 +23,13 @@ from agentcli.core.frozen import frozen
 
 MANIFEST = "manifest.json"
 CONTENT = "content"
-_MOST_BYTES = 256 * 1024 * 1024
-_MOST_ENTRIES = 20_000
+_MOST = (256 * 1024 * 1024, 20_000)
+"""Bytes and entries that are copied between file systems."""
+_QUICK = (1024 * 1024, 100)
 _MOST_DIGESTED = 16 * 1024 * 1024
+_MOST_NAMES_DIGESTED = 1_000
+_DEEPEST = 200
+"""Folders in folders: far more than programs make, far less than the recursion limit."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Kind = Literal["created", "changed"]
@@ -67,8 +72,11 @@ class Quarantine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def take(self, path: Path, command: str, reason: str) -> Item:
-        """Move a file, link or folder here. Raises OSError; then it is still where it was."""
+    def take(self, path: Path, command: str, reason: str, *, quick: bool = False) -> Item:
+        """Move a file, link or folder here. Raises OSError; then it is still in its folder.
+
+        `quick`: raise `TooLarge` at once rather than copy much between file systems.
+        """
         place = self._new()
         try:
             with folder_of(path) as parent:
@@ -77,7 +85,12 @@ class Quarantine:
                 except OSError as error:
                     if error.errno != errno.EXDEV:
                         raise
-                    _copy(parent, path.name, place / CONTENT, [_MOST_BYTES, _MOST_ENTRIES])
+                    try:
+                        _copy(parent, path.name, place / CONTENT, list(_QUICK if quick else _MOST))
+                    except TooLarge as large:
+                        if quick:
+                            raise
+                        raise _renamed(parent, path.name, large) from None
                     _remove(parent, path.name)
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
@@ -181,12 +194,22 @@ def _remove(parent: int, name: str) -> None:
         os.unlink(name, dir_fd=parent)
 
 
-def _copy(parent: int, name: str, target: Path, left: list[int]) -> None:
+def _renamed(parent: int, name: str, reason: OSError) -> OSError:
+    """Rename what cannot be copied, so that nothing obeys it where it is. Returns the error to raise."""
+    aside = f"{name}.quarantined-{os.urandom(3).hex()}"
+    try:
+        os.rename(name, aside, src_dir_fd=parent, dst_dir_fd=parent)
+    except OSError as error:
+        return error
+    return OSError(reason.errno, f"{reason.strerror}, renamed to {aside}")
+
+
+def _copy(parent: int, name: str, target: Path, left: list[int], depth: int = 0) -> None:
     """Across file systems. Links stay links; pipes, sockets and devices are left out. `left`: bytes, entries."""
     found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     left[1] -= 1
     left[0] -= found.st_size if stat.S_ISREG(found.st_mode) else 0
-    if min(left) < 0:
+    if min(left) < 0 or depth > _DEEPEST:
         raise TooLarge(errno.EFBIG, "too large for quarantine", name)
     if stat.S_ISLNK(found.st_mode):
         target.symlink_to(os.readlink(name, dir_fd=parent))
@@ -200,22 +223,32 @@ def _copy(parent: int, name: str, target: Path, left: list[int]) -> None:
         try:
             target.mkdir(0o700)
             for inner in os.listdir(descriptor):  # noqa: PTH208 - by descriptor
-                _copy(descriptor, inner, target / inner, left)
+                _copy(descriptor, inner, target / inner, left, depth + 1)
         finally:
             os.close(descriptor)
 
 
 def _digest(path: Path) -> str:
-    """Of a file's bytes; of a folder's names and files, as far as the limit reaches."""
+    """Of a file's bytes; of a folder's names and files, as far as the limits reach. A process that works in the folder
+    can still change it, so nothing that it may put there is followed or waited for."""
     digest = hashlib.sha256()
-    left = _MOST_DIGESTED
-    for found in [path, *(sorted(path.rglob("*")) if path.is_dir() and not path.is_symlink() else ())]:
-        digest.update(os.fsencode(str(found.relative_to(path))) + b"\0")
-        if found.is_symlink():
-            digest.update(os.fsencode(found.readlink()))
-        elif found.is_file() and left > 0:
-            with contextlib.suppress(OSError), found.open("rb") as file:
-                data = file.read(left)
+    left, names = _MOST_DIGESTED, _MOST_NAMES_DIGESTED
+    waiting = [str(path)]
+    while waiting and left > 0 and names > 0:
+        found = waiting.pop()
+        names -= 1
+        digest.update(os.fsencode(found[len(str(path)) :]) + b"\0")
+        with contextlib.suppress(OSError):
+            mode = os.lstat(found).st_mode
+            if stat.S_ISLNK(mode):
+                digest.update(os.fsencode(os.readlink(found)))  # noqa: PTH115
+            elif stat.S_ISDIR(mode):
+                with os.scandir(found) as entries:
+                    waiting += sorted((entry.path for entry in islice(entries, names)), reverse=True)
+            elif stat.S_ISREG(mode):
+                descriptor = os.open(found, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                with os.fdopen(descriptor, "rb") as file:
+                    data = file.read(left)
                 left -= len(data)
                 digest.update(data)
     return digest.hexdigest()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from agentcli.permissions.sandbox import quarantine
 from agentcli.permissions.sandbox.quarantine import Quarantine
 from tests.permissions.sandbox.box import Box
 
@@ -255,3 +257,90 @@ async def test_an_inert_repository_that_a_build_tool_clones_stays_and_is_reporte
     output = await box.run("sh ./fetch.sh")
     assert (box.project / "_deps" / "lib" / ".git" / "HEAD").exists()
     assert "harmless and stays" in str(output.content)
+
+
+# ------------------------------------------------------------------------------------------- ways around the check
+
+
+async def test_a_planted_folder_of_any_depth_and_size_does_not_end_the_check(box: Box) -> None:
+    deep = "import os\nfor i in range(1500):\n    os.mkdir('d'); os.chdir('d')\n"
+    many = "mkdir many; seq -f 'many/%g' 3000 | xargs touch"
+    script = f'mkdir t; (cd t; python3 -c "{deep}"); {many}; mv many .claude; mv t .agentcli; mkdir -p sub/.git'
+    await box.run(f"{script}; printf '[core]\\n\\tfsmonitor = evil\\n' > sub/.git/config")
+    found = items(box)
+    # Not by pytest, which cannot remove so deep a tree.
+    subprocess.run(["rm", "-rf", str(box.quarantine)], check=True)
+    assert sorted(found) == [".agentcli", ".claude", "sub/.git"]
+
+
+def test_the_digest_of_a_folder_stops_at_a_limit_and_waits_for_no_pipe(tmp_path: Path) -> None:
+    folder = tmp_path / "project" / ".vscode"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "pipe")
+    for number in range(1_500):
+        (folder / str(number)).touch()
+    item = Quarantine(tmp_path / "quarantine").take(folder, "true", "planted")
+    assert len(item.digest) == 64
+
+
+def test_what_is_too_large_to_be_copied_is_renamed_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / ".vscode"
+    (folder / "inner").mkdir(parents=True)
+    rename = os.rename
+
+    def between_file_systems(source: str, target: str | Path, **places: int) -> None:
+        if isinstance(target, Path):
+            raise OSError(errno.EXDEV, "cross-device")
+        rename(source, target, **places)
+
+    monkeypatch.setattr(os, "rename", between_file_systems)
+    monkeypatch.setattr(quarantine, "_MOST", (1000, 1))
+    monkeypatch.setattr(quarantine, "_QUICK", (1000, 1))
+    kept = Quarantine(tmp_path / "quarantine")
+    with pytest.raises(quarantine.TooLarge):
+        kept.take(folder, "true", "planted", quick=True)
+    assert folder.exists()
+    with pytest.raises(OSError, match=r"renamed to \.vscode\.quarantined-"):
+        kept.take(folder, "true", "planted")
+    assert not folder.exists()
+    assert len(list(tmp_path.glob(".vscode.quarantined-*/inner"))) == 1
+
+
+@pytest.mark.parametrize(
+    "hidden", ["evil", "modules/worktrees/evil"], ids=["any folder", "a worktree of what is no repository"]
+)
+async def test_a_pointer_into_the_repositorys_own_folder_leads_only_to_what_was_checked(box: Box, hidden: str) -> None:
+    box.git("init", "-q")
+    git_dir, settings = f".git/{hidden}", ".git/modules/config" if "worktrees" in hidden else f".git/{hidden}/config"
+    # With `git worktree` in it the command may make repositories.
+    await box.run(
+        f"git worktree list; mkdir -p sub .git/modules/objects .git/modules/refs {git_dir}/objects {git_dir}/refs;"
+        f" echo 'ref: refs/heads/x' > {git_dir}/HEAD; echo \"gitdir: $PWD/{git_dir}\" > sub/.git;"
+        f' printf "[core]\\n\\tfsmonitor = touch $PWD/ran\\n" > {settings};'
+        + (f" echo ../.. > {git_dir}/commondir; echo $PWD/sub/.git > {git_dir}/gitdir" if "worktrees" in hidden else "")
+    )
+    box.git("-C", "sub", "status")
+    assert not (box.project / "ran").exists()
+    assert "sub/.git" in items(box)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can list every folder")
+async def test_a_repository_in_a_folder_that_cannot_be_listed_is_found_later(box: Box) -> None:
+    context = box.context()
+    await box.run("true", context=context)
+    plant = "mkdir -p docs/sub/.git; printf '[core]\\n\\tfsmonitor = evil\\n' > docs/sub/.git/config; chmod 311 docs"
+    first = await box.run(plant, context=context)
+    assert "docs cannot be listed" in str(first.content)
+    await box.run("mv docs other; chmod 755 other", context=context)
+    assert items(box) == ["other/sub/.git"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can list every folder")
+async def test_a_submodules_folder_that_cannot_be_listed_does_not_end_the_check(box: Box) -> None:
+    box.git("init", "-q")
+    context = box.context()
+    await box.run("git status; mkdir -p .git/modules/x; chmod 000 .git/modules/x", context=context)
+    output = await box.run("git status; mkdir -p sub/.git; echo '[alias]x=!evil' > sub/.git/config", context=context)
+    (box.project / ".git" / "modules" / "x").chmod(0o700)
+    assert output.is_error is False
+    assert items(box) == ["sub/.git"]
