@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.own_programs import run_program
 from agentcli.core.programs import find_program
@@ -23,6 +24,11 @@ MOST_BYTES = 256 * 1024
 _SECONDS = 1.0
 _SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin"
 _MOST_REMEMBERED = 200
+_MOST_INDEX = 64 * 1024 * 1024
+_MOST_SUBMODULES = 50
+_DEEPEST_SUBMODULE = 4
+_SUBMODULE_MODE = b"\0\0\xe0\0"
+"""160000, as the index has it."""
 
 _PLAIN: dict[str, str] = {
     "core": (
@@ -238,8 +244,41 @@ def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | 
         if isinstance(answer, str):
             return answer
         if answer is not None and answer == Path(os.path.realpath(found)):
-            return None
+            return _submodule_objection(place, found, program, seen)
     # A bare repository, which the caller knows by its files.
+    return None
+
+
+def _submodule_objection(top: Path, git_dir: Path, program: str, seen: dict[str, object], depth: int = 0) -> str | None:
+    """`git status` and `git diff` look into submodules, where git obeys the configuration of those."""
+    index = git_dir / "index"
+    seen[str(index)] = signature(index)
+    data = read_bounded(index, _MOST_INDEX)
+    if isinstance(data, Unread):
+        return None if data.reason is Reason.MISSING else f"{index} cannot be read"
+    # Without an entry of a submodule's mode, or a second file with entries, there is nothing to ask git about.
+    if _SUBMODULE_MODE not in data and b"link" not in data:
+        return None
+    try:
+        code, listed, _errors = _run(program, ("ls-files", "--stage", "-z"), str(top), b"")
+    except OSError:
+        code, listed = 1, b""
+    if code != 0 or depth > _DEEPEST_SUBMODULE:
+        return "git does not say which submodules it has"
+    names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed.split(b"\0") if entry.startswith(b"160000 ")]
+    if len(names) > _MOST_SUBMODULES:
+        return "it has too many submodules to be checked"
+    for name in names:
+        dot_git = top / name / ".git"
+        seen[str(dot_git)] = signature(dot_git)
+        if not os.path.lexists(dot_git):
+            continue
+        found = pointed_at(dot_git)
+        if found is None:
+            return f"{dot_git} cannot be read"
+        reason = _objection(found, program, seen) or _submodule_objection(top / name, found, program, seen, depth + 1)
+        if reason is not None:
+            return f"in its submodule {name} {reason}"
     return None
 
 
