@@ -105,7 +105,8 @@ PROGRAMS: Mapping[str, Flags] = {
     "base64": _flags("di", "w", "decode ignore-garbage wrap="),
     "od": _flags("abcdfiloshxv", "AjNtw", "address-radix= skip-bytes= read-bytes= format= width= output-duplicates"),
     "hexdump": _flags("bcCdovx", next="ns"),
-    "strings": _flags("a", next="ne", long="all bytes="),
+    # @FILE stands for the arguments in a file, which may name any other.
+    "strings": replace(_flags("a", next="ne", long="all bytes="), positional=r"[^@].*"),
     "getconf": _flags("a", most=2),
     "fd": _flags("HIuiasgFp0", "etdEc", "hidden no-ignore unrestricted ignore-case case-sensitive absolute-path glob fixed-strings "
                  "full-path print0 extension= type= max-depth= min-depth= exclude= color= changed-within= changed-before= size="),

@@ -758,6 +758,7 @@ tail -n 5 -f a
 journalctl
 dmesg -c
 sort -o out a
+strings @a.txt
 sort -oout a
 sort --output=out a
 sort --compress-program=sh a
