@@ -383,10 +383,9 @@ class Policy:
         """Auto mode: a command that a sandbox without network contains runs, but for what undo does not cover."""
         if self.mode is not PermissionMode.AUTO or not self.contains(command):
             return None
-        named = (*call.named_paths(command), (str(call.cwd), str(call.cwd)))
         reason = (
             auto_mode.objection(command, call.cwd)
-            or auto_mode.obeyed_name(word for word, _path in named)
+            or auto_mode.obeyed_name((*loose_words(command), str(call.cwd)))
             or self._writes_outside(command, call)
         )
         if reason is not None:
