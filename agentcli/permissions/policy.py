@@ -23,7 +23,7 @@ from agentcli.permissions.call import Call, PartVerdict, origin
 from agentcli.permissions.command_verdicts import ACCEPTED, SCRATCH, CommandJudge
 from agentcli.permissions.granting import SETTINGS_COMMANDS, grant_for, written_paths
 from agentcli.permissions.hosts import host_of, is_private_host
-from agentcli.permissions.loose import unclear_program
+from agentcli.permissions.loose import loose_words, unclear_program
 from agentcli.permissions.paths import is_below, is_inside, real_path
 from agentcli.permissions.removal import removed_essential
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules
