@@ -83,6 +83,12 @@ def grant_for(
     )
 
 
+def names_git_settings(rule: Rule) -> bool:
+    """Whether a rule allows changes of git's settings by name: `Bash(git config *)`, not `Bash(git *)`."""
+    words = (rule.spec or "").replace(":", " ").split()
+    return words[:1] == ["git"] and len(words) > 1 and words[1] in _CHANGES_SETTINGS
+
+
 def known_credentials(environ: Iterable[str]) -> frozenset[str]:
     """The names of the table that are set."""
     return frozenset(name for names in CREDENTIAL_VARIABLES.values() for name in names).intersection(environ)
