@@ -22,8 +22,8 @@ def host_rule(host: str) -> str:
 
 def network_reason(hosts: Sequence[str]) -> str:
     if not hosts:
-        return "The command failed because it had no network. It would run again with all of the network"
-    return f"The command tried to reach {_listed(hosts)}. It would run again with access to {_those(hosts)} only"
+        return "it failed without network. It would run again with access to the whole network"
+    return f"it tried to reach {_listed(hosts)}. It would run again with access to {_those(hosts)} only"
 
 
 def declined_network(output: Output, message: str) -> Output:

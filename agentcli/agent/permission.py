@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
-from agentcli.core.grant import Grant
+from agentcli.core.grant import Approval, Grant
 from agentcli.core.messages import Json
 from agentcli.core.permission import Behavior, Decision, Need, PermissionMode, RuleChoice, SaveTo
 from agentcli.permissions.policy import Policy
@@ -110,8 +110,8 @@ class LivePermissions:
     def suggest_prefix(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
         return self.policy.suggest_prefix(name, needs, context.cwd, context.working_dirs)
 
-    def grant(self, needs: tuple[Need, ...], context: ToolContext, *, answered: bool) -> Grant:
-        return self.policy.grant(needs, context.cwd, context.working_dirs, answered=answered)
+    def grant(self, needs: tuple[Need, ...], context: ToolContext, *, approved: Approval) -> Grant:
+        return self.policy.grant(needs, context.cwd, context.working_dirs, approved=approved)
 
     def reaches(self, host: str) -> bool:
         """Whether a rule `WebFetch(private:HOST)` lets a name be fetched from that leads to a private address. A domain

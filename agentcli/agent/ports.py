@@ -16,7 +16,7 @@ from agentcli.agent.state import LoopState
 from agentcli.core.abort import AbortSignal
 from agentcli.core.events import ContextEdited, Event
 from agentcli.core.frozen import frozen
-from agentcli.core.grant import Grant
+from agentcli.core.grant import Approval, Grant
 from agentcli.core.messages import Json, Message, ToolResultBlock, ToolUseBlock
 from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice, SaveTo
 from agentcli.core.usage import Usage
@@ -112,9 +112,9 @@ class Permissions(Protocol):
         answer; the exact rules where no prefix is safe to offer, none where no rule can cover the call."""
         ...
 
-    def grant(self, needs: tuple[Need, ...], context: ToolContext, *, answered: bool) -> Grant:
-        """What an allowed command may do beyond its sandbox's ordinary limits. `answered`: the user saw
-        this very call and allowed it."""
+    def grant(self, needs: tuple[Need, ...], context: ToolContext, *, approved: Approval) -> Grant:
+        """What an allowed command may do beyond its sandbox's ordinary limits. `approved`: by a rule or an answer, not
+        by the mode alone."""
         ...
 
     def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:

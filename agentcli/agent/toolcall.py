@@ -40,6 +40,7 @@ from agentcli.core.events import (
     ToolStarted,
 )
 from agentcli.core.frozen import frozen
+from agentcli.core.grant import Approval
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, TextBlock, ToolResultBlock, ToolUseBlock, clean_text
 from agentcli.core.permission import Answer, Decision, Need, PermissionMode
@@ -84,8 +85,7 @@ class _Approved:
     input: Json
     context: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
-    answered: bool = False
-    """The user saw this very call and allowed it."""
+    by: Approval = "mode"
     said: str = ""
     """What the person said with their yes; the model gets it with the result."""
 
@@ -203,7 +203,8 @@ class ToolRunner:
             await self._deny(call, input, decision.reason, emit)
         if signal.reason is not None:
             raise Aborted(signal.reason)
-        return _Approved(tool, input, verdict.context, needs, decision.behavior == "ask", said)
+        by: Approval = "answer" if decision.behavior == "ask" else "rule" if decision.rule else "mode"
+        return _Approved(tool, input, verdict.context, needs, by, said)
 
     def title(self, name: str, input: Json) -> str:
         """One line for people about a call."""
@@ -326,7 +327,7 @@ class ToolRunner:
                     self.on_interrupting_denial()
                 return declined_network(output, answer.message)
             allowed += hosts
-            grant = self.permissions.grant(approved.needs, context, answered=approved.answered)
+            grant = self.permissions.grant(approved.needs, context, approved=approved.by)
             again = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *allowed))
             output = await self._output(call, approved, replace(context, grant=again), work) or output
         return output
@@ -390,7 +391,7 @@ class ToolRunner:
     async def _run_tool(
         self, call: ToolUseBlock, approved: _Approved, context: ToolContext, signal: AbortSignal, emit: Emit
     ) -> CallResult:
-        grant = self.permissions.grant(approved.needs, context, answered=approved.answered)
+        grant = self.permissions.grant(approved.needs, context, approved=approved.by)
         context = replace(context, needs=approved.needs, call_id=call.id, grant=grant)
         for need in approved.needs:
             if need.kind == "write":

@@ -12,6 +12,10 @@ NetworkAccess = Literal["default", "none", "hosts", "all"]
 """`default`: what the settings say. `hosts`: only `Grant.hosts`, through a proxy."""
 
 
+Approval = Literal["mode", "rule", "answer"]
+"""What allowed a call: the permission mode alone, a rule, or the user's answer to a question."""
+
+
 @frozen(kw_only=True)
 class Grant:
     network: NetworkAccess = "default"

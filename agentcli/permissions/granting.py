@@ -48,7 +48,6 @@ CREDENTIAL_VARIABLES: dict[str, tuple[str, ...]] = {
 }
 """Variables that a program signs in with. Offered in the question about it, never given without an answer."""
 _CHANGES_SETTINGS = frozenset({"config", "remote", "submodule"})
-SETTINGS_COMMANDS = tuple(f"git {name}" for name in sorted(_CHANGES_SETTINGS))
 _WRITERS = frozenset(
     {"cp", "mv", "ln", "install", "mkdir", "rmdir", "touch", "tee", "rm", "sed", "truncate", "rsync", "chmod"}
 )
@@ -63,22 +62,33 @@ GrantRules = tuple[Sequence[Rule], Sequence[Rule]]
 """Allow rules and deny rules."""
 
 
-def grant_for(parts: Sequence[Part], mode: PermissionMode, rules: GrantRules, *, only_reads: bool) -> Grant:
-    """What a command asks for by its words, as if the user had seen it. No parts: it could not be taken apart."""
+def grant_for(
+    parts: Sequence[Part], mode: PermissionMode, rules: GrantRules, *, approved: bool, only_reads: bool
+) -> Grant:
+    """`approved`: by a rule or an answer, not by the mode alone. No parts: the command could not be taken apart."""
     allow, deny = rules
     hosts = tuple(rule.spec for rule in allow if rule.tool == NETWORK and rule.spec)
     hosts += tuple(f"!{rule.spec}" for rule in deny if rule.tool == NETWORK and rule.spec) if hosts else ()
     network: NetworkAccess = "default"
     if mode is PermissionMode.AUTO:
         network = "none" if only_reads else "hosts"
+    guards = mode is PermissionMode.AUTO and not only_reads
+    if not approved:
+        return Grant(network=network, hosts=hosts, guards_obeyed_names=guards)
     return Grant(
         network=network,
         hosts=hosts,
         write=tuple(dict.fromkeys(path for part in parts for path in _opened(part))),
         variables=_variables(parts, allow),
-        guards_obeyed_names=mode is PermissionMode.AUTO and not only_reads,
+        guards_obeyed_names=guards,
         git_settings=any(part.inner[:1] == ("git",) and _CHANGES_SETTINGS & set(part.inner[1:4]) for part in parts),
     )
+
+
+def names_git_settings(rule: Rule) -> bool:
+    """Whether a rule allows changes of git's settings by name: `Bash(git config *)`, not `Bash(git *)`."""
+    words = (rule.spec or "").replace(":", " ").split()
+    return words[:1] == ["git"] and len(words) > 1 and words[1] in _CHANGES_SETTINGS
 
 
 def known_credentials(environ: Iterable[str]) -> frozenset[str]:

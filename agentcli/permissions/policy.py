@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
-from agentcli.core.grant import ORDINARY, Grant
+from agentcli.core.grant import ORDINARY, Approval, Grant
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice
 from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.permissions import auto_mode
-from agentcli.permissions.call import Call, PartVerdict, origin
+from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
 from agentcli.permissions.command_verdicts import ACCEPTED, SCRATCH, CommandJudge
-from agentcli.permissions.granting import SETTINGS_COMMANDS, grant_for, written_paths
+from agentcli.permissions.granting import grant_for, names_git_settings, written_paths
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.loose import loose_words, unclear_program
 from agentcli.permissions.paths import is_below, is_inside, real_path
@@ -405,8 +405,8 @@ class Policy:
                 return f"it writes {path}, outside the working directories"
         return None
 
-    def grant(self, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path], *, answered: bool) -> Grant:
-        """What an allowed call may do beyond its sandbox's limits. `answered`: the user saw it and allowed it."""
+    def grant(self, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path], *, approved: Approval) -> Grant:
+        """What an allowed call may do beyond its sandbox's limits."""
         call = Call.of("Bash", needs, cwd, working_dirs, self.home)
         command = next((need.target for need in needs if need.kind == "execute"), None)
         if command is None:
@@ -414,14 +414,21 @@ class Policy:
         verdicts = self.verdicts(command, call)
         parts = [verdict.part for verdict in verdicts if verdict.part is not None]
         only_reads = self._reads_only(command, call)
-        found = grant_for(parts, self.mode, (self.allow, self.deny), only_reads=only_reads)
-        if answered:
+        rules = (self.allow, self.deny)
+        grant = grant_for(parts, self.mode, rules, approved=approved != "mode", only_reads=only_reads)
+        if approved == "answer":
             opened = (Path(path) for _word, path in call.named_paths(command) if self.is_protected(path, call))
-            return replace(found, guards_obeyed_names=False, opened_names=tuple(dict.fromkeys(opened)))
-        # A rule for a command does not open what only its arguments name: that takes a rule for the path.
-        written = tuple(path for path in found.write if self.path_rule(Need("write", str(path)), call) is not None)
-        named = any(rule.spec and rule.spec.startswith(SETTINGS_COMMANDS) for rule in self.allow)
-        return replace(found, write=written, git_settings=found.git_settings and named)
+            return replace(grant, guards_obeyed_names=False, opened_names=tuple(dict.fromkeys(opened)))
+        if approved == "mode":
+            return grant
+        # A rule for many commands, such as Bash(git *), says neither where they may write nor what they may set.
+        judge = CommandJudge(self, call)
+        rules_of_parts = [judge.rule_for(part) for part in parts]
+        if all(rule is not None and rule.spec is not None and not is_wild(rule) for rule in rules_of_parts):
+            return grant
+        covered = (path for path in grant.write if self.path_rule(Need("write", str(path)), call) is not None)
+        named = any(rule is not None and names_git_settings(rule) for rule in rules_of_parts)
+        return replace(grant, write=tuple(covered), git_settings=grant.git_settings and named)
 
     def _asked_about(self, command: str, call: Call) -> Decision:
         verdicts = self.verdicts(command, call)

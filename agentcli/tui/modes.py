@@ -30,7 +30,7 @@ MODE_WORDS: Mapping[str, ModeWords] = MappingProxyType(
         PermissionMode.AUTO.value: ModeWords(
             "auto mode",
             "auto",
-            "edits files and runs commands without asking, in a sandbox without network",
+            "edits and runs sandboxed commands without asking",
             status="auto · sandboxed, no network",
         ),
         PermissionMode.PLAN.value: ModeWords("plan mode", "plan", "reads only, until you have approved a plan"),

@@ -56,6 +56,33 @@ async def test_a_rule_opens_what_it_names(contained: Project) -> None:
     assert (other / "a.txt").read_text() == "one\n"
 
 
+async def test_a_rule_for_many_commands_opens_no_path_outside(contained: Project) -> None:
+    options = {"permission_mode": DEFAULT, "allowed_tools": ("Bash(touch *)",)}
+    async with contained.commands(f"touch {contained.root}/made", **options) as session:
+        (result,) = await session.run(no)
+        assert session.asked == []
+    assert "Read-only file system" in result
+    assert not (contained.root / "made").exists()
+
+
+@pytest.mark.parametrize(("rule", "kept"), [("Bash(git config *)", True), ("Bash(git *)", False), ("Bash", False)])
+async def test_a_rule_keeps_dangerous_git_settings_only_if_it_names_them(
+    contained: Project, rule: str, kept: bool
+) -> None:
+    options = {"permission_mode": DEFAULT, "allowed_tools": (rule,)}
+    async with contained.commands("git config core.pager ./evil", **options) as session:
+        await session.run(yes)
+    assert ("evil" in (contained.path / ".git" / "config").read_text()) is kept
+
+
+async def test_a_rule_for_exactly_this_command_opens_its_path(contained: Project) -> None:
+    command = f"touch {contained.root}/made"
+    async with contained.commands(command, permission_mode=DEFAULT, allowed_tools=(f"Bash({command})",)) as session:
+        await session.run(no)
+        assert session.asked == []
+    assert (contained.root / "made").exists()
+
+
 @pytest.mark.parametrize("place", [".ssh/authorized_keys", ".config/agentcli/settings.json"])
 async def test_credentials_and_own_folders_are_never_opened(contained: Project, place: str) -> None:
     target = contained.home / place

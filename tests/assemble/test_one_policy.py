@@ -15,8 +15,10 @@ from agentcli.cli.invocation import build_invocation
 from agentcli.cli.main import main
 from agentcli.cli.parse import parse
 from agentcli.cli.permissions import decided, rights_with
+from agentcli.core.errors import UsageError
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.permissions import tracked_files
+from tests.permissions.sandbox.box import ability_or_skip
 from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
 
 pytestmark = pytest.mark.anyio
@@ -62,6 +64,13 @@ def of_the_program(engine: Engine, command: str) -> Decision:
 async def test_both_decide_alike_about_a_few_hundred_commands(mode: str, sandbox: str, rules: bool, work: Path) -> None:
     flags = ["--permission-mode", mode, "--sandbox", sandbox]
     flags += ["--settings", json.dumps({"permissions": RULES})] if rules else []
+    if (mode, sandbox) == ("auto", "off"):
+        for refused in (rights_with, program):
+            with pytest.raises(UsageError, match="Auto mode is not available"):
+                refused(flags)
+        return
+    if mode == "auto":
+        ability_or_skip()
     rights = rights_with(flags)
     # All of them once; then another fifth in each mode, since decisions are most of the work.
     first = list(PermissionMode).index(PermissionMode(mode))

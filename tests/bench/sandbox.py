@@ -11,6 +11,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from agentcli.core.abort import AbortController
+from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher, Places
 from agentcli.permissions.sandbox.plan import SandboxRules
@@ -39,6 +40,7 @@ def sandbox(runs: int) -> Report:
             "bare": BareLauncher(),
             "sandboxed": BubblewrapLauncher(rules, ability, places),
         }
+        launchers["behind the host proxy"] = launchers["sandboxed"]
         return Report(title, tuple(asyncio.run(_measure(project, launchers, runs))))
 
 
@@ -48,16 +50,22 @@ async def _measure(project: Path, launchers: dict[str, Launcher], runs: int) -> 
         times: dict[str, list[float]] = {name: [] for name in launchers}
         for number in range(runs + 2):
             for name, launcher in launchers.items():
-                context = ToolContext(cwd=project, working_dirs=(project,), environ=os.environ, launcher=launcher)
+                grant = Grant(network="hosts") if name == "behind the host proxy" else ORDINARY
+                context = ToolContext(
+                    cwd=project, working_dirs=(project,), environ=os.environ, launcher=launcher, grant=grant
+                )
                 taken = await _once(command, context)
                 if number >= 2:
                     times[name].append(taken)
         bare, sandboxed = times["bare"], times["sandboxed"]
         added = tuple(slow - fast for fast, slow in zip(bare, sandboxed, strict=True))
+        behind = times["behind the host proxy"]
+        proxied = tuple(slow - fast for fast, slow in zip(sandboxed, behind, strict=True))
         measures += [
             Measure(f"{label}: bare", tuple(bare)),
             Measure(f"{label}: sandboxed", tuple(sandboxed), baseline=f"{label}: bare"),
             Measure(f"{label}: what the sandbox adds", added, budget=10),
+            Measure(f"{label}: what the host proxy adds to that", proxied, budget=25),
         ]
     return measures
 

@@ -28,5 +28,8 @@ class ModePicker(Picker[PermissionMode]):
         if row is not None and row.value is PermissionMode.BYPASS:
             return wrapped([(_WARNING, self.palette.warning)], width, 3)
         name = f"In settings: {row.value.value}. " if row is not None else ""
+        if row is not None and row.value is PermissionMode.AUTO:
+            said = f"{name}Commands have no network; what needs more asks, once, for exactly that."
+            return wrapped([(said, self.palette.muted)], width, 2)
         said = f"{name}Shift+Tab in the prompt goes through the modes too."
         return wrapped([(said, self.palette.muted)], width, 2)
