@@ -113,8 +113,7 @@ class Permissions(Protocol):
         ...
 
     def grant(self, needs: tuple[Need, ...], context: ToolContext, *, approved: Approval) -> Grant:
-        """What an allowed command may do beyond its sandbox's ordinary limits. `approved`: by a rule or an answer, not
-        by the mode alone."""
+        """What an allowed command may do beyond its sandbox's ordinary limits. `approved`: what allowed it."""
         ...
 
     def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
