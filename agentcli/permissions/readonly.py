@@ -42,7 +42,7 @@ def objection(words: Words) -> str | None:
         return _by_sub_command(program, SUB_COMMANDS[program], arguments)
     flags = PROGRAMS.get(program)
     if flags is None:
-        return f"{program} is not known to only read"
+        return f"{program} may change files or run code"
     return _refused(program, flags, arguments)
 
 
@@ -133,7 +133,7 @@ def _names_kernel_file(argument: str) -> bool:
 
 def _refused(name: str, flags: Flags, arguments: Words) -> str | None:
     if not arguments and not flags.bare:
-        return f"{name} is not known to only read"
+        return f"{name} may change files or run code"
     positional: list[str] = []
     options, is_value = True, False
     for argument in arguments:
@@ -149,10 +149,10 @@ def _refused(name: str, flags: Flags, arguments: Words) -> str | None:
         else:
             positional.append(argument)
     if flags.most_positional is not None and len(positional) > flags.most_positional:
-        return f"{name} with {positional[-1]} is not known to only read"
+        return f"{name} with {positional[-1]} may change files or run code"
     for word in positional:
         if flags.positional is not None and not re.fullmatch(flags.positional, word):
-            return f"{name} with {word} is not known to only read"
+            return f"{name} with {word} may change files or run code"
     return None
 
 
@@ -188,12 +188,12 @@ def _flag_objection(name: str, argument: str) -> str:
     known = WHY.get(f"{name} {flag}") or WHY.get(f"{name} {flag[:2]}" if not flag.startswith("--") else "")
     if known is None and not flag.startswith("--"):
         known = next((WHY[key] for letter in flag[1:] if (key := f"{name} -{letter}") in WHY), None)
-    return f"`{flag}` of {name} {known}" if known else f"`{flag}` of {name} is not known to only read"
+    return f"`{flag}` of {name} {known}" if known else f"`{flag}` of {name} may change files or run code"
 
 
 def _by_sub_command(program: str, table: Mapping[str, Flags], arguments: Words) -> str | None:
     if not arguments or arguments[0] not in table:
-        return f"{' '.join((program, *arguments[:1]))} is not known to only read"
+        return f"{' '.join((program, *arguments[:1]))} may change files or run code"
     return _refused(f"{program} {arguments[0]}", table[arguments[0]], arguments[1:])
 
 
@@ -204,7 +204,7 @@ def _git(arguments: Words) -> str | None:
     while arguments and arguments[0] in ("--no-pager", "-P", "--no-optional-locks"):
         arguments = arguments[1:]
     if not arguments:
-        return "git without a command is not known to only read"
+        return "git without a command may change files or run code"
     if arguments == ("--version",):
         return None
     if arguments[0] in ("-c", "--config-env", "--exec-path", "--git-dir", "--work-tree") or arguments[0].startswith(
@@ -233,7 +233,7 @@ def _git(arguments: Words) -> str | None:
                 return f"git {name} {otherwise}"
             listing = flags.unless_listing and ("--list" in rest or "-l" in rest)
             return _refused(f"git {name}", flags.for_listing() if listing else flags, rest)
-    return f"git {arguments[0]} is not known to only read"
+    return f"git {arguments[0]} may change files or run code"
 
 
 def _with_values_attached(words: Words) -> Words:
@@ -403,12 +403,12 @@ def _ps(arguments: Words) -> str | None:
             continue
         found = re.fullmatch(r"-([eAfFlwjHT]*)([opCuU]?)(.*)", argument)
         if found is None or len(argument) < 2 or (found[3] and not found[2]):
-            return f"ps with {argument} is not known to only read"
+            return f"ps with {argument} may change files or run code"
         if found[2]:
             value = found[3] or "".join(arguments[position : position + 1])
             position += not found[3]
             if not re.fullmatch(_PS_VALUES[found[2]], value):
-                return f"ps with -{found[2]} {value} is not known to only read"
+                return f"ps with -{found[2]} {value} may change files or run code"
     return None
 
 
@@ -433,7 +433,7 @@ def _tar(arguments: Words) -> str | None:
         return "only listing an archive (tar -tf) is known to only read"
     for argument in arguments[1:]:
         if argument.startswith("-") or ":" in argument:
-            return f"tar with {argument} is not known to only read"
+            return f"tar with {argument} may change files or run code"
     return None
 
 
@@ -450,7 +450,7 @@ def _check_script(program: str, flags: tuple[str, ...], versions: tuple[str, ...
         if len(arguments) == 1 and arguments[0] in versions:
             return None
         checks = len(arguments) == 2 and arguments[0] in flags and re.fullmatch(r"[\w./][\w./@+-]*", arguments[1])
-        return None if checks else f"{program} is not known to only read"
+        return None if checks else f"{program} may change files or run code"
 
     return judged
 
@@ -458,7 +458,7 @@ def _check_script(program: str, flags: tuple[str, ...], versions: tuple[str, ...
 def _command(arguments: Words) -> str | None:
     if arguments and arguments[0] in ("-v", "-V") and not any(a.startswith("-") for a in arguments[1:]):
         return None
-    return "command is not known to only read"
+    return "command may change files or run code"
 
 
 _SPECIAL: Mapping[str, Callable[[Words], str | None]] = {

@@ -35,11 +35,11 @@ async def run(command: str, answer: Answer, audience: Audience = Audience.SOMEBO
 async def test_a_question_says_why_part_by_part_and_what_would_be_saved() -> None:
     events = await run("echo a && mkdir b && npm test", Answer("deny", "no"))
     (asked,) = only(events, ev.PermissionRequested)
-    assert asked.reason == "asked because mkdir is not known to only read (in `mkdir b`)"
+    assert asked.reason == "asked because mkdir may change files or run code (in `mkdir b`)"
     assert asked.details == [
         "echo a: allowed because it only reads",
-        "mkdir b: asks because mkdir is not known to only read",
-        "npm test: asks because npm test is not known to only read",
+        "mkdir b: asks because mkdir may change files or run code",
+        "npm test: asks because npm test may change files or run code",
     ]
     assert asked.suggestions == ["Bash(mkdir b)", "Bash(npm test)"]
     exact, wider = asked.rule_choices
@@ -58,7 +58,7 @@ async def test_with_nobody_to_ask_all_rules_that_are_needed_are_named() -> None:
     events = await run("mkdir b && npm test", Answer("deny"), Audience.NOBODY)
     (denied,) = only(events, ev.PermissionDenied)
     assert denied.reason == (
-        "Refused `Bash mkdir b && npm test`: it needs approval because mkdir is not known to only read "
+        "Refused `Bash mkdir b && npm test`: it needs approval because mkdir may change files or run code "
         "(in `mkdir b`), and nobody is there to ask. "
         "The user can allow such calls with --allowedTools 'Bash(mkdir b),Bash(npm test)'."
     )

@@ -29,7 +29,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("command", "code", "first"),
     [
         ("ls -la", 0, "allow: allowed because it only reads what it may"),
-        ("npm publish", 3, "ask: asked because npm publish is not known to only read"),
+        ("npm publish", 3, "ask: asked because npm publish may change files or run code"),
         ("ls && git push", 4, "deny: denied by rule Bash(git push *) from "),
         ("echo x > out.txt", 3, "ask: asked because of the redirection to out.txt"),
         ("ls \x1b[2J", 4, "deny: the command contains control characters"),
@@ -49,11 +49,11 @@ def test_each_part_is_explained_with_the_file_of_its_rule(work: Path, capfd: pyt
     lines = capfd.readouterr().out.splitlines()
     file = work.parent / "home" / ".config" / "agentcli" / "settings.json"
     assert lines == [
-        "ask: asked because make is not known to only read",
+        "ask: asked because make may change files or run code",
         "  cd src: allowed because it only reads",
         f"  npm test: allowed because of rule Bash(npm test *) from {file}",
         "  tail -5: allowed because it only reads",
-        "  make: asks because make is not known to only read",
+        "  make: asks because make may change files or run code",
         "To allow it: Bash(make)",
     ]
 

@@ -24,7 +24,7 @@ def requested(**changes: Any) -> ev.PermissionRequested:
         "name": "Bash",
         "input": {"command": "make all"},
         "title": "Bash make all",
-        "reason": "asked because make is not known to only read",
+        "reason": "asked because make may change files or run code",
         "suggestions": ["Bash(make all)"],
         "display": {"kind": "command", "command": "make all", "folder": "/w", "description": "build it"},
     }
@@ -64,7 +64,7 @@ def test_all_of_the_command_and_all_that_would_be_saved_is_shown() -> None:
     assert "<U+200B><U+202E>;rm␛[2J -rf ~" in text
     assert "in: /w" in text
     assert "to: build it" in text
-    assert "because: make is not known to only read" in text
+    assert "because: make may change files or run code" in text
     assert "settings.local.json" in text
     assert "rule for always: Bash(make all)\n" in text
 

@@ -102,8 +102,8 @@ def test_nothing_is_said_twice_about_a_command_of_one_part() -> None:
     event = asked(
         "Bash",
         {"command": "git push"},
-        reason="asked because git push is not known to only read",
-        details=["git push: asks because git push is not known to only read"],
+        reason="asked because git push may change files or run code",
+        details=["git push: asks because git push may change files or run code"],
         suggestions=["Bash(git push:*)"],
         display={"kind": "command", "command": "git push", "folder": "/srv/app"},
     )
@@ -113,7 +113,7 @@ def test_nothing_is_said_twice_about_a_command_of_one_part() -> None:
         "\n"
         " in /srv/app\n"
         "\n"
-        " Asked because: git push is not known to only read\n"
+        " Asked because: git push may change files or run code\n"
         "\n"
         " ❯ 1 Allow once\n"
         "   2 Always allow Bash(git push:*)  ‹\u00a0this\u00a0session\u00a0›\n"
