@@ -41,7 +41,7 @@ async def test_a_question_says_why_part_by_part_and_what_would_be_saved() -> Non
         "mkdir b: asks because mkdir may change files or run code",
         "npm test: asks because npm test may change files or run code",
     ]
-    assert asked.suggestions == ["Bash(mkdir b)", "Bash(npm test)"]
+    assert asked.suggestions == ["Bash(mkdir *)", "Bash(npm test *)"]
     exact, wider = asked.rule_choices
     assert (exact["rules"], exact["covers"]) == (asked.suggestions, "exactly this command")
     assert (wider["rules"], wider["covers"]) == (["Bash(mkdir b)", "Bash(npm test *)"], "npm test with any arguments")
@@ -60,9 +60,9 @@ async def test_with_nobody_to_ask_all_rules_that_are_needed_are_named() -> None:
     assert denied.reason == (
         "Refused `Bash mkdir b && npm test`: it needs approval because mkdir may change files or run code "
         "(in `mkdir b`), and nobody is there to ask. "
-        "The user can allow such calls with --allowedTools 'Bash(mkdir b),Bash(npm test)'."
+        "The user can allow such calls with --allowedTools 'Bash(mkdir *),Bash(npm test *)'."
     )
-    assert denied.rules == ["Bash(mkdir b)", "Bash(npm test)"]
+    assert denied.rules == ["Bash(mkdir *)", "Bash(npm test *)"]
 
 
 async def test_a_question_shows_the_whole_command_with_what_is_invisible_in_it() -> None:

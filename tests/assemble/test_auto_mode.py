@@ -72,7 +72,6 @@ ASKED = [
     "git reset --hard HEAD",
     "git reset HEAD~1",
     "git branch -D topic",
-    "git branch -d topic",
     "git push --force",
     "git push origin +main",
     "git stash drop",

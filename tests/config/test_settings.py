@@ -309,7 +309,7 @@ def test_even_a_trusted_project_cannot_say_where_requests_keys_and_state_go(worl
 def test_a_project_lowers_the_permission_mode_but_never_raises_it(
     world: World, layer: str, user: str | None, theirs: str
 ) -> None:
-    order = ["plan", "dontAsk", "default", "acceptEdits", "bypassPermissions"]
+    order = ["plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions"]
     if user:
         world.write("user", {"permissions": {"defaultMode": user}})
     world.write(layer, {"permissions": {"defaultMode": theirs}})

@@ -426,7 +426,7 @@ def test_it_is_usable_at_forty_by_ten() -> None:
             "── commands ──────────────────── 1/" + host.rows[0].split("1/")[1],
             "❯ /help [command]    What commands ther…",
             "  /status            Session, model, mo…",
-            "  /doctor [online]   How this installat…",
+            "  /doctor [online]   Check this install…",
             "  /undo              Put back what the …",
             "  /redo              Take the last undo…",
             "  … 4 queued, Up takes them back",
