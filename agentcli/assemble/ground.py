@@ -35,7 +35,7 @@ class Ground:
                 flag_text=options.settings,
                 flag_values=flag_values(options),
                 sources=options.setting_sources,
-                trusted=options.trust or state.trusted,
+                trusted=options.trust or state.usable,
                 trusted_digests=None if options.trust else state.digests(),
             )
         )

@@ -64,10 +64,17 @@ class TrustState:
     parts: tuple[Part, ...]
     changed: tuple[str, ...]
     """Names of parts that are new or different since; all of them when the root is not known."""
+    own: bool = False
+    """Nobody trusted this root, but it holds only rules that the user saved there through agentcli."""
 
     @property
     def trusted(self) -> bool:
         return self.known and not self.changed
+
+    @property
+    def usable(self) -> bool:
+        """Whether its settings apply: it is trusted, or they are the user's own answers."""
+        return (self.known or self.own) and not self.changed
 
     @property
     def unshowable(self) -> tuple[str, ...]:
@@ -147,7 +154,8 @@ class TrustStore:
         changed = tuple(
             part.name for part in parts if part.digest == UNREADABLE or digests.get(part.name) != part.digest
         )
-        return TrustState(root, isinstance(entry, dict), parts, changed)
+        own = isinstance(entry, dict) and entry.get("own") is True
+        return TrustState(root, isinstance(entry, dict) and not own, parts, changed, own)
 
     def trust(self, state: TrustState) -> None:
         """Remember a root with exactly the content in `state`, which is what was shown. Raises `AgentError`."""
@@ -165,20 +173,22 @@ class TrustStore:
         self._remember(state.root, {part.name: part.digest for part in state.parts})
 
     def trust_own_change(self, before: TrustState, path: Path, old: str | None, new: str) -> None:
-        """Keep a trusted root trusted after agentcli itself has changed one file of it. Raises `AgentError`.
+        """Keep a root usable after agentcli itself has changed one file of it: a trusted one, or one that held nothing
+        of a stranger's. Raises `AgentError`.
 
         Nothing else that is there now counts as trusted: it may have changed in the meantime. `old` and `new`: hashes
         of what the change was based on, None without a file, and of what was written."""
         name = os.path.relpath(path, before.root)
         known = {part.name: part.digest for part in before.parts}
-        if before.trusted and known.get(name) == old:
-            self._remember(before.root, {name: new})
+        if (before.usable or not before.parts) and known.get(name) == old:
+            self._remember(before.root, {name: new}, own=not before.known)
 
-    def _remember(self, root: Path, digests: Mapping[str, str]) -> None:
+    def _remember(self, root: Path, digests: Mapping[str, str], *, own: bool = False) -> None:
         with self._changing() as folders:
             entry = folders.get(str(root))
             old = entry.get("parts") if isinstance(entry, dict) else None
-            folders[str(root)] = {"parts": {**(old if isinstance(old, dict) else {}), **digests}}
+            parts = {**(old if isinstance(old, dict) else {}), **digests}
+            folders[str(root)] = {"parts": parts, "own": True} if own else {"parts": parts}
 
     def distrust(self, root: Path) -> bool:
         """Whether it was known."""

@@ -29,6 +29,8 @@ class Grant:
     """Protected names that the user approved a write to."""
     guards_obeyed_names: bool = False
     """Nobody saw this command: files that hooks, editors, builds and package managers obey stay as they are."""
+    reads_only: bool = False
+    """It was proven to be read-only; git then runs no hook and no helper for it."""
     git_settings: bool = False
     """It may change the repository's own git configuration."""
 

@@ -68,12 +68,12 @@ class Changed:
 
     def _still_proven(self, part: Part, *, changes: bool) -> bool:
         program = part.inner[0]
+        if program in _LOOKS_AT_NO_FILE and not part.command.globs and not changes:
+            return True
         if part.command.globs or part.extended:
             return False
         if changes:
             return program in _MAKES_PLAIN_FILES or (program in _CHANGES_PLAIN_FILES and not self._moved)
-        if program in _LOOKS_AT_NO_FILE:
-            return True
         # New folders, new files and other contents lead nowhere else, but these obey what files there are.
         return not self._moved and program != "git" and program not in STEERED_BY
 

@@ -41,8 +41,9 @@ _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("overwrites the remote by force", r"push\b.*\s(?:-f|--force\S*|--mirror|--delete|-d|\+\S+|:\S+)(?:\s|$)"),
         (
             "changes git's settings",
-            r"config (?!--get|--list|-l\b|get\b|list\b)|remote (?:add|set-url|rename|remove|rm)\b",
+            r"config (?!--get|--list|-l\b|get\b|list\b|[\w.-]+$)|remote (?:add|set-url|rename|remove|rm)\b",
         ),
+        ("changes git's settings", r"submodule (?:add|init|update|sync|set-url|set-branch|deinit)\b"),
     )
 )
 

@@ -25,8 +25,8 @@ _SECONDS = 1.0
 _SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin"
 _MOST_REMEMBERED = 200
 _MOST_INDEX = 64 * 1024 * 1024
-_MOST_SUBMODULES = 50
-_DEEPEST_SUBMODULE = 4
+_MOST_SUBMODULES = 20
+"""In all: each costs a run of git."""
 _SUBMODULE_MODE = b"\0\0\xe0\0"
 """160000, as the index has it."""
 
@@ -156,17 +156,20 @@ def _run(program: str, arguments: Sequence[str], cwd: str, data: bytes, **furthe
     return done.code, done.output, done.errors
 
 
-@functools.lru_cache(maxsize=64)
 def list_settings(data: bytes, program: str | None) -> tuple[Setting, ...] | None:
     """The settings in a configuration file's bytes, in git's own reading; None if git refuses the file."""
-    if program is None:
-        return None
     try:
-        arguments = ("config", "--file", "-", "--no-includes", "-z", "--list")
-        # No repository around it: nothing else is read.
-        code, listed, _errors = _run(program, arguments, "/", data, GIT_DIR=os.devnull)
+        return None if program is None else _listed_settings(data, program)
     except OSError:
         return None
+
+
+@functools.lru_cache(maxsize=64)
+def _listed_settings(data: bytes, program: str) -> tuple[Setting, ...] | None:
+    """Raises OSError, which is not remembered: a busy machine may answer the next time."""
+    arguments = ("config", "--file", "-", "--no-includes", "-z", "--list")
+    # No repository around it: nothing else is read.
+    code, listed, _errors = _run(program, arguments, "/", data, GIT_DIR=os.devnull)
     if code != 0:
         return None
     found = []
@@ -244,13 +247,16 @@ def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | 
         if isinstance(answer, str):
             return answer
         if answer is not None and answer == Path(os.path.realpath(found)):
-            return _submodule_objection(place, found, program, seen)
+            return _submodule_objection(place, found, program, seen, [_MOST_SUBMODULES])
     # A bare repository, which the caller knows by its files.
     return None
 
 
-def _submodule_objection(top: Path, git_dir: Path, program: str, seen: dict[str, object], depth: int = 0) -> str | None:
-    """`git status` and `git diff` look into submodules, where git obeys the configuration of those."""
+def _submodule_objection(
+    top: Path, git_dir: Path, program: str, seen: dict[str, object], left: list[int]
+) -> str | None:
+    """`git status` and `git diff` look into submodules, where git obeys the configuration of those. `left`: how many
+    may still be looked at."""
     index = git_dir / "index"
     seen[str(index)] = signature(index)
     data = read_bounded(index, _MOST_INDEX)
@@ -263,10 +269,11 @@ def _submodule_objection(top: Path, git_dir: Path, program: str, seen: dict[str,
         code, listed, _errors = _run(program, ("ls-files", "--stage", "-z"), str(top), b"")
     except OSError:
         code, listed = 1, b""
-    if code != 0 or depth > _DEEPEST_SUBMODULE:
+    if code != 0:
         return "git does not say which submodules it has"
     names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed.split(b"\0") if entry.startswith(b"160000 ")]
-    if len(names) > _MOST_SUBMODULES:
+    left[0] -= len(names)
+    if left[0] < 0:
         return "it has too many submodules to be checked"
     for name in names:
         dot_git = top / name / ".git"
@@ -276,7 +283,7 @@ def _submodule_objection(top: Path, git_dir: Path, program: str, seen: dict[str,
         found = pointed_at(dot_git)
         if found is None:
             return f"{dot_git} cannot be read"
-        reason = _objection(found, program, seen) or _submodule_objection(top / name, found, program, seen, depth + 1)
+        reason = _objection(found, program, seen) or _submodule_objection(top / name, found, program, seen, left)
         if reason is not None:
             return f"in its submodule {name} {reason}"
     return None

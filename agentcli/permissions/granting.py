@@ -48,6 +48,10 @@ CREDENTIAL_VARIABLES: dict[str, tuple[str, ...]] = {
 }
 """Variables that a program signs in with. Offered in the question about it, never given without an answer."""
 _CHANGES_SETTINGS = frozenset({"config", "remote", "submodule"})
+_SETTING_VERBS = {
+    "remote": ("add", "set-url", "rename", "remove", "rm", "set-head", "set-branches"),
+    "submodule": ("add", "init", "update", "sync", "set-url", "set-branch", "deinit"),
+}
 _WRITERS = frozenset(
     {"cp", "mv", "ln", "install", "mkdir", "rmdir", "touch", "tee", "rm", "sed", "truncate", "rsync", "chmod"}
 )
@@ -74,15 +78,31 @@ def grant_for(
         network = "none" if only_reads else "hosts"
     guards = mode is PermissionMode.AUTO and not only_reads
     if not approved:
-        return Grant(network=network, hosts=hosts, guards_obeyed_names=guards)
+        return Grant(network=network, hosts=hosts, guards_obeyed_names=guards, reads_only=only_reads)
     return Grant(
         network=network,
         hosts=hosts,
         write=tuple(dict.fromkeys(path for part in parts for path in _opened(part))),
         variables=_variables(parts, allow),
         guards_obeyed_names=guards,
-        git_settings=any(part.inner[:1] == ("git",) and _CHANGES_SETTINGS & set(part.inner[1:4]) for part in parts),
+        reads_only=only_reads,
+        git_settings=_only_changes_settings(parts),
     )
+
+
+def _only_changes_settings(parts: Sequence[Part]) -> bool:
+    """Whether one part changes git's settings and all others are read-only: what else ran could change them, too."""
+    changing = [part for part in parts if _changes_settings(part.inner)]
+    return bool(changing) and all(part in changing or part.only_reads for part in parts)
+
+
+def _changes_settings(words: Sequence[str]) -> bool:
+    if words[:1] != ("git",) or len(words) < 3:
+        return False
+    command, rest = words[1], words[2:]
+    if command == "config":
+        return not rest[0].startswith(("--get", "--list", "-l", "--show")) and rest[0] not in ("get", "list")
+    return rest[0] in _SETTING_VERBS.get(command, ())
 
 
 def names_git_settings(rule: Rule) -> bool:

@@ -196,7 +196,7 @@ _DIFF = (
     "find-renames find-renames= find-copies no-renames ignore-all-space ignore-space-change ignore-space-at-eol "
     "ignore-blank-lines ignore-cr-at-eol function-context check full-index binary abbrev abbrev= exit-code quiet relative "
     "text no-ext-diff no-textconv merge-base compact-summary no-prefix color-moved color-moved= word-diff-regex= "
-    "inter-hunk-context= ignore-submodules ignore-submodules= submodule submodule= ita-visible-in-index"
+    "inter-hunk-context= ignore-submodules ignore-submodules= ita-visible-in-index"
 )
 _HARMLESS_KEY = r"(?:user\.(?:name|email)|core\.\w+|init\.\w+|pull\.\w+|push\.\w+|remote\.[\w/-]+\.url|branch\.[\w./-]+\.(?:merge|remote))"
 """Other keys may hold credentials."""

@@ -19,7 +19,7 @@ from agentcli.core.permission import Need, RuleChoice
 from agentcli.permissions.call import Call
 from agentcli.permissions.command_verdicts import CommandJudge
 from agentcli.permissions.commands import Part
-from agentcli.permissions.granting import CREDENTIALS, credential_variables
+from agentcli.permissions.granting import CREDENTIALS, credential_variables, written_paths
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.interpreters import runs_input
 from agentcli.permissions.known_programs import any_prefix, known_prefix, tool_of, ways_to_start
@@ -152,7 +152,9 @@ class Suggestions:
     def _part_rules(self, part: Part, prefix: Prefix) -> list[str]:
         rules: list[str] = []
         if self._needs_rule(part):
-            words = prefix(part.inner) if not runs_input(part.inner) else None
+            # A rule with a wildcard opens nothing outside, so the hint has to be exact there.
+            outside = any(not self.call.is_inside(str(path)) for path in written_paths(part))
+            words = prefix(part.inner) if not runs_input(part.inner) and not outside else None
             if words is None:
                 rules += for_part(self.call.tool_name, part)
             else:

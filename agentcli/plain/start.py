@@ -215,7 +215,7 @@ class Plain:
         home = self._start.environ.get("HOME")
         store = TrustStore(self.state_dir, Path(home) if home else None)
         state = store.state(self.cwd)
-        if state.trusted or not state.parts:
+        if state.usable or not state.parts:
             return
         from agentcli.plain.questions import may_go_on
 

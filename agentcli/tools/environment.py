@@ -224,3 +224,21 @@ def _without_secrets(value: str) -> str | None:
 @functools.lru_cache(maxsize=8)
 def _expression(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(".*".join(map(re.escape, pattern.split("*"))) for pattern in patterns), re.DOTALL)
+
+
+_HARMLESS_GIT = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "diff.autoRefreshIndex": "false",
+    "diff.submodule": "short",
+    "status.submoduleSummary": "false",
+    "log.showSignature": "false",
+}
+
+
+def harmless_git() -> dict[str, str]:
+    """Variables by which git runs no hook and no helper for a read-only command, in submodules neither."""
+    found = {"GIT_CONFIG_COUNT": str(len(_HARMLESS_GIT))}
+    for number, (key, value) in enumerate(_HARMLESS_GIT.items()):
+        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return found

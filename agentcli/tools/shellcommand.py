@@ -18,7 +18,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.programs import find_program
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import in_thread
-from agentcli.tools.environment import child_environment
+from agentcli.tools.environment import child_environment, harmless_git
 from agentcli.tools.output import CollectedOutput
 from agentcli.tools.process import GRACE, Child, Pipe
 from agentcli.tools.strays import CALL_VARIABLE, SESSION_VARIABLE, end_marked, kill_marked, marked, new_mark
@@ -210,6 +210,8 @@ def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Laun
     environ = marked(own, CALL_VARIABLE, mark)
     if context.shells is not None:
         environ = marked(environ, SESSION_VARIABLE, context.shells.mark)
+    if context.grant.reads_only:
+        environ |= harmless_git()
     environ |= {name: context.credentials[name] for name in context.grant.variables if name in context.credentials}
     words = [shell, "-c", script, Path(shell).name, text]
     return context.launcher.launch(words, context.cwd, environ, context.grant)

@@ -186,7 +186,7 @@ class AgentApp(App[int], inherit_bindings=False):
         home = self.preferences.environ.get("HOME")
         store = TrustStore(self.preferences.paths.state_dir, Path(home) if home else None)
         state = await asyncio.to_thread(store.state, self.preferences.cwd)
-        if state.trusted or not state.parts:
+        if state.usable or not state.parts:
             return True
         answer = await self.ask_on_screen(
             TrustDialog(state, self.chat.palette, typed=lambda: self.chat.prompt.last_typed)

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from agentcli.assemble import Options, rights_for
-from agentcli.core.permission import Need, PermissionMode
+from agentcli.config.trust import TrustStore
+from agentcli.core.permission import Answer, Need, PermissionMode
 from tests.support.contained import Project, no, yes
+from tests.support.scripts import call
 
 pytestmark = pytest.mark.anyio
 
@@ -89,3 +91,82 @@ async def test_a_refusal_never_offers_a_rule_that_opens_credentials(contained: P
     for name in (".ssh/id_ed25519", ".aws/credentials", ".npmrc", ".netrc"):
         assert rights.policy.suggest_prefix("Read", (Need("read", str(contained.home / name)),), *place) == []
     rights.context.launcher.close()
+
+
+async def test_no_hook_and_no_submodule_setting_runs_for_a_read_only_git_command(contained: Project) -> None:
+    ran = contained.root / "ran"
+    hook = contained.path / ".git" / "hooks" / "post-index-change"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    hook.chmod(0o755)
+    (contained.path / "src" / "app.py").touch()
+    commands = ("git diff", "git status", "git diff --stat HEAD", "git log -p -1")
+    async with contained.commands(*commands, permission_mode=PermissionMode.DEFAULT, sandbox="off") as session:
+        await session.run()
+        assert session.asked == []
+    assert not ran.exists()
+    rights = rights_for(Options(cwd=contained.path, environ=contained.environ))
+    place = (rights.context.cwd, rights.context.working_dirs)
+    asked = rights.policy.decide("Bash", {}, (Need("execute", "git log -p --submodule=diff"),), *place)
+    assert asked.behavior == "ask"
+    rights.context.launcher.close()
+
+
+async def test_hooks_of_the_user_still_run_for_a_commit(contained: Project) -> None:
+    hook = contained.path / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho ran > hooked.txt\n")
+    hook.chmod(0o755)
+    commit = "git -c user.name=t -c user.email=t@e.org commit -q --allow-empty -m x"
+    async with contained.commands(commit, permission_mode=PermissionMode.DEFAULT) as session:
+        await session.run(yes)
+    assert (contained.path / "hooked.txt").exists()
+
+
+async def test_what_a_background_command_plants_is_found_by_the_next_one_too(contained: Project) -> None:
+    plant = contained.path / "plant.sh"
+    plant.write_text(
+        "git init -q docs/n && git -C docs/n config core.fsmonitor /bin/false\n"
+        "touch planted; until [ -e end ]; do sleep 0.05; done\n"
+    )
+    wait = "until [ -e planted ]; do sleep 0.05; done; true"
+    calls = (
+        call("Bash", command="sh plant.sh", run_in_background=True),
+        call("Bash", command=wait),
+        call("Bash", command="touch end"),
+    )
+    async with contained.session(*calls) as session:
+        await session.run()
+    assert not (contained.path / "docs" / "n" / ".git").exists()
+
+
+async def test_a_word_about_git_settings_does_not_approve_what_other_parts_change(contained: Project) -> None:
+    (contained.path / "p.sh").write_text("git config core.fsmonitor /bin/false\n")
+    rules = ("Bash(git remote *)", "Bash(sh *)")
+    command = "git remote -v && sh p.sh"
+    async with contained.commands(
+        command,
+        "git remote add x https://e.org/x && sh p.sh",
+        permission_mode=PermissionMode.DEFAULT,
+        allowed_tools=rules,
+    ) as session:
+        await session.run()
+    assert "fsmonitor" not in (contained.path / ".git" / "config").read_text()
+
+
+async def test_a_rule_that_the_user_saved_applies_in_the_next_session_and_trusts_nothing_else(
+    contained: Project,
+) -> None:
+    options = {"permission_mode": PermissionMode.DEFAULT, "trust": False}
+    async with contained.commands("npm test", **options) as session:
+        await session.run(lambda event: Answer("allow", rules=("Bash(npm test *)",), save_to="local"))
+        assert len(session.asked) == 1
+    async with contained.commands("npm test -- -x", **options) as session:
+        await session.run()
+        assert session.asked == []
+    assert not TrustStore(contained.home / ".local/state/agentcli", contained.home).state(contained.path).trusted
+    settings = contained.path / ".agentcli" / "settings.local.json"
+    settings.write_text(settings.read_text().replace("npm test *", "*"))
+    async with contained.commands("npm test", **options) as session:
+        await session.run()
+        assert len(session.asked) == 1

@@ -313,6 +313,9 @@ class BubblewrapLauncher:
     def ended(self, protected: Protection, guard: Guard) -> tuple[Finding, ...]:
         if self._first_walk is not None:
             self._first_walk.join()
+        with self._making:
+            # Otherwise the first to look would take what another command planted for something that was there.
+            guard.widen(min(other.began for other in self._guards))
         try:
             return guard.finish()
         finally:

@@ -93,7 +93,8 @@ def _write(text: str, refusals: Refusals) -> str | None:
             f"{shown} is part of the installation that runs agentcli, which commands cannot change. Make another "
             "environment (python3 -m venv) for the project, or ask the user to run the command in their own terminal."
         )
-    if path and is_protected(path):
+    inside = any(Path(path).is_relative_to(folder) for folder in refusals.working_dirs)
+    if path and inside and is_protected(path):
         return (
             f"{shown} is protected: other programs run or obey what is in it, so commands cannot change it. Use Write "
             "or Edit, which ask the user, or ask them to run the command or to add it to sandbox.excludedCommands."

@@ -187,7 +187,7 @@ class FilteredCopies:
         return shown
 
     def _write(self, path: Path, content: bytes, clean: Filter) -> Path | None:
-        with contextlib.suppress(OSError, UnicodeDecodeError):
+        with contextlib.suppress(OSError, UnicodeError):
             text = content.decode()
             cleaned = clean(text)
             if cleaned is None:
@@ -197,7 +197,9 @@ class FilteredCopies:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             copy = self._folder / f"{len(self._copies)}-{path.name}"
             copy.unlink(missing_ok=True)
-            with os.fdopen(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o444), "w") as file:
+            with os.fdopen(
+                os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o444), "w", encoding="utf-8"
+            ) as file:
                 file.write(cleaned)
             return copy
         return None

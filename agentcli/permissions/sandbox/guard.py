@@ -111,6 +111,14 @@ class Guard:
             self._pool.give_back(self._notices)
         self._notices = None
 
+    @property
+    def began(self) -> int:
+        return self._began
+
+    def widen(self, began: int) -> None:
+        """Look at everything since then: a command that runs beside this one may have planted it."""
+        self._began = min(self._began, began)
+
     def finish(self) -> tuple[Finding, ...]:
         """The command has ended. Walks the working directories: not for the event loop."""
         self.close()

@@ -14,6 +14,7 @@ import os
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -84,12 +85,14 @@ class HostProxy:
         self._listener.close()
         with contextlib.suppress(OSError):
             self.path.unlink()
+        deadline = time.monotonic() + _JOIN_SECONDS
         self._accepting.join(_JOIN_SECONDS)
-        for thread, client in self._threads.items():
+        for client in self._threads.values():
             # Wakes the thread, which then ends its half of the connection, too.
             with contextlib.suppress(OSError):
                 client.shutdown(socket.SHUT_RDWR)
-            thread.join(_JOIN_SECONDS)
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _accept(self) -> None:
         while not self._closed.is_set():
