@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agentcli.core.permission import RuleChoice
 from agentcli.core.plaintext import plain_line
 from agentcli.permissions.granting import NETWORK
 from agentcli.permissions.rules import rule_text
@@ -51,3 +52,16 @@ def _listed(hosts: Sequence[str]) -> str:
 
 def _those(hosts: Sequence[str]) -> str:
     return "that host" if len(hosts) == 1 else "those hosts"
+
+
+def network_choices(hosts: Sequence[str], credentials: Sequence[str]) -> list[RuleChoice]:
+    """What "always" can save: the hosts, and the hosts with the variables that the program signs in with."""
+    if not hosts:
+        return []
+    rules = tuple(map(host_rule, hosts))
+    covers = f"commands without network reach {', '.join(plain_line(host, 100) for host in hosts[:_MOST_NAMED])}"
+    found = [RuleChoice(rules, covers)]
+    if credentials:
+        names = ", ".join(rule.partition(":")[2].removesuffix(")") for rule in credentials)
+        found.append(RuleChoice((*rules, *credentials), f"{covers}; this program gets {names}"))
+    return found

@@ -113,6 +113,9 @@ class LivePermissions:
     def grant(self, needs: tuple[Need, ...], context: ToolContext, *, approved: Approval) -> Grant:
         return self.policy.grant(needs, context.cwd, context.working_dirs, approved=approved)
 
+    def credential_rules(self, needs: tuple[Need, ...], context: ToolContext) -> tuple[str, ...]:
+        return self.policy.credential_rules(needs, context.cwd, context.working_dirs)
+
     def reaches(self, host: str) -> bool:
         """Whether a rule `WebFetch(private:HOST)` lets a name be fetched from that leads to a private address. A domain
         rule is not enough: it is given for a public place, and whoever owns the name decides where it leads."""

@@ -116,6 +116,10 @@ class Permissions(Protocol):
         """What an allowed command may do beyond its sandbox's ordinary limits. `approved`: what allowed it."""
         ...
 
+    def credential_rules(self, needs: tuple[Need, ...], context: ToolContext) -> tuple[str, ...]:
+        """Rules that would give a command the variables that its program signs in with, where those are set."""
+        ...
+
     def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
         """Allow rules that a person gave with an answer. Returns where they are kept: `session` or a file's path."""
         ...

@@ -17,6 +17,7 @@ from agentcli.agent.network_offer import (
     MOST_OFFERS,
     declined_network,
     host_rule,
+    network_choices,
     network_reason,
     unattended_network,
 )
@@ -335,6 +336,7 @@ class ToolRunner:
     async def _network_answer(
         self, call: ToolUseBlock, approved: _Approved, hosts: tuple[str, ...], context: ToolContext, work: _Work
     ) -> Answer:
+        choices = network_choices(hosts, self.permissions.credential_rules(approved.needs, context))
         question = PermissionRequested(
             request_id=self.ids.new(),
             tool_use_id=call.id,
@@ -343,6 +345,7 @@ class ToolRunner:
             title=title_of(approved.tool, approved.input, context.working_dirs[0]),
             reason=network_reason(hosts),
             suggestions=[host_rule(host) for host in hosts],
+            rule_choices=[choice.record() for choice in choices],
             display={**await _previewed(approved.tool, approved.input, context), "network": list(hosts)},
         )
         return await self._answer_to(question, work.signal, work.emit)

@@ -16,6 +16,7 @@ from agentcli.permissions.shelltable import STEERED_BY
 _MAKES_PLAIN_FILES = frozenset({"mkdir", "touch"})
 _CHANGES_PLAIN_FILES = frozenset({"rm", "sed", "tee"})
 """They make no links and no folders either, but what they find counts."""
+_COPIES = frozenset({"cp", "mv"})
 _MOVES = frozenset({"cp", "mv", "ln", "install", "rsync", "tar", "unzip"})
 """They can put links and whole folders anywhere."""
 _LOOKS_AT_NO_FILE = frozenset({"echo", "printf", "true", "false", ":", "exit", "sleep", "date", "whoami", "seq"}) | {
@@ -73,7 +74,7 @@ class Changed:
         if part.command.globs or part.extended:
             return False
         if changes:
-            return program in _MAKES_PLAIN_FILES or (program in _CHANGES_PLAIN_FILES and not self._moved)
+            return program in _MAKES_PLAIN_FILES or (program in _CHANGES_PLAIN_FILES | _COPIES and not self._moved)
         # New folders, new files and other contents lead nowhere else, but these obey what files there are.
         return not self._moved and program != "git" and program not in STEERED_BY
 

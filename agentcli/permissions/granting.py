@@ -78,7 +78,11 @@ def grant_for(
         network = "none" if only_reads else "hosts"
     guards = mode is PermissionMode.AUTO and not only_reads
     if not approved:
-        return Grant(network=network, hosts=hosts, guards_obeyed_names=guards, reads_only=only_reads)
+        # A rule that gives a program its credentials is an approval of its own.
+        variables = _variables(parts, allow)
+        return Grant(
+            network=network, hosts=hosts, variables=variables, guards_obeyed_names=guards, reads_only=only_reads
+        )
     return Grant(
         network=network,
         hosts=hosts,

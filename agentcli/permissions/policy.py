@@ -21,12 +21,18 @@ from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.permissions import auto_mode
 from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
 from agentcli.permissions.command_verdicts import ACCEPTED, SCRATCH, CommandJudge
-from agentcli.permissions.granting import grant_for, names_git_settings, written_paths
+from agentcli.permissions.granting import (
+    CREDENTIALS,
+    credential_variables,
+    grant_for,
+    names_git_settings,
+    written_paths,
+)
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.loose import loose_words, unclear_program
 from agentcli.permissions.paths import is_below, is_inside, real_path
 from agentcli.permissions.removal import removed_essential
-from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules
+from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules, rule_text
 from agentcli.permissions.sandbox.denied import RestrictedFiles
 from agentcli.permissions.shelltree import too_long
 from agentcli.permissions.tracked_files import TrackedFiles
@@ -389,8 +395,7 @@ class Policy:
             or self._writes_outside(command, call)
         )
         if reason is not None:
-            sentence = shown_command(f"Needs approval in auto mode, too: {reason}")
-            return Decision("ask", sentence, details=self._details(call))
+            return Decision("ask", shown_command(f"asked because {reason}"))
         return Decision("allow", "allowed because a sandbox without network contains it", details=self._details(call))
 
     def _writes_outside(self, command: str, call: Call) -> str | None:
@@ -429,6 +434,15 @@ class Policy:
         covered = (path for path in grant.write if self.path_rule(Need("write", str(path)), call) is not None)
         named = any(rule is not None and names_git_settings(rule) for rule in rules_of_parts)
         return replace(grant, write=tuple(covered), git_settings=grant.git_settings and named)
+
+    def credential_rules(self, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> tuple[str, ...]:
+        """Rules that would give a command the variables that its program signs in with, of those that are set."""
+        call = Call.of("Bash", needs, cwd, working_dirs, self.home)
+        commands = [need.target for need in needs if need.kind == "execute"]
+        verdicts = self.verdicts(commands[0], call) if len(commands) == 1 else []
+        parts = [verdict.part for verdict in verdicts if verdict.part is not None]
+        names = credential_variables(parts, self.credentials) if len(parts) == len(verdicts) else ()
+        return tuple(rule_text(CREDENTIALS, f"{parts[0].inner[0].rpartition('/')[2]}:{name}") for name in names)
 
     def _asked_about(self, command: str, call: Call) -> Decision:
         verdicts = self.verdicts(command, call)

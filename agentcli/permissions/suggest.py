@@ -19,7 +19,7 @@ from agentcli.core.permission import Need, RuleChoice
 from agentcli.permissions.call import Call
 from agentcli.permissions.command_verdicts import CommandJudge
 from agentcli.permissions.commands import Part
-from agentcli.permissions.granting import CREDENTIALS, credential_variables, written_paths
+from agentcli.permissions.granting import written_paths
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.interpreters import runs_input
 from agentcli.permissions.known_programs import any_prefix, known_prefix, tool_of, ways_to_start
@@ -74,17 +74,13 @@ class Suggestions:
 
     def _with_credentials(self, exact: list[str]) -> RuleChoice | None:
         """The exact command with the variables that its program signs in with, where those are set."""
-        commands = [need.target for need in self.given if need.kind == "execute"]
-        if not exact or len(commands) != 1:
+        given = self.policy.credential_rules(self.given, self.call.cwd, self.call.working_dirs)
+        if not exact or not given:
             return None
-        verdicts = self.policy.verdicts(commands[0], self.call)
-        parts = [verdict.part for verdict in verdicts if verdict.part is not None]
-        names = credential_variables(parts, self.policy.credentials) if len(parts) == len(verdicts) else ()
-        if not names:
-            return None
-        program = parts[0].inner[0].rpartition("/")[2]
-        rules = (*exact, *(rule_text(CREDENTIALS, f"{program}:{name}") for name in names))
-        return RuleChoice(rules, f"{self._exactly()}, with {_listed(names)}", f"Every {program} command gets it then.")
+        # `Env(gh:GH_TOKEN)`
+        program, names = given[0][4:].partition(":")[0], [rule.partition(":")[2].removesuffix(")") for rule in given]
+        note = f"Every {program} command gets it then."
+        return RuleChoice((*exact, *given), f"{self._exactly()}, with {_listed(names)}", note)
 
     def _however_started(self, wider: list[str]) -> RuleChoice | None:
         """One tool of the project's own environment, under each name that it is started by."""

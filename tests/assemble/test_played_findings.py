@@ -170,3 +170,26 @@ async def test_a_rule_that_the_user_saved_applies_in_the_next_session_and_trusts
     async with contained.commands("npm test", **options) as session:
         await session.run()
         assert len(session.asked) == 1
+
+
+async def test_in_auto_mode_a_rule_gives_a_program_its_token_and_no_other_command(contained: Project) -> None:
+    programs = contained.root / "programs"
+    programs.mkdir()
+    (programs / "gh").write_text("#!/bin/sh\necho token ${GH_TOKEN:-none}\n")
+    (programs / "gh").chmod(0o755)
+    variables = {"GH_TOKEN": "abc123", "PATH": f"{programs}:{contained.environ['PATH']}"}
+    async with contained.commands(
+        "gh pr list", "gh pr list; sh -c 'echo $GH_TOKEN'", variables=variables, allowed_tools=("Env(gh:GH_TOKEN)",)
+    ) as session:
+        alone, beside = await session.run()
+        assert session.asked == []
+    assert "token abc123" in alone
+    assert "abc123" not in beside
+
+
+async def test_files_are_copied_into_a_folder_that_the_same_command_makes(contained: Project) -> None:
+    command = "mkdir -p out && cp src/app.py out/ && echo $HOME"
+    async with contained.commands(command, permission_mode=PermissionMode.ACCEPT_EDITS) as session:
+        await session.run()
+        assert session.asked == []
+    assert (contained.path / "out" / "app.py").exists()
