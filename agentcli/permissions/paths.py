@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -23,6 +24,15 @@ def real_path(path: str) -> str:
     except ValueError:
         # No file can have such a name (NUL, lone surrogate); words of a command may.
         return path
+
+
+def has_other_names(path: str) -> bool:
+    """Whether a file has hard links: a write through one name changes all of them, also those outside."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_nlink > 1
 
 
 def is_inside(path: str, folders: Iterable[Path]) -> bool:

@@ -30,7 +30,7 @@ from agentcli.permissions.granting import (
 )
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.loose import loose_words, unclear_program
-from agentcli.permissions.paths import is_below, is_inside, real_path
+from agentcli.permissions.paths import has_other_names, is_below, is_inside, real_path
 from agentcli.permissions.removal import removed_essential
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules, rule_text
 from agentcli.permissions.sandbox.denied import RestrictedFiles
@@ -378,7 +378,7 @@ class Policy:
         if need.kind == "write" and is_inside(real_path(need.target), self.scratch):
             return True
         if need.kind == "write":
-            return self.accepts_edits and call.is_inside(need.target)
+            return self.accepts_edits and call.is_inside(need.target) and not has_other_names(need.target)
         return need.kind == "execute" and all(verdict.allowed for verdict in self.verdicts(need.target, call))
 
     @property
@@ -491,7 +491,10 @@ def _question(need: Need, call: Call) -> str:
         case "read":
             return f"{need.target}{where.removeprefix('it')}"
         case "write":
-            return f"writing {need.target} needs your approval" + ("" if call.is_inside(need.target) else f"; {where}")
+            if call.is_inside(need.target):
+                linked = "; its hard links elsewhere would change, too" if has_other_names(need.target) else ""
+                return f"writing {need.target} needs your approval{linked}"
+            return f"writing {need.target} needs your approval; {where}"
         case "fetch":
             return f"fetching {need.target} needs your approval"
         case _:

@@ -193,3 +193,17 @@ async def test_files_are_copied_into_a_folder_that_the_same_command_makes(contai
         await session.run()
         assert session.asked == []
     assert (contained.path / "out" / "app.py").exists()
+
+
+async def test_a_file_with_hard_links_elsewhere_is_not_edited_unasked(contained: Project) -> None:
+    outside = contained.root / "outside.txt"
+    outside.write_text("theirs\n")
+    (contained.path / "linked.txt").hardlink_to(outside)
+    edit = call("Write", file_path=str(contained.path / "linked.txt"), content="mine\n")
+    for mode in (PermissionMode.ACCEPT_EDITS, PermissionMode.AUTO):
+        read = call("Read", file_path=str(contained.path / "linked.txt"))
+        async with contained.session(read, edit, permission_mode=mode) as session:
+            await session.run(no)
+            assert len(session.asked) == 1
+            assert "hard links" in session.asked[0].reason
+    assert outside.read_text() == "theirs\n"
