@@ -59,9 +59,10 @@ def network_choices(hosts: Sequence[str], credentials: Sequence[str]) -> list[Ru
     if not hosts:
         return []
     rules = tuple(map(host_rule, hosts))
-    covers = f"commands without network reach {', '.join(plain_line(host, 100) for host in hosts[:_MOST_NAMED])}"
+    named = ", ".join(plain_line(host, 100) for host in hosts[:_MOST_NAMED])
+    covers = f"access to {named} for commands without network"
     found = [RuleChoice(rules, covers)]
     if credentials:
         names = ", ".join(rule.partition(":")[2].removesuffix(")") for rule in credentials)
-        found.append(RuleChoice((*rules, *credentials), f"{covers}; this program gets {names}"))
+        found.append(RuleChoice((*rules, *credentials), f"{covers}, and {names} for this program"))
     return found
