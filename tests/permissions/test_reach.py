@@ -221,7 +221,7 @@ def test_a_path_of_a_revision_counts_from_the_top_of_the_repository(project: Pat
 
 
 def test_differences_of_submodules_ask(project: Path) -> None:
-    assert decide(policy(), "git diff --submodule=diff", project).behavior == "allow"
+    assert decide(policy(), "git diff --submodule=diff", project).behavior == "ask"
     assert decide(policy("Read(./.env)"), "git diff --submodule=diff", project).behavior == "ask"
 
 
