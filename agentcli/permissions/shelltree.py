@@ -65,7 +65,10 @@ def _tree(source: bytes) -> Node | None:
         return source[offset : offset + _PIECE] if in_time else b""
 
     tree = Parser(_grammar()).parse(read)
-    return tree.root_node if in_time else None
+    finished = in_time
+    # The texts of nodes are read through the same function later, without end if it returned nothing.
+    in_time, until = True, float("inf")
+    return tree.root_node if finished else None
 
 
 def warm() -> None:
