@@ -273,7 +273,7 @@ class Actions:
         page = TasksPage(engine.background_tasks, output, self._chat.palette)
 
         def refresh() -> None:
-            if page.is_attached:
+            if page.is_open:
                 page.update_tasks(engine.background_tasks)
 
         refreshing = self._app.set_interval(1.0, refresh)

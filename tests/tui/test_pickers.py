@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from agentcli.tui.screens.effort_picker import EffortPicker
 from agentcli.tui.screens.mode_picker import ModePicker
 from agentcli.tui.screens.model_picker import ModelPicker, said_of_change
 from agentcli.tui.screens.picker import Picker
+from agentcli.tui.screens.rows import Row
 from agentcli.tui.screens.runs import roughly
 from agentcli.tui.screens.session_picker import SessionPicker, session_rows
 from agentcli.tui.screens.theme_picker import ThemePicker
@@ -277,6 +279,33 @@ def test_the_last_lines_of_a_session_stand_beside_it_on_a_wide_screen() -> None:
         assert "│ It could not be read: No such file or directory." in host.shown
 
     play(SessionPicker(lambda: [session(0), session(1)], last_lines, now=lambda: NOW), steps, (120, 30))
+
+
+def test_a_preview_that_is_read_after_the_choice_is_dropped() -> None:
+    reading = threading.Event()
+    late: list[bool] = []
+
+    class ClosedBeforeItsWorker(SessionPicker):
+        """Its parts are removed while the worker that reads the preview still runs."""
+
+        async def _read_preview(self, row: Row[SessionInfo]) -> None:
+            await asyncio.to_thread(reading.set)
+            while self.query("#rows"):
+                await asyncio.sleep(0)
+            late.append(self.is_open)
+            self._show_preview()
+            self.settle()
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        while not reading.is_set():
+            await pilot.pause()
+        await press(host, pilot, "enter")
+        assert host.result == session(0)
+        await loaded(host, pilot)
+
+    picker = ClosedBeforeItsWorker(lambda: [session(0)], lambda _session: ["x"], now=lambda: NOW)
+    play(picker, steps, (120, 30))
+    assert late == [False]
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ class ContextPage(ListSheet[str, None]):
             assert self._control is not None
             items = await asyncio.to_thread(self._control.context_items)
             dropped = await asyncio.to_thread(self._control.dropped_items)
-            if self.is_attached:
+            if self.is_open:
                 self._items, self._dropped = items, dropped
                 self.set_rows(self._rows())
                 if said:

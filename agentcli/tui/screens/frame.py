@@ -143,7 +143,7 @@ class Sheet(ModalScreen[T]):
         self._settle(self.size)
 
     def _settle(self, size: Size) -> None:
-        if not size.width:
+        if not size.width or not self.is_open:
             return
         whole = size.height if size.height <= 16 else max(16, int(size.height * self.share))
         self.lay_out(size.width, max(1, whole - 2))
@@ -156,6 +156,12 @@ class Sheet(ModalScreen[T]):
         boxes = (box for screen in self.app.screen_stack for box in screen.query("PromptBox"))
         top = min((box.region.y for box in boxes if box.region), default=self.app.size.height)
         return self.app.size.height - top - 2
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its parts are there. Closing removes them before the sheet itself, so what finishes late (a thread, a
+        call after the next paint) asks this first."""
+        return self.is_attached and self.display
 
     def work(self, work: WorkType[None], group: str) -> None:
         """Something beside the keys; new work of a group ends the old. Made when it begins: a coroutine that is never

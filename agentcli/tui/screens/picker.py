@@ -256,6 +256,8 @@ class ListSheet(Sheet[R], Generic[T, R]):
     # --------------------------------------------------------------------------------------------------------- preview
 
     def _show_preview(self) -> None:
+        if not self.is_open:
+            return
         row, pane = self.row, self.query_one("#preview", Lines)
         if self._preview is None or row is None or not pane.display:
             pane.show([])
@@ -269,7 +271,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
             return
         await asyncio.sleep(_PREVIEW_PAUSE)
         lines = await asyncio.to_thread(self._preview, row)
-        if self.is_attached and self.row is row:
+        if self.is_open and self.row is row:
             self._fill_preview(lines)
 
     def _fill_preview(self, lines: Sequence[str]) -> None:
@@ -299,7 +301,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         while not done and search is self._search:
             done = search.step()
             await asyncio.sleep(0)  # keys and painting have their turn
-        if search is self._search:
+        if search is self._search and self.is_open:
             self._finish_search()
 
     def _finish_search(self) -> None:

@@ -50,7 +50,7 @@ class SessionPicker(Picker["SessionInfo"]):
         except OSError as error:
             self.empty = f"The sessions could not be read: {error.strerror or error}."
             sessions = ()
-        if self.is_attached:
+        if self.is_open:
             self.set_rows(session_rows(sessions, self._now()))
 
     def _lines(self, row: Row[SessionInfo]) -> Sequence[str]:
