@@ -21,14 +21,18 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.fork_server import server_pid
+
 # Who starts the tests in the background (nohup, `&`) has some signals ignored, and programs under test inherit that.
 for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
 
 _UNHURRIED = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
-settings.register_profile("here", deadline=None, suppress_health_check=_UNHURRIED)
-# On CI the same examples every time: a run that passed is a run that passes. New ones are looked for everywhere else.
+settings.register_profile("here", max_examples=30, deadline=None, suppress_health_check=_UNHURRIED)
+settings.register_profile("thorough", settings.get_profile("here"), max_examples=1000)
+# On CI the same examples every time: a run that passed is a run that passes. New ones are looked for everywhere else,
+# and many more with --hypothesis-profile=thorough.
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
@@ -104,7 +108,8 @@ def _children() -> set[int]:
     """Child processes of this one, also those that ended and were not waited for."""
     try:
         tasks = list(Path("/proc/self/task").iterdir())
-        return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+        pids = {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+        return pids - {server_pid()}
     except OSError:
         return set()
 

@@ -47,12 +47,12 @@ def _reads(tree: ast.AST) -> Iterator[ast.Call]:
         if not isinstance(node, ast.Call):
             continue
         function = node.func
-        text = ast.unparse(node)
         if isinstance(function, ast.Attribute):
             if function.attr in ("read_text", "read_bytes"):
                 yield node
             elif function.attr == "open" and ast.unparse(function.value) == "os":
-                if "O_RDONLY" in text and "O_DIRECTORY" not in text:
+                flags = ast.unparse(node)
+                if "O_RDONLY" in flags and "O_DIRECTORY" not in flags:
                     yield node
             elif function.attr == "open" and node.args and ast.unparse(node.args[0]) in ("'r'", "'rb'", "'rt'"):
                 yield node

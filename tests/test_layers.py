@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ RANK = {
     "tui": 5,
     "sdk": 5,
 }
+_FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 CHOOSERS = {"cli", "assemble"}
 """They pick implementations of their own or a lower layer: `cli` imports exactly one front end."""
 
@@ -68,17 +70,29 @@ ONLY_IN = {
 }
 
 
-def imports(path: Path) -> Iterator[tuple[str, int, bool]]:
+@functools.cache
+def parsed(path: Path) -> tuple[tuple[ast.AST, bool], ...]:
+    """Every statement of a module, and whether it runs when the module is imported."""
+
+    def walk(nodes: Sequence[ast.AST], at_import: bool) -> Iterator[tuple[ast.AST, bool]]:
+        for node in nodes:
+            now = at_import and not isinstance(node, _FUNCTION) and not _is_type_checking(node)
+            yield node, now
+            for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+                inner = getattr(node, field, ())
+                yield from walk(inner if isinstance(inner, list) else (), now)
+
+    return tuple(walk(ast.parse(path.read_text(encoding="utf-8")).body, at_import=True))
+
+
+@functools.cache
+def imports(path: Path) -> tuple[tuple[str, int, bool], ...]:
     """Every imported module with its line, and whether it is imported when the module itself is."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    deferred = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or _is_type_checking(node)
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        at_import = id(node) not in deferred
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
+    for node, at_import in parsed(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno, at_import
@@ -169,7 +183,7 @@ def test_no_file_and_no_function_has_grown_too_large() -> None:
     for path in modules():
         text = path.read_text(encoding="utf-8")
         assert text.count("\n") <= 600, path
-        for node in ast.walk(ast.parse(text)):
+        for node, _at_import in parsed(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert (node.end_lineno or 0) - node.lineno < 80, f"{path}: {node.name}"
     assert (PACKAGE / "agent" / "loop.py").read_text(encoding="utf-8").count("\n") <= 150

@@ -134,7 +134,7 @@ class Anything:
         assert set(loaded.pinned) == set(self.engine._parts.pins)
 
 
-@settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "60")), deadline=None)
+@settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "30")), deadline=None)
 @given(st.data())
 def test_anything_in_any_order(data: st.DataObject) -> None:
     log: list[Message] = data.draw(talks())

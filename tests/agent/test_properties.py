@@ -36,7 +36,7 @@ from tests.support.scripts import call, call_raw, fails, fault, pause, reply, sa
 from tests.support.virtual import VirtualLoop, run_virtual
 
 CHECKS = settings(
-    max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "100")),
+    max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "50")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

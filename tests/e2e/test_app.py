@@ -31,7 +31,7 @@ async def requests(app: TerminalProgram, server: LoopbackServer, count: int) -> 
 
 async def test_what_is_typed_before_anything_is_painted_stands_in_the_box_in_order(tmp_path: Path) -> None:
     typed = "".join(f"{number:03d}-" for number in range(50))
-    async with app_with(tmp_path) as (app, _server):
+    async with app_with(tmp_path, fresh=True) as (app, _server):
         await app.type(typed[:120])
         await app.wait_for(lambda: app.raw)
         await app.type(typed[120:])
@@ -41,7 +41,7 @@ async def test_what_is_typed_before_anything_is_painted_stands_in_the_box_in_ord
 
 
 async def test_a_prompt_and_enter_sent_blindly_run_and_what_follows_stays_in_the_box(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply("an answer")) as (app, server):
+    async with app_with(tmp_path, reply("an answer"), fresh=True) as (app, server):
         await app.submit("a question")
         await app.type("and more")
         await app.wait_for("an answer")

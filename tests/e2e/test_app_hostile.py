@@ -72,7 +72,7 @@ async def test_orders_in_an_answer_in_thinking_and_in_an_error_are_inert(tmp_pat
     ) as (app, _server):
         await app.ready()
         await app.submit("go")
-        await app.wait_for("✓")
+        await app.wait_for("x<U+2069>>> end")
         await app.press("ctrl+o")
         await app.wait_for("<<")
         await app.submit("a mistake")
@@ -159,7 +159,7 @@ async def test_orders_in_the_name_of_the_folder_and_of_the_branch_are_inert(tmp_
     async with app_with(tmp_path, reply("an answer"), project=name, columns=160) as (app, _server):
         await app.ready()
         await app.submit("go")
-        await app.wait_for("✓")
+        await app.wait_for("◆ an answer")
         assert await app.leave() == 0
         assert_inert(app)
     async with app_with(tmp_path, project=name, arguments=["--resume"]) as (app, _server):

@@ -106,7 +106,8 @@ async def test_suspended_it_gives_the_terminal_back_and_continued_it_draws_itsel
     async with app_with(tmp_path, reply("an answer"), reply("another")) as (app, _server):
         await app.ready()
         await app.submit("go")
-        await app.wait_for("✓")
+        await app.wait_for("an answer")
+        await app.wait_for(lambda: "$" in app.screen[-1])
         await app.type("a draft")
         await app.wait_for(lambda: app.box == "a draft")
         before = app.text

@@ -121,7 +121,7 @@ async def test_a_key_sent_as_a_prompt_is_taken_for_what_it_is(tmp_path: Path) ->
         await app.wait_for("•••••")
         assert KEY not in app.text
         await app.press("enter")
-        await app.wait_for("goes to no other address")
+        await app.wait_for("other address.")
         await app.submit("hi")
         await app.wait_for("◆ hello")
         assert all(KEY.encode() not in request.raw for request in server.requests)
@@ -168,7 +168,7 @@ async def test_logging_out_leaves_nobody_to_answer_and_a_prompt_asks_again(tmp_p
         await app.answer("k")
         await app.paste(KEY)
         await app.press("enter")
-        await app.wait_for("goes to no other address")
+        await app.wait_for("other address.")
         await app.submit("first")
         await app.wait_for("◆ one")
         await app.submit("second")

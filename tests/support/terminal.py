@@ -31,6 +31,7 @@ import pyte
 
 from agentcli.core.messages import Json
 from agentcli.tui.screens.guard import PAUSE
+from tests.support.fork_server import ForkedProcess, can_fork, forked
 from tests.support.server import LoopbackServer
 
 REPOSITORY = Path(__file__).parents[2]
@@ -117,14 +118,17 @@ class TerminalProgram:
         environ: Mapping[str, str] | None = None,
         command: Sequence[str] = ("-m", "agentcli"),
         project: str = "work",
+        fresh: bool = False,
     ) -> None:
         """`folder` gets a home and a project folder, or has them from the program before. `environ`: variables more, or
-        with "" as value fewer. `command`: what Python runs. `project`: the name of the project folder."""
+        with "" as value fewer. `command`: what Python runs. `project`: the name of the project folder. `fresh`:
+        a Python that has nothing loaded, for tests of the start."""
         self.home, self.work = folder / "home", folder / project
         self.raw = bytearray()
         self.titles: list[str] = []
         """Of the window, one after the other."""
         self._arguments = [sys.executable, *command, *arguments]
+        self._is_fresh = fresh
         self._size = (columns, rows)
         self._environ = self._variables(url, environ or {})
         self._emulator = Emulator(columns, rows)
@@ -159,16 +163,19 @@ class TerminalProgram:
         os.set_blocking(self.fd, False)
         self.resize(*self._size)
         self.attributes_before = termios.tcgetattr(self._slave)
-        launcher = [sys.executable, "-I", "-S", "-c", _TAKE_THE_TERMINAL]
-        self.process = subprocess.Popen(
-            [*launcher, *self._arguments],
-            stdin=self._slave,
-            stdout=self._slave,
-            stderr=self._slave,
-            cwd=self.work,
-            env=self._environ,
-            start_new_session=True,
-        )
+        self.process: subprocess.Popen[bytes] | ForkedProcess
+        if can_fork(self._environ) and not self._is_fresh:
+            self.process = forked(self._arguments[1:], self.work, self._environ, self._slave)
+        else:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _TAKE_THE_TERMINAL, *self._arguments],
+                stdin=self._slave,
+                stdout=self._slave,
+                stderr=self._slave,
+                cwd=self.work,
+                env=self._environ,
+                start_new_session=True,
+            )
         asyncio.get_running_loop().add_reader(self.fd, self._read)
         return self
 

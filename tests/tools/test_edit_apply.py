@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentcli.tools.edit_apply import Applied, Problem, Replacement, apply
 from agentcli.tools.encoding import Decoded, decode
 
-thoroughly = settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "200")), deadline=None)
+thoroughly = settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "60")), deadline=None)
 
 
 def edited(text: str, old: str, new: str, *, every: bool = False) -> Applied:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentcli.tools.encoding import decode
 
-thoroughly = settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "200")), deadline=None)
+thoroughly = settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "60")), deadline=None)
 
 JAPANESE = "これは日本語のテキストです。カタカナとひらがながあります。\n"
 CHINESE = "这是一个用来测试编码识别的中文文件，里面有很多常用的汉字。我们希望它能够正确显示。\n"
