@@ -18,7 +18,7 @@ from agentcli.permissions.shell import NotPlain, plain_commands
 from tests.permissions.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY
 from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
 
-EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "400"))
+EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "100"))
 
 ALWAYS_DANGEROUS = [
     "; rm x", "&& rm x", "|| rm x", "| rm x", "& rm x", "\nrm x\n", "; touch x", "| sh", "| bash", "| xargs rm", "| tee x",
@@ -72,8 +72,8 @@ def test_what_is_added_to_a_safe_line_is_seen(project: Path, line: str, insertio
 def test_one_bad_part_spoils_the_whole(project: Path, line: str, bad: str, joint: str) -> None:
     if not bad.strip() or bad.startswith("#") or "#" in line or "dash" in bad or "folder" in bad or "link" in bad:
         return
-    # These lead out of another tree, or depend on what is piped into them, or on where a cd before them has led.
-    if "outside" in bad or bad == "ls */" or bad.startswith("xargs") or "cd " in line:
+    # These lead out of another tree, or depend on its file names, or on what is piped into them, or on where a cd before them has led.
+    if "outside" in bad or bad == "ls */" or bad.startswith(("xargs", "find *")) or "cd " in line:
         return
     assert not only_reads(f"{line}{joint}{bad}", project)
 
