@@ -9,6 +9,7 @@ from typing import Any
 
 from agentcli.agent.state import Terminal
 from agentcli.core import events as ev
+from agentcli.core.answers import is_continued
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Json, Origin
 from agentcli.core.usage import ModelTotals, Totals, Usage
@@ -31,6 +32,8 @@ class Account:
     usage: Usage = Usage()
     api_duration_ms: int = 0
     text: str = ""
+    earlier: str = ""
+    """The pieces so far of an answer that the next reply continues."""
     denials: list[Json] = field(default_factory=list)
     ended: ev.LoopEnded | None = None
 
@@ -43,9 +46,10 @@ class Account:
                 denial = {"tool_name": event.name, "tool_use_id": event.tool_use_id, "tool_input": event.input}
                 self.denials.append(denial)
             case ev.ReplyStarted():
-                self.text = ""
+                self.text = self.earlier
             case ev.MessageAppended(message=message) if message.origin is Origin.REPLY and not message.is_copy:
-                self.text = message.text
+                self.text = self.earlier + message.text
+                self.earlier = self.text if is_continued(message) else ""
             case ev.NoticeRaised(code="command"):
                 self.text = f"{self.text}\n{event.text}" if self.text else event.text
             case ev.LoopEnded():

@@ -67,7 +67,7 @@ async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> A
                     async for event in events:
                         yield event
                 return
-            added = way_on_messages(decision, ids)
+            added = way_on_messages(decision, state, outcome, ids)
             if decision.transition is Transition.NEXT_TURN and outcome.tool_results:
                 parts.summarise(turn.added, signal)
                 added += await attached_messages(parts, state, signal)

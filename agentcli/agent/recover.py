@@ -74,9 +74,15 @@ class Finding:
             yield ev.PermissionResolved(request_id=request_id, tool_use_id="", behavior="withdrawn")
 
 
-def way_on_messages(way: Continue, ids: Ids) -> tuple[Message, ...]:
+def way_on_messages(way: Continue, state: LoopState, outcome: TurnOutcome, ids: Ids) -> tuple[Message, ...]:
     """Our own words to the model that a transition needs, if any."""
     match way.transition:
+        case Transition.COLLAPSE_DRAIN_RETRY | Transition.REACTIVE_COMPACT_RETRY if outcome.context_exceeded:
+            replies = (m for m in reversed(state.messages) if m.origin is Origin.REPLY and not m.is_copy)
+            cut = next(replies, None)
+            if cut is None or cut.stop_reason != "model_context_window_exceeded":
+                return ()  # The reply had no text and was not kept.
+            text = words.context_recovery(cut.text)
         case Transition.MAX_OUTPUT_TOKENS_RECOVERY:
             text = words.OUTPUT_RECOVERY
         case Transition.TOKEN_BUDGET_CONTINUATION:

@@ -14,6 +14,17 @@ OUTPUT_RECOVERY = (
     "Your reply was cut off because it was too long. Go straight on from where it stopped: no apology, no recap. "
     "Do the rest in smaller pieces."
 )
+_TAIL_SHOWN = 2_000
+
+
+def context_recovery(cut: str) -> str:
+    """For a reply that filled the context window. `cut`: its text; the compacted context has only a summary of it."""
+    return (
+        "Your reply was cut off because the context window was full. Go straight on from where it stopped: no apology, "
+        f"no recap. It ended with:\n{cut[-_TAIL_SHOWN:]}"
+    )
+
+
 EMPTY_REPLY = "Your reply was empty. Go on with the task, or say in a sentence that it is done."
 
 

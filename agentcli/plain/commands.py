@@ -11,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from agentcli.core.answers import answers as answer_texts
 from agentcli.core.errors import AgentError
-from agentcli.core.messages import Message, Origin
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.plain.pieces import Line, line
 from agentcli.plain.reading import Left
@@ -188,7 +188,8 @@ class Commands:
         if found is None:
             raise AgentError("/copy takes a number, code, or code and a number: /copy code 2")
         engine = self._place.session.engine
-        answers = [text for message in (engine.messages if engine is not None else ()) if (text := _answer(message))]
+        messages = engine.messages if engine is not None else ()
+        answers = [text for answer in answer_texts(messages) if (text := plain_text(answer).strip("\n"))]
         if found[1]:
             pieces, what = [code[2] for answer in answers for code in _FENCED.finditer(answer)], "code block"
         else:
@@ -200,7 +201,3 @@ class Commands:
         if not self._place.copy(f"\x1b]52;c;{data}\x07"):
             raise AgentError("This terminal cannot be asked to copy. Select the text with its own means.")
         self._place.session.note(f"Handed to the terminal's clipboard: {what}, {len(pieces[-place]):,} characters.")
-
-
-def _answer(message: Message) -> str:
-    return plain_text(message.text).strip("\n") if message.origin is Origin.REPLY else ""

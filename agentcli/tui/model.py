@@ -46,6 +46,8 @@ class AnswerItem(Item):
 
     text: str = ""
     done: bool = False
+    joint: str | None = None
+    """The line ends between the answer before this one and its continuation here; None for an answer of its own."""
 
 
 @frozen(kw_only=True)

@@ -24,6 +24,7 @@ from agentcli.core.messages import (
 )
 from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.interactive import wording
+from agentcli.tui.answer_pieces import AnswerPieces
 from agentcli.tui.model import (
     Activity,
     Add,
@@ -90,6 +91,7 @@ class Presenter:
         """The person has been told of the interruption; what still streams in until the Result is not shown."""
         self._characters = 0
         self._tokens = 0
+        self._pieces = AnswerPieces()
 
     # -------------------------------------------------------------------------------------------- from the person
 
@@ -144,6 +146,7 @@ class Presenter:
     @_show.register
     def _(self, event: ev.MessageAppended, now: float) -> list[Operation]:
         message = event.message
+        self._pieces.take(message)
         if message.is_copy:
             return []
         if message.origin is Origin.PROMPT and self._echoed:
@@ -232,6 +235,9 @@ class Presenter:
             return []
         stream.shown = True
         stream.item = replace(stream.item, text=text.lstrip("\n"))
+        if isinstance(stream.item, AnswerItem):
+            joint = self._pieces.joint(event.message_id, event.index, text)
+            stream.item = replace(stream.item, joint=joint)
         self._belongs(event.message_id, stream.item.id)
         return [Add(stream.item)]
 
@@ -244,7 +250,8 @@ class Presenter:
         stream = self._streams.pop(place, None)
         if isinstance(block, TextBlock):
             text = plain_text(block.text).strip("\n")
-            item: Item = AnswerItem(id=self._of(*place), text=text, done=True)
+            joint = self._pieces.joint(*place, plain_text(block.text))
+            item: Item = AnswerItem(id=self._of(*place), text=text, done=True, joint=joint)
             seen = bool(text.strip())
         elif is_thinking(block):
             text = plain_text(block.thinking) if isinstance(block, ThinkingBlock) else ""

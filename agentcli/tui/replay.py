@@ -8,6 +8,7 @@ from dataclasses import replace
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.interactive import wording
+from agentcli.tui.answer_pieces import AnswerPieces
 from agentcli.tui.model import AnswerItem, BoundaryItem, EndItem, Item, NoticeItem, ThinkingItem, ToolItem
 from agentcli.tui.presenter import RESULT_SHOWN, Presenter, Titles
 
@@ -17,6 +18,7 @@ def replayed(messages: Iterable[Message], title_of: Titles) -> list[Item]:
     presenter = Presenter()
     items: list[Item] = []
     places: dict[str, int] = {}
+    pieces = AnswerPieces()
     for message in messages:
         if message.is_copy:
             continue
@@ -25,7 +27,7 @@ def replayed(messages: Iterable[Message], title_of: Titles) -> list[Item]:
                 for index, block in enumerate(message.content):
                     if isinstance(block, ToolUseBlock):
                         places[block.id] = len(items)
-                    items.extend(_of_reply(message.id, index, block, title_of))
+                    items.extend(_of_reply(message.id, index, block, title_of, pieces))
             case Origin.TOOL_RESULTS:
                 for result in message.tool_results:
                     place = places.pop(result.tool_use_id, None)
@@ -42,15 +44,17 @@ def replayed(messages: Iterable[Message], title_of: Titles) -> list[Item]:
                 item = presenter.message_item(message)
                 if item is not None:
                     items.append(replace(item, id=message.id))
+        pieces.take(message)
     return items
 
 
-def _of_reply(message_id: str, index: int, block: Block, title_of: Titles) -> list[Item]:
+def _of_reply(message_id: str, index: int, block: Block, title_of: Titles, pieces: AnswerPieces) -> list[Item]:
     id = f"{message_id}:{index}"
     match block:
         case TextBlock():
-            text = plain_text(block.text).strip("\n")
-            return [AnswerItem(id=id, text=text, done=True)] if text.strip() else []
+            text = plain_text(block.text)
+            joint = pieces.joint(message_id, index, text)
+            return [AnswerItem(id=id, text=text.strip("\n"), done=True, joint=joint)] if text.strip() else []
         case ThinkingBlock():
             text = plain_text(block.thinking).strip("\n")
             return [ThinkingItem(id=id, text=text, seconds=0.0)] if text.strip() else []

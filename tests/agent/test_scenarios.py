@@ -438,7 +438,10 @@ async def a_window_that_overflows_in_the_reply_is_compacted_and_goes_on(world: W
         reply("Long text. " * 60, stop_reason="model_context_window_exceeded"), "A summary.", "The rest."
     )
     events = await b.run("go " * 50)
-    assert result_of(events).text == "The rest."
+    assert result_of(events).text == "Long text. " * 60 + "The rest."
+    asked = str(world.bodies()[-1]["messages"][-1])
+    assert "Go straight on" in asked
+    assert asked.count("Long text. ") > 10, "the model sees where its reply stopped"
     return reached(events)
 
 

@@ -155,12 +155,16 @@ class Conversation:
 
     def answers(self) -> list[str]:
         """The Markdown of all answers, the oldest first, without those of sub-agents."""
-        sources = (
-            entry.block.source
-            for entry in self.stack
-            if isinstance(entry.block.item, AnswerItem) and not entry.block.item.parent
-        )
-        return [source for source in sources if source.strip()]
+        found: list[str] = []
+        for entry in self.stack:
+            item = entry.block.item
+            if not isinstance(item, AnswerItem) or item.parent or not entry.block.source.strip():
+                continue
+            if item.joint is not None and found:
+                found[-1] += item.joint + entry.block.source
+            else:
+                found.append(entry.block.source)
+        return found
 
     def source_text(self) -> str:
         """Everything, as source, one blank line between blocks."""

@@ -1,0 +1,55 @@
+"""Answers that came in several replies (SPEC 2.7).
+
+A reply that ran into the output cap, filled the context window or was paused by the server is continued by the next
+reply. To the user the pieces are one answer: their texts are joined without a separator, because the model continues
+in the middle of a sentence or a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentcli.core.messages import Message, Origin
+
+_UNFINISHED = ("max_tokens", "model_context_window_exceeded", "pause_turn")
+"""Stop reasons after which the next reply continues the answer."""
+_PROMPTS = (Origin.PROMPT, Origin.QUEUED)
+
+
+def is_continued(message: Message) -> bool:
+    """Whether the next reply continues this one. A reply with tool calls is complete: its results follow."""
+    return (
+        message.origin is Origin.REPLY
+        and not message.is_copy
+        and message.stop_reason in _UNFINISHED
+        and not message.tool_uses
+    )
+
+
+class AnswerTracker:
+    """Follow a conversation message by message. `unfinished` is true while the next reply continues the answer."""
+
+    def __init__(self) -> None:
+        self.unfinished = False
+
+    def take(self, message: Message) -> None:
+        if message.is_copy:
+            return
+        if message.origin is Origin.REPLY:
+            self.unfinished = is_continued(message)
+        elif message.origin in _PROMPTS:
+            self.unfinished = False
+
+
+def answers(messages: Iterable[Message]) -> list[str]:
+    """The text of every answer, the oldest first; replies without text are left out."""
+    found: list[str] = []
+    tracker = AnswerTracker()
+    for message in messages:
+        if message.origin is Origin.REPLY and not message.is_copy and message.text:
+            if tracker.unfinished and found:
+                found[-1] += message.text
+            else:
+                found.append(message.text)
+        tracker.take(message)
+    return found

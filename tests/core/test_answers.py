@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from agentcli.core.answers import answers
+from agentcli.core.messages import COPY_OF, Message, Origin, TextBlock, ToolUseBlock, user_message
+
+
+def said(text: str, stop_reason: str | None = "end_turn", **meta: str) -> Message:
+    return Message("assistant", (TextBlock(text),), text, Origin.REPLY, stop_reason=stop_reason, meta=meta)
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded", "pause_turn"])
+def test_pieces_of_a_continued_reply_are_one_answer(reason: str) -> None:
+    asked = user_message("Go on.", "r", Origin.RECOVERY)
+    log = [said("The quick bro", reason), asked, said("wn fox "), said("Another.")]
+    assert answers(log) == ["The quick brown fox ", "Another."]
+
+
+def test_a_compaction_in_between_does_not_end_the_answer() -> None:
+    boundary = Message("user", (), "b", Origin.BOUNDARY)
+    log = [said("One, ", "max_tokens"), boundary, said("One, ", "max_tokens", **{COPY_OF: "x"}), said("two.")]
+    assert answers(log) == ["One, two."]
+
+
+@pytest.mark.parametrize("origin", [Origin.PROMPT, Origin.QUEUED])
+def test_a_prompt_ends_an_answer_that_was_never_continued(origin: Origin) -> None:
+    assert answers([said("Half", "max_tokens"), user_message("new", "p", origin), said("Else.")]) == ["Half", "Else."]
+
+
+def test_a_cut_reply_with_a_call_is_an_answer_of_its_own() -> None:
+    content = (TextBlock("Looking."), ToolUseBlock("1", "Look", {}))
+    called = Message("assistant", content, "c", Origin.REPLY, stop_reason="max_tokens")
+    assert answers([called, said("Done.")]) == ["Looking.", "Done."]
