@@ -113,7 +113,7 @@ class Compaction:
             self._problem = INTERRUPTED
             return
         while True:
-            request = parts.requests.build(asking.wire(focus), asking.max_tokens, "compact", 0)
+            request = parts.requests.build(asking.wire(focus), asking.max_tokens, "compact", parts.budget_spent)
             request = replace(request, forbid_tools=asking.forbid_tools)
             self._model = request.model
             yield ev.RequestStarted(model=request.model, turn=0, purpose="compact", estimated_tokens=before)

@@ -39,6 +39,8 @@ class CompactParts:
     pinned: AbstractSet[str] = frozenset()
     """Blocks that the person wants kept word for word, by the ids they had when they were pinned."""
     around: Surroundings = Surroundings()
+    budget_spent: int | None = None
+    """Tokens of the task budget that the messages no longer show; None when they show all."""
 
 
 @frozen

@@ -52,7 +52,7 @@ class Exchange:
     def _new_turn(self) -> Turn:
         parts, state = self._parts, self._state
         cap = state.max_output_override or parts.limits.output_cap
-        request = parts.compact.requests.build(parts.compact.view.wire(state.messages), cap, "turn", state.tokens.used)
+        request = parts.compact.requests.build(parts.compact.view.wire(state.messages), cap, "turn", state.budget_spent)
         parts.watch.look(request, parts.turn.clock.monotonic())
         may_escalate = state.max_output_override is None and parts.limits.raised_output_cap > parts.limits.output_cap
         plan = TurnPlan(request, state.turn_count, may_escalate, self._estimate)

@@ -86,7 +86,7 @@ class Holdings:
             changed = None if compacted else own.view.changed_since(own.log, replies[-1].id)
             own.watch.resume(replies, made_with, at, compacted=compacted, freed=changed[1] if changed else 0)
             if own.last_front is not None:
-                own.watch.recall(own.last_front, self._requests.build((), 1, "turn", 0))
+                own.watch.recall(own.last_front, self._requests.build((), 1, "turn"))
             if changed:
                 own.watch.explain(CHANGED_BEFORE)
 

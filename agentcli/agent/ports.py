@@ -216,7 +216,11 @@ class NoAttachments:
 class Requests(Protocol):
     """Makes requests for the conversation as it is set up now: model, system prompt, tools, effort."""
 
-    def build(self, messages: tuple[Json, ...], max_tokens: int, purpose: str, tokens_used: int) -> Request: ...
+    def build(
+        self, messages: tuple[Json, ...], max_tokens: int, purpose: str, budget_spent: int | None = None
+    ) -> Request:
+        """`budget_spent`: tokens of the task budget that the messages no longer show; None when they show all."""
+        ...
 
     def small(self, system: str, prompt: str) -> Request:
         """A side request to the small model, without tools and thinking."""

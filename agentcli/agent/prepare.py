@@ -34,12 +34,13 @@ class Preparation:
             yield edited
             self.estimate = self._estimated()
         if self._wants_compaction() and not signal.aborted:
-            compaction = Compaction(self._parts.compacting, "auto")
+            compaction = Compaction(replace(self._parts.compacting, budget_spent=self.state.budget_spent), "auto")
             async with aclosing(compaction.run(self.state.messages, signal)) as events:
                 async for event in events:
                     yield event
             self.state = self.state.adding(*compaction.messages)
             if compaction.messages:
+                self.state = self.state.with_budget_carried()
                 for message in await attachments_now(self._parts, self.state, signal):
                     self.state = self.state.adding(message)
                     yield ev.MessageAppended(message=message)

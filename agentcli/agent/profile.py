@@ -69,9 +69,13 @@ class ConversationRequests:
         self._sizes: tuple[tuple[str, ...], float] | None = None
         """The system prompt that was measured, and what it and the tools come to."""
 
-    def build(self, messages: tuple[Json, ...], max_tokens: int, purpose: str, tokens_used: int) -> Request:
+    def build(
+        self, messages: tuple[Json, ...], max_tokens: int, purpose: str, budget_spent: int | None = None
+    ) -> Request:
         profile = self._profile()
         total = profile.task_budget
+        # The API counts what the messages show. `remaining` carries over only what a compaction took out of them.
+        remaining = None if total is None or budget_spent is None else max(total - budget_spent, 0)
         return Request(
             model=profile.model,
             messages=messages,
@@ -81,7 +85,7 @@ class ConversationRequests:
             thinking=profile.thinking,
             effort=profile.effort,
             task_budget_total=total,
-            task_budget_remaining=None if total is None else max(total - tokens_used, 0),
+            task_budget_remaining=remaining,
             fallback_models=profile.fallback_models,
             purpose=purpose,
             raw_events=profile.raw_events and purpose == "turn",

@@ -36,12 +36,13 @@ class Finding:
                 self._parts.pipeline.broken_by(compact.view, log, edited, compact.view.estimate(log, compact.overhead))
                 yield edited
         elif find.fact == "reactive_compact":
-            compaction = Compaction(self._parts.compacting, "reactive")
+            compaction = Compaction(replace(self._parts.compacting, budget_spent=self.state.budget_spent), "reactive")
             async with aclosing(compaction.run(self.state.messages, signal)) as events:
                 async for event in events:
                     yield event
             self.state = replace(self.state.adding(*compaction.messages), reactive_compact_attempted=True)
             if compaction.messages:
+                self.state = self.state.with_budget_carried(self.outcome.output_tokens)
                 for message in await attachments_now(self._parts, self.state, signal):
                     self.state = self.state.adding(message)
                     yield ev.MessageAppended(message=message)

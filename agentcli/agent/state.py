@@ -11,6 +11,7 @@ from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
+from agentcli.context.estimate import message_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message, Origin
 from agentcli.tools.base import ToolContext
@@ -79,6 +80,8 @@ class LoopState:
     """Whether the model was already told that its reply was empty."""
     told_of_loop: bool = False
     """Whether the model was already told that it goes round in circles."""
+    budget_spent: int | None = None
+    """Tokens that this submission had spent at its last compaction; None before the first."""
     repeats_from: int = 0
     """Messages before this place repeat themselves with somebody's leave."""
 
@@ -90,6 +93,19 @@ class LoopState:
 
     def adding(self, *messages: Message) -> LoopState:
         return replace(self, messages=self.messages + messages)
+
+    def with_budget_carried(self, gained_tokens: int = 0) -> LoopState:
+        """After a compaction: note what was spent, since the messages no longer show it. `gained_tokens`: output of a
+        turn that is not counted in `tokens` yet."""
+        results = 0
+        for message in reversed(self.messages):
+            if message.is_copy:
+                continue
+            if message.origin is Origin.PROMPT:
+                break
+            if message.origin is Origin.TOOL_RESULTS:
+                results += message_tokens(message)
+        return replace(self, budget_spent=self.tokens.used + gained_tokens + results)
 
 
 @frozen
@@ -143,6 +159,7 @@ def next_state(state: LoopState, way: Continue, gained_tokens: int) -> LoopState
         tokens=tokens,
         pauses=state.pauses,
         nudged=state.nudged,
+        budget_spent=state.budget_spent,
         told_of_loop=state.told_of_loop or way.data.get("loop") == "told",
         repeats_from=len(state.messages) if way.data.get("loop") == "allowed" else state.repeats_from,
     )

@@ -229,3 +229,14 @@ async def test_a_command_that_needs_no_model_needs_no_key(program: Program) -> N
     prompted = await program.run("-p", "hello")
     assert prompted.code == 1
     assert "ANTHROPIC_API_KEY" in prompted.err
+
+
+async def test_a_task_budget_leaves_the_prefix_of_requests_alone(program: Program) -> None:
+    (program.work / "a.txt").write_text("content of a\n", encoding="utf-8")
+    path = str(program.work / "a.txt")
+    async with LoopbackServer(reply(call("Read", file_path=path)), reply(say("done"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "look", "--task-budget", "50000")
+        assert ended.code == 0
+        budgets = [body["output_config"]["task_budget"] for body in server.bodies]
+        assert budgets == [{"type": "tokens", "total": 50000}] * 2
