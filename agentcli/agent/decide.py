@@ -52,6 +52,8 @@ class TurnOutcome:
     """A tool declared the submission complete (structured output)."""
     hook_stop: str | None = None
     output_tokens: int = 0
+    output_room: int | None = None
+    """Tokens that the context window had left for the reply; None: not known."""
     staged_collapses: int = 0
     collapses_committed: int | None = None
     compacted: bool | None = None
@@ -82,7 +84,7 @@ def decide(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
     if outcome.failure is not None or outcome.context_exceeded:
         return _too_long(state, outcome, limits)
     if outcome.overrun:
-        return _overrun(state, limits)
+        return _overrun(state, outcome, limits)
     if outcome.refused is not None:
         return Stop(Terminal.MODEL_ERROR, outcome.refused)
     return _finished_turn(state, outcome, limits)
@@ -103,9 +105,10 @@ def _too_long(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decisio
     return Stop(Terminal.PROMPT_TOO_LONG, said)
 
 
-def _overrun(state: LoopState, limits: Limits) -> Decision:
-    if state.max_output_override is None and limits.raised_output_cap > limits.output_cap:
-        return Continue(Transition.MAX_OUTPUT_TOKENS_ESCALATE, {"cap": limits.raised_output_cap})
+def _overrun(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
+    raised = limits.raised_cap(outcome.output_room)
+    if state.max_output_override is None and raised > limits.output_cap:
+        return Continue(Transition.MAX_OUTPUT_TOKENS_ESCALATE, {"cap": raised})
     if state.output_recoveries < limits.max_output_recoveries:
         attempt = state.output_recoveries + 1
         data = {"attempt": attempt, "of": limits.max_output_recoveries}

@@ -14,6 +14,8 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.providers.base import FailureKind
 
+ROOM_MARGIN = 1_000
+"""Tokens kept free beside the estimate of a request when its output cap is raised."""
 _REPAIRS = {
     FailureKind.THINKING_REFUSED: "strip_thinking",
     FailureKind.IMAGE: "drop_images",
@@ -29,6 +31,8 @@ class Exchange:
         self._state = state
         self._estimate = estimate
         self._signal = signal
+        self.output_room = max(parts.context.window - estimate - ROOM_MARGIN, 0)
+        """Tokens that the context window has left for the reply."""
         self.turn = self._new_turn()
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
@@ -51,9 +55,12 @@ class Exchange:
 
     def _new_turn(self) -> Turn:
         parts, state = self._parts, self._state
-        cap = state.max_output_override or parts.limits.output_cap
+        limits = parts.limits
+        cap = limits.output_cap
+        if state.max_output_override is not None:
+            cap = min(state.max_output_override, limits.raised_cap(self.output_room))
         request = parts.compact.requests.build(parts.compact.view.wire(state.messages), cap, "turn", state.budget_spent)
         parts.watch.look(request, parts.turn.clock.monotonic())
-        may_escalate = state.max_output_override is None and parts.limits.raised_output_cap > parts.limits.output_cap
+        may_escalate = state.max_output_override is None and limits.raised_cap(self.output_room) > limits.output_cap
         plan = TurnPlan(request, state.turn_count, may_escalate, self._estimate)
         return Turn(parts.turn, plan, state.tool_context, self._signal)

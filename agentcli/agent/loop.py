@@ -49,7 +49,11 @@ async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> A
             parts.landed()
             turn = exchange.turn
             state = replace(state.adding(*turn.added), tool_context=turn.context)
-            outcome = replace(turn.outcome, staged_collapses=parts.seams.collapser.staged())
+            outcome = replace(
+                turn.outcome,
+                staged_collapses=parts.seams.collapser.staged(),
+                output_room=exchange.output_room,
+            )
             if outcome.tool_results:
                 outcome = replace(outcome, repetition=repetition(state.messages, state.repeats_from))
 

@@ -125,6 +125,11 @@ class Limits:
     small_gain: int = 500
     """Two continuations in a row below this many tokens are diminishing returns."""
 
+    def raised_cap(self, room: int | None) -> int:
+        """The output cap after an overrun. `room`: tokens that the context window has left for a reply."""
+        raised = self.raised_output_cap if room is None else min(self.raised_output_cap, room)
+        return max(raised, self.output_cap)
+
 
 @frozen
 class Continue:

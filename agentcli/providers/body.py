@@ -173,6 +173,16 @@ _BLAME: tuple[tuple[Feature, re.Pattern[str]], ...] = (
 )
 _OUTPUT_CONFIG = re.compile(r"output_config", re.IGNORECASE)
 _OUTPUT_CAP = re.compile(r"max_tokens\D{0,20}?(\d+)\s*>\s*(\d+)", re.IGNORECASE)
+_OVER_CONTEXT = (
+    re.compile(r"max_tokens.{0,100}?(?P<input>\d+)\s*\+\s*\d+\s*>\s*(?P<limit>\d+)", re.IGNORECASE | re.DOTALL),
+    re.compile(
+        r"maximum context length is (?P<limit>\d+) tokens.{0,200}?(?P<input>\d+) (?:in the messages|input tokens)",
+        re.IGNORECASE | re.DOTALL,
+    ),
+)
+"""As the Messages API words it, and as local servers do."""
+LEAST_OUTPUT = 1_024
+"""Tokens. With less room for a reply the conversation has to be shortened."""
 
 
 def blamed_feature(detail: str, body: Json) -> Feature | None:
@@ -193,6 +203,15 @@ def output_cap(detail: str, body: Json) -> int | None:
         return None
     cap = int(found[2])
     return cap if 0 < cap < int(body["max_tokens"]) else None
+
+
+def output_room(detail: str, body: Json) -> int | None:
+    """Tokens left for a reply, if an error message says that the input fits but not together with `max_tokens`."""
+    found = next((match for pattern in _OVER_CONTEXT if (match := pattern.search(detail)) is not None), None)
+    if found is None:
+        return None
+    room = int(found["limit"]) - int(found["input"])
+    return room if LEAST_OUTPUT <= room < int(body["max_tokens"]) else None
 
 
 def _sent_features(body: Json) -> set[Feature]:

@@ -321,6 +321,12 @@ def is_stall(failure: Failure) -> bool:
     return failure.kind is FailureKind.TIMEOUT and failure.detail == "stalled"
 
 
+def another_model_may_answer(failure: Failure) -> bool:
+    """Whether a fallback model is worth asking once the retries are used up. A lost connection is the same for all."""
+    waited_in_vain = failure.kind is FailureKind.TIMEOUT and failure.detail == "deadline"
+    return waited_in_vain or (failure.retryable and failure.kind is not FailureKind.CONNECTION)
+
+
 def header_names(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Headers with lower-case names."""
     return {name.lower(): value for name, value in pairs}

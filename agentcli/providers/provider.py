@@ -34,9 +34,9 @@ from agentcli.providers.base import (
     Request,
     Waiting,
 )
-from agentcli.providers.body import Feature, blamed_feature, build_body, dropped_message, output_cap
+from agentcli.providers.body import Feature, blamed_feature, build_body, dropped_message, output_cap, output_room
 from agentcli.providers.catalog import Catalog, ModelInfo
-from agentcli.providers.failures import aborted, broken, is_stall
+from agentcli.providers.failures import aborted, another_model_may_answer, broken, is_stall
 from agentcli.providers.retry import Patience, RetryPolicy
 from agentcli.providers.transport import Transport, TransportFailure
 
@@ -64,6 +64,8 @@ class _Course:
     """In a row."""
     breaks: int = 0
     renewed: bool = False
+    max_tokens: int | None = None
+    """Room for the reply beside this input, once the endpoint has refused more."""
 
     def count(self, failure: Failure, *, started: bool) -> None:
         self.stalls += is_stall(failure)
@@ -73,6 +75,7 @@ class _Course:
     def fall_back(self) -> str:
         """Go on with the next model, which gets its attempts anew. Returns the old one."""
         old, self.model = self.model, self.fallbacks.pop(0)
+        self.max_tokens = None
         self.retries = self.stalls = self.overloads = self.breaks = 0
         return old
 
@@ -171,7 +174,7 @@ class MessagesProvider:
         self, request: Request, course: _Course, signal: AbortSignal
     ) -> AsyncGenerator[ModelEvent | _Lost, None]:
         """Ends with `Finished` or `_Lost`, and then the connection is already given back."""
-        body, betas = self._fit(request, course.model)
+        body, betas = self._fit(request, course)
         reply = Accumulator(course.model, self._ids, lambda: _tool_ids(request.messages))
         if signal.aborted:
             yield _Lost(aborted(), Usage(), course.model, False, body)
@@ -197,9 +200,11 @@ class MessagesProvider:
         if failure is not None:
             yield _Lost(failure, reply.usage, reply.model, reply.started, body)
 
-    def _fit(self, request: Request, model: str) -> tuple[Json, tuple[str, ...]]:
-        learned = self._learned.get(model)
-        return build_body(request, self._info(model), learned.dropped if learned else ())
+    def _fit(self, request: Request, course: _Course) -> tuple[Json, tuple[str, ...]]:
+        if course.max_tokens is not None:
+            request = replace(request, max_tokens=min(request.max_tokens, course.max_tokens))
+        learned = self._learned.get(course.model)
+        return build_body(request, self._info(course.model), learned.dropped if learned else ())
 
     def _info(self, model: str) -> ModelInfo:
         info = self._catalog.get(model)
@@ -218,27 +223,43 @@ class MessagesProvider:
             if await self._transport.renew():
                 return None
         if failure.status in (400, 422) and not lost.started:
-            dropped = self._learn(course.model, failure, lost.body)
+            dropped = self._lower_output(course, lost) or self._learn(course.model, failure, lost.body)
             if dropped is not None:
                 return dropped
-        if not failure.retryable:
-            return Failed(failure, model=lost.model)
-        policy = self._policy
-        if course.fallbacks and (
-            course.overloads >= policy.overloads_before_fallback or course.breaks >= policy.breaks_before_fallback
-        ):
-            reason = failure.message
-            if course.overloads:
-                self._resting[course.model] = asyncio.get_running_loop().time() + policy.overload_rest
-            old = course.fall_back()
-            return FellBack(old, course.model, reason)
-        if course.retries >= policy.max_retries or course.stalls > policy.max_stalls:
-            return Failed(_exhausted(failure, course.retries), model=lost.model)
-        course.retries += 1
-        seconds = policy.wait(course.retries, failure.retry_after, self._chance())
-        if seconds is None:
-            return Failed(_too_long_to_wait(failure), model=lost.model)
-        return Waiting(course.retries, policy.max_retries, seconds, failure)
+        policy, given_up = self._policy, failure
+        if failure.retryable:
+            if course.fallbacks and course.overloads >= policy.overloads_before_fallback:
+                return self._fall_back(course, failure)
+            if course.fallbacks and course.breaks >= policy.breaks_before_fallback:
+                return self._fall_back(course, failure, rest=bool(course.overloads))
+            if course.retries >= policy.max_retries or course.stalls > policy.max_stalls:
+                given_up = _exhausted(failure, course.retries)
+            else:
+                course.retries += 1
+                seconds = policy.wait(course.retries, failure.retry_after, self._chance())
+                if seconds is not None:
+                    return Waiting(course.retries, policy.max_retries, seconds, failure)
+                given_up = _too_long_to_wait(failure)
+        if course.fallbacks and another_model_may_answer(failure):
+            return self._fall_back(course, failure)
+        return Failed(given_up, model=lost.model)
+
+    def _fall_back(self, course: _Course, failure: Failure, *, rest: bool = True) -> FellBack:
+        """Continue with the next model. `rest`: later requests go straight to it for a while."""
+        if rest:
+            seconds = max(self._policy.overload_rest, failure.retry_after or 0.0)
+            self._resting[course.model] = asyncio.get_running_loop().time() + seconds
+        old = course.fall_back()
+        return FellBack(old, course.model, failure.message)
+
+    def _lower_output(self, course: _Course, lost: _Lost) -> Dropped | None:
+        """Ask for no more output than the context has room for. Holds for this request only."""
+        room = output_room(lost.failure.detail, lost.body)
+        if room is None:
+            return None
+        course.max_tokens = room
+        text = f"The context has room for {room:,} more tokens; the limit of this reply is lowered to that."
+        return Dropped("max_tokens", text)
 
     def _learn(self, model: str, failure: Failure, body: Json) -> Dropped | None:
         """Remember what the endpoint refused, if it is something that can be left out. Each is dropped once only."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from agentcli.agent.profile import Profile
+from agentcli.agent.profile import Profile, Tuning
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController
 from agentcli.providers.catalog import UNKNOWN_WINDOW, Catalog
 from tests.support.curating import looking
-from tests.support.fakes import bench, only
-from tests.support.scripts import call, reply
+from tests.support.fakes import bench, only, result_of
+from tests.support.scripts import call, fails, reply
 from tests.support.virtual import run_virtual
 
 MODEL = "local/tiny-7b"
+NO_COMPACTION = Tuning(auto_compact=False)
 
 
 def test_a_window_that_becomes_known_holds_at_once_also_for_what_runs() -> None:
@@ -47,5 +48,65 @@ def test_a_smaller_model_that_is_chosen_in_the_middle_of_a_submission_has_its_ow
             assert parts.limits.raised_output_cap == min(64_000, catalog.get(MODEL).max_output)
         asked = [(event.model, event.purpose) for event in only(events, ev.RequestStarted)]
         assert asked == [("claude-sonnet-5-5", "turn"), (MODEL, "compact"), (MODEL, "turn")]
+
+    run_virtual(main)
+
+
+def test_a_raised_output_cap_leaves_room_for_the_input() -> None:
+    async def main() -> None:
+        catalog = Catalog()
+        catalog.note_listed(MODEL, 60_000, 50_000)
+        first = reply(call("Look", what="far"), usage={"input_tokens": 28_000, "output_tokens": 10})
+        cut = [reply(f"Part {n}. ", stop_reason="max_tokens") for n in range(2)]
+        profile = Profile(model=MODEL, small_model="x")
+        b = bench(first, *cut, "The end.", tools=[looking()], catalog=catalog, profile=profile)
+        async with b.engine:
+            events = await b.run()
+        caps = [body["max_tokens"] for body in b.requests]
+        assert caps[:2] == [8_192, 8_192]
+        assert 20_000 < caps[2] < 60_000 - 28_000, "the first cut reply is asked for again with all the room there is"
+        assert caps[3] <= caps[2]
+        cap = next(event.data["cap"] for event in only(events, ev.LoopContinued) if "cap" in event.data)
+        assert cap == caps[2]
+        assert result_of(events).text == "Part 1. The end."
+
+    run_virtual(main)
+
+
+def test_without_room_for_more_output_a_cut_reply_is_kept_and_continued() -> None:
+    async def main() -> None:
+        catalog = Catalog()
+        catalog.note_listed(MODEL, 60_000, 50_000)
+        first = reply(call("Look", what="far"), usage={"input_tokens": 44_000, "output_tokens": 10})
+        profile = Profile(model=MODEL, small_model="x", output_cap=14_000)
+        cut = reply("Part one, ", stop_reason="max_tokens")
+        b = bench(first, cut, "part two.", tools=[looking()], catalog=catalog, profile=profile, tuning=NO_COMPACTION)
+        async with b.engine:
+            events = await b.run()
+        assert [event.transition for event in only(events, ev.LoopContinued)] == [
+            "next_turn",
+            "max_output_tokens_recovery",
+        ]
+        assert result_of(events).text == "Part one, part two."
+
+    run_virtual(main)
+
+
+def test_a_request_whose_output_does_not_fit_is_sent_again_with_less_and_not_compacted() -> None:
+    said = (
+        "input length and `max_tokens` exceed context limit: 195000 + 8192 > 200000, decrease input length or "
+        "`max_tokens` and try again"
+    )
+
+    async def main() -> None:
+        b = bench("Earlier. " * 90, fails(400, said), "Fits.", "Next.")
+        async with b.engine:
+            await b.run("one")
+            events = await b.run("two")
+            assert result_of(events).text == "Fits."
+            await b.run("three")
+        assert not only(events, ev.CompactionStarted)
+        assert [dropped.feature for dropped in only(events, ev.FeatureDropped)] == ["max_tokens"]
+        assert [body["max_tokens"] for body in b.requests] == [8_192, 8_192, 5_000, 8_192]
 
     run_virtual(main)

@@ -240,3 +240,24 @@ async def test_a_task_budget_leaves_the_prefix_of_requests_alone(program: Progra
         assert ended.code == 0
         budgets = [body["output_config"]["task_budget"] for body in server.bodies]
         assert budgets == [{"type": "tokens", "total": 50000}] * 2
+
+
+@pytest.mark.parametrize("status", [500, 429])
+async def test_the_fallback_model_answers_when_retries_are_used_up(program: Program, status: int) -> None:
+    async with LoopbackServer(fails(status, repeat=2), reply(say("from the other"))) as server:
+        program.talk_to(server.url)
+        arguments = ("--model", "claude-sonnet-5-5", "--fallback-model", "claude-haiku-5-5")
+        ended = await program.run("-p", "hi", *arguments, "--output-format", "stream-json", "--verbose")
+        assert (ended.code, ended.frames[-1]["result"]) == (0, "from the other")
+        assert [body["model"] for body in server.bodies] == ["claude-sonnet-5-5"] * 2 + ["claude-haiku-5-5"]
+        [fallen] = [frame for frame in ended.frames if frame.get("subtype") == "model_fallback"]
+        assert (fallen["from_model"], fallen["to_model"]) == ("claude-sonnet-5-5", "claude-haiku-5-5")
+
+
+async def test_output_that_does_not_fit_beside_the_input_is_lowered(program: Program) -> None:
+    said = "input length and `max_tokens` exceed context limit: 195000 + 8192 > 200000, decrease input length"
+    async with LoopbackServer(fails(400, said), reply(say("fits"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "hi")
+        assert (ended.code, ended.out) == (0, "fits\n")
+        assert [body["max_tokens"] for body in server.bodies] == [8192, 5000]

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
+
+import pytest
 
 from agentcli.core.abort import AbortController
 from agentcli.core.messages import TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
@@ -25,6 +29,7 @@ from agentcli.providers.base import (
     Waiting,
 )
 from agentcli.providers.retry import RetryPolicy
+from agentcli.providers.scripted import ScriptedTransport
 from tests.support.scripts import (
     call,
     call_raw,
@@ -37,6 +42,7 @@ from tests.support.scripts import (
     provider_on,
     reply,
     say,
+    script,
     think,
     transport_for,
 )
@@ -359,3 +365,96 @@ def test_a_policy_may_forbid_all_retries() -> None:
 def test_control_characters_in_a_servers_words_are_made_harmless() -> None:
     events = play(provider_for(fails(400, "bad\x1b[2J\u202e thing")), ask(thinking=Thinking("disabled")))
     assert events[-1].failure.message.startswith("The API refused the request (400). bad\ufffd[2J\ufffd thing.")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("failing", "attempts", "said"),
+    [
+        (fails(503, repeat=3), 3, "The server failed (503). (request id req_scripted)"),
+        (fails(429, repeat=3), 3, "The API's rate limit is reached (429)."),
+        (fails(429, headers={"retry-after": "3600"}), 1, "The API's rate limit is reached (429)."),
+    ],
+)
+def test_the_fallback_model_answers_once_the_retries_of_the_first_are_used_up(
+    failing: Any, attempts: int, said: str
+) -> None:
+    transport = transport_for(failing, "hi", "again")
+    provider = provider_on(transport, RetryPolicy(max_retries=2))
+    events = play(provider, ask(fallback_models=("sonnet",)))
+    assert [item for item in events if isinstance(item, FellBack)] == [
+        FellBack("claude-opus-5-5", "claude-sonnet-5-5", said)
+    ]
+    assert kinds(events)[-1] == "Finished"
+    assert [body["model"] for body in transport.requests] == ["claude-opus-5-5"] * attempts + ["claude-sonnet-5-5"]
+
+
+def test_the_fallback_model_answers_after_stalls_before_the_first_byte() -> None:
+    class Stalling(ScriptedTransport):
+        async def events(self, body: Any, betas: Any) -> AsyncGenerator[Any, None]:
+            if body["model"] == "claude-opus-5-5":
+                self.requests.append(body)
+                await asyncio.Event().wait()
+            async for item in super().events(body, betas):
+                yield item
+
+    transport = Stalling(script("hi"))
+    events = play(provider_on(transport, RetryPolicy(max_stalls=1)), ask(fallback_models=("sonnet",)))
+    assert [kind for kind in kinds(events) if kind in ("Waiting", "FellBack", "Finished")] == [
+        *("Waiting", "FellBack", "Finished")
+    ]
+    assert [body["model"] for body in transport.requests] == ["claude-opus-5-5"] * 2 + ["claude-sonnet-5-5"]
+
+
+def test_a_model_that_has_used_up_its_retries_is_passed_over_for_a_while() -> None:
+    transport = transport_for(fails(500, repeat=3), "hi", "again")
+    provider = provider_on(transport, RetryPolicy(max_retries=2))
+
+    async def main() -> list[str]:
+        for _prompt in range(2):
+            async with aclosing(provider.stream(ask(fallback_models=("sonnet",)), AbortController().signal)) as events:
+                last = [item async for item in events][-1]
+                assert isinstance(last, Finished)
+        return [body["model"] for body in transport.requests]
+
+    assert run_virtual(main) == ["claude-opus-5-5"] * 3 + ["claude-sonnet-5-5"] * 2
+
+
+def test_a_lost_connection_is_not_tried_again_on_the_fallback_model() -> None:
+    transport = transport_for(reply(fault("reset"), repeat=3), "never")
+    events = play(provider_on(transport, RetryPolicy(max_retries=2)), ask(fallback_models=("sonnet",)))
+    assert kinds(events) == ["Waiting", "Waiting", "Failed"]
+
+
+OVER_CONTEXT = (
+    "input length and `max_tokens` exceed context limit: 190000 + 21333 > 200000, decrease input length or "
+    "`max_tokens` and try again"
+)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        OVER_CONTEXT,
+        "This model's maximum context length is 200000 tokens and your request has 190000 input tokens.",
+        "This model's maximum context length is 200000 tokens. You requested 211333 tokens (190000 in the messages).",
+    ],
+)
+def test_output_that_does_not_fit_beside_the_input_is_lowered_for_this_request(said: str) -> None:
+    transport = transport_for(fails(400, said), "hi", "later")
+    provider = provider_on(transport)
+    assert kinds(play(provider, ask(max_tokens=21_333)))[:2] == ["Dropped", "Started"]
+    play(provider, ask(max_tokens=21_333))
+    assert [body["max_tokens"] for body in transport.requests] == [21_333, 10_000, 21_333]
+
+
+@pytest.mark.parametrize("input", [199_500, 200_000, 250_000])
+def test_input_that_leaves_hardly_any_room_is_too_long(input: int) -> None:
+    events = play(provider_for(fails(400, OVER_CONTEXT.replace("190000", str(input)))), ask(max_tokens=21_333))
+    (failed,) = events
+    assert isinstance(failed, Failed)
+    assert failed.failure.kind is FailureKind.PROMPT_TOO_LONG
+
+
+def test_an_endpoint_that_refuses_the_lowered_output_too_is_not_asked_for_ever() -> None:
+    transport = transport_for(fails(400, OVER_CONTEXT, repeat=True))
+    assert kinds(play(provider_on(transport), ask(max_tokens=21_333))) == ["Dropped", "Failed"]
