@@ -75,6 +75,11 @@ class Compaction:
         """Why nothing has changed, for people."""
         return self._problem
 
+    @property
+    def summary(self) -> str:
+        """What the model wrote, or the user made of it."""
+        return self._summary
+
     async def run(self, log: Sequence[Message], signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
         parts = self._parts
         before = parts.view.estimate(log, parts.overhead)

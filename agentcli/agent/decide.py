@@ -41,7 +41,8 @@ class TurnOutcome:
     aborted_in: Literal["streaming", "tools"] = "streaming"
     failure: Failure | None = None
     stop_reason: str | None = None
-    tool_results: int = 0
+    tool_results: tuple[str, ...] = ()
+    """Ids of the calls that have a result."""
     overrun: bool = False
     """The reply was cut by the output cap and holds no finished tool call to go on from."""
     context_exceeded: bool = False
@@ -58,6 +59,8 @@ class TurnOutcome:
     collapses_committed: int | None = None
     compacted: bool | None = None
     """None: not tried in this iteration."""
+    summary: str = ""
+    """What the compaction made of the conversation."""
     stop_hooks: StopVerdict | None = None
     repetition: Repetition | None = None
     """The turn is one of a row that repeats itself."""
@@ -96,7 +99,7 @@ def _too_long(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decisio
     if outcome.staged_collapses and outcome.collapses_committed is None:
         return Find("collapse_drain")
     if outcome.compacted:
-        return Continue(Transition.REACTIVE_COMPACT_RETRY)
+        return Continue(Transition.REACTIVE_COMPACT_RETRY, {"summary": outcome.summary})
     if outcome.compacted is None and limits.reactive_compact and not state.reactive_compact_attempted:
         return Find("reactive_compact")
     if outcome.failure is not None and state.only_a_prompt:
@@ -154,7 +157,7 @@ def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> De
 
 def _results(state: LoopState, outcome: TurnOutcome) -> Decision:
     """On with the results, unless the model goes round in circles."""
-    data = {"results": outcome.tool_results}
+    data = {"results": list(outcome.tool_results)}
     if outcome.repetition is None:
         return Continue(Transition.NEXT_TURN, data)
     if outcome.loop_verdict is None:

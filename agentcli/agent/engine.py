@@ -165,7 +165,7 @@ class Engine(Curated):
                 text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
                 account.ended = ev.LoopEnded(terminal=Terminal.MODEL_ERROR.value, turns=0, text=text)
         finally:
-            self._settle()
+            self._settle(prompt)
             try:
                 hurry = controller.signal.reason is AbortReason.SHUTDOWN
                 await self._parts.seams.workspace.end(hurry)
@@ -207,7 +207,9 @@ class Engine(Curated):
         elif prompt is None:
             work = self._compaction(shortening or Shortening(), controller)
         else:
-            told = await self._parts.seams.hooks.before_prompt(prompt.text)
+            told: tuple[str, ...] = ()
+            with suppress(Aborted):
+                told = await controller.signal.run(self._parts.seams.hooks.before_prompt(prompt.text))
             if told:
                 blocks = tuple(TextBlock(text) for text in told)
                 yield ev.MessageAppended(message=Message("user", blocks, self._parts.ids.new(), Origin.HOOK))
@@ -255,10 +257,10 @@ class Engine(Curated):
             yield ev.MessageAppended(message=message)
         yield ev.LoopEnded(terminal=COMMAND_FAILED if problem else Terminal.COMPLETED.value, turns=0, text=problem)
 
-    def _noted(self) -> list[Message]:
-        """What the model has to know of what the person did between submissions."""
-        notes, self._notes = self._notes, []
-        return [user_message(note, self._parts.ids.new(), Origin.ATTACHMENT) for note in notes]
+    def _noted(self) -> Iterator[Message]:
+        """What the model has to know of what the person did between submissions, to be logged one by one."""
+        while self._notes:
+            yield user_message(self._notes.pop(0), self._parts.ids.new(), Origin.ATTACHMENT)
 
     async def _compaction(self, wanted: Shortening, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
         review = self._questions if wanted.review and self.interactive else None
@@ -319,10 +321,12 @@ class Engine(Curated):
                 self._parts.store.sync()
         return event
 
-    def _settle(self) -> None:
-        """However a submission ended: every call in the log has a result (I1), also when the consumer went away, and
-        what the person has changed meanwhile holds."""
+    def _settle(self, prompt: Message | None) -> None:
+        """However a submission ended: the log has the prompt and a result for every call (I1), also when the consumer
+        went away, and what the person has changed meanwhile holds."""
         self._landed()
+        if prompt is not None and all(message.id != prompt.id for message in reversed(self._log)):
+            self._kept(ev.MessageAppended(message=prompt))
         last = self._log[-1] if self._log else None
         if last is None or not last.tool_uses:
             return

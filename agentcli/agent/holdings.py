@@ -20,7 +20,7 @@ from agentcli.agent.undoing import undo_note
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
 from agentcli.core.ids import seconds_between
-from agentcli.core.messages import Json, Message
+from agentcli.core.messages import Json, Message, Origin
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.core.usage import CacheLosses, Totals
 from agentcli.permissions.policy import Policy
@@ -361,3 +361,6 @@ class Holdings:
         self._parts.store.record(event)
         if isinstance(event, ev.MessageAppended):
             self._log.append(event.message)
+            if event.message.origin is Origin.QUEUED:
+                # In the same step as the log gets it: a prompt is never in both places, and never in neither.
+                self._queue.remove(event.message.id)

@@ -16,7 +16,7 @@ from agentcli.agent.exchange import Exchange
 from agentcli.agent.loopguard import repetition
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.prepare import Preparation
-from agentcli.agent.recover import Finding, attached_messages, refused_prompts, way_on_messages, way_out_messages
+from agentcli.agent.recover import Continuation, Finding, refused_prompts, way_out_messages
 from agentcli.agent.state import LoopState, Stop, Terminal, Transition, next_state
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
@@ -24,7 +24,6 @@ from agentcli.core.abort import AbortSignal
 
 async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
     """Drive one submission from its prompt (in `state.messages`, last but for attachments) to its terminal."""
-    ids = parts.turn.ids
     try:
         while True:
             preparation = Preparation(parts, state)
@@ -71,13 +70,13 @@ async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> A
                     async for event in events:
                         yield event
                 return
-            added = way_on_messages(decision, state, outcome, ids)
             if decision.transition is Transition.NEXT_TURN and outcome.tool_results:
                 parts.summarise(turn.added, signal)
-                added += await attached_messages(parts, state, signal)
-            for message in added:
-                yield ev.MessageAppended(message=message)
-            state = next_state(state.adding(*added), decision, outcome.output_tokens)
+            continuation = Continuation(parts, state, outcome)
+            async with aclosing(continuation.run(decision, signal)) as events:
+                async for event in events:
+                    yield event
+            state = next_state(continuation.state, decision, outcome.output_tokens)
             yield ev.LoopContinued(
                 transition=decision.transition.value, turn=state.turn_count, data=dict(decision.data)
             )

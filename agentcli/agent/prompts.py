@@ -43,6 +43,12 @@ class PromptQueue:
         self._waiting = [p for p in self._waiting if p not in taken]
         return tuple(taken)
 
+    def first(self, most: Priority = "later") -> QueuedPrompt | None:
+        """The next prompt up to a priority, which stays in the queue: whoever logs it removes it in the same step, so
+        that it is never in neither place."""
+        waiting = [p for p in self._waiting if _RANK[p.priority] <= _RANK[most]]
+        return min(waiting, key=lambda prompt: _RANK[prompt.priority], default=None)
+
     def remove(self, prompt_id: str) -> QueuedPrompt | None:
         found = next((prompt for prompt in self._waiting if prompt.id == prompt_id), None)
         if found is not None:

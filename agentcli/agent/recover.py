@@ -46,7 +46,12 @@ class Finding:
                 for message in await attachments_now(self._parts, self.state, signal):
                     self.state = self.state.adding(message)
                     yield ev.MessageAppended(message=message)
-            self.outcome = replace(self.outcome, compacted=bool(compaction.messages), aborted=signal.reason)
+            self.outcome = replace(
+                self.outcome,
+                compacted=bool(compaction.messages),
+                summary=compaction.summary,
+                aborted=signal.reason,
+            )
         elif find.fact == "loop_verdict":
             async with aclosing(self._about_a_loop(signal)) as events:
                 async for event in events:
@@ -73,6 +78,37 @@ class Finding:
         except Aborted as abort:
             self.outcome = replace(self.outcome, aborted=abort.reason, aborted_in="tools")
             yield ev.PermissionResolved(request_id=request_id, tool_use_id="", behavior="withdrawn")
+
+
+class Continuation:
+    """What the log gets before the next request (SPEC 2.6): our own words, queued prompts, attachments. `run()` yields
+    it; then `state` has it.
+
+    Each queued prompt goes from the queue to the log at its own event: an abort at any other point leaves it waiting.
+    """
+
+    def __init__(self, parts: LoopParts, state: LoopState, outcome: TurnOutcome) -> None:
+        self._parts = parts
+        self._outcome = outcome
+        self.state = state
+
+    async def run(self, way: Continue, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
+        before = self.state
+        for message in way_on_messages(way, self.state, self._outcome, self._parts.turn.ids):
+            yield self._added(message)
+        has_results = way.transition is Transition.NEXT_TURN and bool(self._outcome.tool_results)
+        if has_results or way.transition in (Transition.STOP_HOOK_BLOCKING, Transition.TOKEN_BUDGET_CONTINUATION):
+            queue = self._parts.queue
+            while (prompt := queue.first(most="next")) is not None:
+                yield self._added(Message("user", prompt.content, prompt.id, Origin.QUEUED))
+                queue.remove(prompt.id)
+        if has_results:
+            for message in await attachments_now(self._parts, before, signal):
+                yield self._added(message)
+
+    def _added(self, message: Message) -> ev.MessageAppended:
+        self.state = self.state.adding(message)
+        return ev.MessageAppended(message=message)
 
 
 def way_on_messages(way: Continue, state: LoopState, outcome: TurnOutcome, ids: Ids) -> tuple[Message, ...]:
@@ -117,14 +153,6 @@ def way_out_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Messag
         case _:
             meta = {"terminal": stop.terminal.value, "kind": outcome.failure.kind.value if outcome.failure else ""}
             return (user_message(stop.text, ids.new(), Origin.ERROR, meta),)
-
-
-async def attached_messages(parts: LoopParts, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:
-    """What the model is told before the next request (SPEC 2.6): queued prompts first, then the attachments."""
-    queued = tuple(
-        Message("user", prompt.content, prompt.id, Origin.QUEUED) for prompt in parts.queue.take(most="next")
-    )
-    return (*queued, *await attachments_now(parts, state, signal))
 
 
 async def attachments_now(parts: LoopParts, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:

@@ -43,6 +43,15 @@ class Terminal(StrEnum):
 
 
 @frozen
+class Continue:
+    """A transition and its data: `results` (the ids of the calls; the results are in the messages), `committed`
+    collapses, the `summary`, the new `cap`, `attempt` and `of`, `errors`, or `remaining` tokens."""
+
+    transition: Transition
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@frozen
 class CompactTracking:
     """Auto-compaction's memory: when it last worked, and how often it failed since. Lasts for the conversation."""
 
@@ -72,8 +81,8 @@ class LoopState:
     stop_hook_active: bool = False
     stop_hook_blocks: int = 0
     turn_count: int = 1
-    transition: Transition | None = None
-    """Why this iteration exists; None for the first."""
+    transition: Continue | None = None
+    """Why this iteration exists, with the data of its transition (SPEC 2.7); None for the first."""
     tokens: TokenProgress = TokenProgress()
     pauses: int = 0
     nudged: bool = False
@@ -132,12 +141,6 @@ class Limits:
 
 
 @frozen
-class Continue:
-    transition: Transition
-    data: Mapping[str, Any] = field(default_factory=dict)
-
-
-@frozen
 class Stop:
     terminal: Terminal
     text: str = ""
@@ -160,7 +163,7 @@ def next_state(state: LoopState, way: Continue, gained_tokens: int) -> LoopState
         stop_hook_active=state.stop_hook_active,
         stop_hook_blocks=state.stop_hook_blocks,
         turn_count=state.turn_count,
-        transition=way.transition,
+        transition=way,
         tokens=tokens,
         pauses=state.pauses,
         nudged=state.nudged,

@@ -375,7 +375,7 @@ class Turn:
             self.outcome,
             aborted=self._signal.reason,
             aborted_in="tools" if self._whole and results else "streaming",
-            tool_results=len(results),
+            tool_results=tuple(result.call.id for result in results),
             hook_stop=next((r.hook_stop for r in results if r.hook_stop is not None), None),
             completed_by_tool=self.final is not None,
         )

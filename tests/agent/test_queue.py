@@ -1,0 +1,158 @@
+"""Nothing typed is ever lost: a prompt is in the queue or in the log, wherever the work ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.agent.decide import StopVerdict
+from agentcli.agent.ports import NoHooks, Seams
+from agentcli.agent.profile import Bounds
+from agentcli.agent.state import LoopState
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortReason
+from agentcli.core.messages import Message, Origin, user_message
+from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
+from tests.support.scripts import call, pause, reply
+from tests.support.virtual import run_virtual
+
+
+class SlowAttachments:
+    """An await point between taking a prompt in and the next request."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        await asyncio.sleep(1)
+        self.count += 1
+        return [user_message(f"[Attached {self.count}]", f"attached-{self.count}", Origin.ATTACHMENT)]
+
+
+class OneBlock(NoHooks):
+    def __init__(self) -> None:
+        self.blocks = 1
+
+    async def before_prompt(self, text: str) -> tuple[str, ...]:
+        await asyncio.sleep(1)
+        return ("Told by a hook.",)
+
+    async def before_stop(self, state: LoopState) -> StopVerdict:
+        await asyncio.sleep(1)
+        self.blocks -= 1
+        return StopVerdict(errors=("Once more.",) if self.blocks >= 0 else ())
+
+
+def working() -> Bench:
+    replies = (reply(pause(1), call("Look")), reply(call("Look")), "Done?", "Done.", reply("Next.", repeat=True))
+    seams = Seams(hooks=OneBlock(), attachments=SlowAttachments())
+    return bench(*replies, tools=[FakeTool(seconds=2)], seams=seams)
+
+
+STEPS = st.tuples(
+    st.lists(st.tuples(st.integers(0, 60), st.sampled_from(["now", "next", "later"])), max_size=4),
+    st.one_of(st.none(), st.integers(0, 60)),
+    st.sampled_from(["leave", *AbortReason]),
+    st.integers(0, 24),
+)
+
+
+@given(STEPS)
+def test_every_prompt_is_in_the_log_or_in_the_queue_wherever_the_work_ends(steps: Any) -> None:
+    """Ends at the n-th event, by an abort or by a consumer that leaves; or in the middle of an await, after so many
+    half seconds."""
+    typed, end_at, how, half_seconds = steps
+
+    async def main() -> None:
+        b = working()
+        sent = ["the prompt"]
+
+        async def consume() -> None:
+            number = 0
+            async with aclosing(b.engine.submit("the prompt")) as stream:
+                async for _event in stream:
+                    for priority in (priority for at, priority in typed if at == number):
+                        sent.append(f"typed {len(sent)}")
+                        b.engine.enqueue(sent[-1], priority)
+                    if number == end_at and how == "leave":
+                        return
+                    if number == end_at:
+                        b.engine.abort(how)
+                    number += 1
+
+        async with b.engine:
+            loop = asyncio.get_running_loop()
+            consumer = loop.create_task(consume())
+            await asyncio.sleep(0)
+            if end_at is None:
+                await asyncio.wait([consumer], timeout=half_seconds / 2)
+                if how == "leave":
+                    consumer.cancel()
+                else:
+                    b.engine.abort(how)
+            await asyncio.wait([consumer])
+            logged = [m.text for m in b.engine.messages if m.origin in (Origin.PROMPT, Origin.QUEUED)]
+            waiting = [prompt.text for prompt in b.engine.take_queued()]
+            assert sorted(logged + waiting) == sorted(sent)
+            assert result_of(await collect(b.engine.submit("and then?"))).text in ("Done?", "Done.", "Next.")
+        assert b.refused == []
+
+    run_virtual(main)
+
+
+def test_a_consumer_that_leaves_between_two_queued_prompts_loses_neither() -> None:
+    async def main() -> None:
+        b = working()
+        async with b.engine:
+            b.engine.enqueue("first")
+            b.engine.enqueue("second")
+            stream = b.engine.submit("go")
+            async for event in stream:
+                if isinstance(event, ev.MessageAppended) and event.message.text == "first":
+                    break
+            await stream.aclose()
+            assert b.engine.messages[-1].text == "first"
+            assert [prompt.text for prompt in b.engine.take_queued()] == ["second"]
+
+    run_virtual(main)
+
+
+def test_a_prompt_taken_back_while_others_are_logged_is_not_sent() -> None:
+    async def main() -> None:
+        b = working()
+        async with b.engine:
+            b.engine.enqueue("first")
+            other = b.engine.enqueue("another prompt")
+            async for event in b.engine.submit("go"):
+                if isinstance(event, ev.MessageAppended) and event.message.text == "first":
+                    assert b.engine.remove_queued(other) is not None
+            assert "another prompt" not in str(b.requests)
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("way", ["stop_hook_blocking", "token_budget_continuation"])
+def test_queued_prompts_join_where_the_loop_continues_without_tool_results(way: str) -> None:
+    async def main() -> None:
+        usage = {"input_tokens": 10, "output_tokens": 600}
+        blocking = way == "stop_hook_blocking"
+        b = bench(
+            reply(pause(2), "Done.", usage=usage),
+            reply("Both done.", usage=usage),
+            seams=Seams(hooks=OneBlock() if blocking else NoHooks()),
+            bounds=Bounds(token_target=None if blocking else 1_200),
+        )
+        async with b.engine:
+            asyncio.get_running_loop().call_later(1.5, b.engine.enqueue, "also this")
+            events = await b.run()
+            assert b.engine.take_queued() == ()
+        assert [event.transition for event in only(events, ev.LoopContinued)] == [way]
+        assert "also this" in str(b.requests[1]["messages"][-1])
+
+    run_virtual(main)
