@@ -16,6 +16,8 @@ from agentcli.core.usage import ModelTotals, Totals, Usage
 from agentcli.providers.catalog import Catalog
 
 _GRACEFUL = {Terminal.COMPLETED.value, Terminal.HOOK_STOPPED.value, Terminal.STOP_HOOK_PREVENTED.value}
+_NO_OUTPUT = {*_GRACEFUL, Terminal.NO_STRUCTURED_OUTPUT.value}
+"""Terminals after which a structured output that was wanted is missing."""
 _SUBTYPES: Mapping[str, str] = {
     Terminal.MAX_TURNS.value: "error_max_turns",
     Terminal.MAX_BUDGET_USD.value: "error_max_budget_usd",
@@ -86,7 +88,7 @@ class Account:
         )
 
     def _verdict(self, ended: ev.LoopEnded) -> tuple[str, bool]:
-        if self.wants_structured and ended.final is None and ended.terminal in _GRACEFUL:
+        if self.wants_structured and ended.final is None and ended.terminal in _NO_OUTPUT:
             return "error_max_structured_output_retries", True
         if ended.terminal in _GRACEFUL:
             return "success", False

@@ -23,6 +23,10 @@ MIN_TARGET_SHARE = 0.9
 """A token target counts as met from this share on."""
 
 
+Source = Literal["hook", "schema"]
+"""Who keeps a submission going or ends it: hooks, or the demand for structured output (`--json-schema`)."""
+
+
 @frozen
 class StopVerdict:
     """What the stop hooks said. Both empty: they let go."""
@@ -31,6 +35,7 @@ class StopVerdict:
     """They block the stop; the model is told this and goes on."""
     prevented: str | None = None
     """They end the submission here, with this reason."""
+    by: Source = "hook"
 
 
 @frozen
@@ -52,6 +57,8 @@ class TurnOutcome:
     completed_by_tool: bool = False
     """A tool declared the submission complete (structured output)."""
     hook_stop: str | None = None
+    stopped_by: Source = "hook"
+    """Where `hook_stop` comes from."""
     output_tokens: int = 0
     output_room: int | None = None
     """Tokens that the context window had left for the reply; None: not known."""
@@ -78,6 +85,8 @@ Decision = Continue | Stop | Find
 
 
 def decide(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
+    if outcome.aborted is AbortReason.BUDGET:
+        return Stop(Terminal.MAX_BUDGET_USD, words.aborted(outcome.aborted))
     if outcome.aborted is not None:
         tools = outcome.aborted_in == "tools"
         return Stop(Terminal.ABORTED_TOOLS if tools else Terminal.ABORTED_STREAMING, words.aborted(outcome.aborted))
@@ -125,7 +134,8 @@ def _overrun(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision
 
 def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
     if outcome.hook_stop is not None:
-        return Stop(Terminal.HOOK_STOPPED, outcome.hook_stop)
+        missing = outcome.stopped_by == "schema"
+        return Stop(Terminal.NO_STRUCTURED_OUTPUT if missing else Terminal.HOOK_STOPPED, outcome.hook_stop)
     if outcome.completed_by_tool:
         return Stop(Terminal.COMPLETED)
     at_the_limit = limits.max_turns is not None and state.turn_count + 1 > limits.max_turns
@@ -139,12 +149,15 @@ def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> De
     if outcome.stop_hooks is None:
         return Find("stop_hooks")
     if outcome.stop_hooks.prevented is not None:
-        return Stop(Terminal.STOP_HOOK_PREVENTED, outcome.stop_hooks.prevented)
+        missing = outcome.stop_hooks.by == "schema"
+        terminal = Terminal.NO_STRUCTURED_OUTPUT if missing else Terminal.STOP_HOOK_PREVENTED
+        return Stop(terminal, outcome.stop_hooks.prevented)
     if outcome.stop_hooks.errors:
         if at_the_limit:
             return too_many
         if state.stop_hook_blocks < limits.max_stop_hook_blocks:
-            return Continue(Transition.STOP_HOOK_BLOCKING, {"errors": list(outcome.stop_hooks.errors)})
+            by = {"by": "schema"} if outcome.stop_hooks.by == "schema" else {}
+            return Continue(Transition.STOP_HOOK_BLOCKING, {"errors": list(outcome.stop_hooks.errors), **by})
         return Stop(
             Terminal.STOP_HOOK_PREVENTED,
             f"The stop hook blocked {state.stop_hook_blocks} times in a row: {outcome.stop_hooks.errors[0]}",
@@ -160,9 +173,11 @@ def _results(state: LoopState, outcome: TurnOutcome) -> Decision:
     data = {"results": list(outcome.tool_results)}
     if outcome.repetition is None:
         return Continue(Transition.NEXT_TURN, data)
+    name, times = outcome.repetition.call.name, outcome.repetition.times
+    if outcome.repetition.refused and not state.advised:
+        return Continue(Transition.NEXT_TURN, {**data, "loop": "advised", "name": name, "times": times})
     if outcome.loop_verdict is None:
         return Find("loop_verdict")
-    name, times = outcome.repetition.call.name, outcome.repetition.times
     match outcome.loop_verdict.kind:
         case "go_on":
             return Continue(Transition.NEXT_TURN, {**data, "loop": "allowed", "said": outcome.loop_verdict.said})

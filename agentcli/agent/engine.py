@@ -274,6 +274,8 @@ class Engine(Curated):
         terminal = Terminal.COMPLETED
         if not compaction.messages and not compaction.cancelled:
             terminal = Terminal.ABORTED_STREAMING if controller.signal.aborted else Terminal.MODEL_ERROR
+        if controller.signal.reason is AbortReason.BUDGET:
+            terminal = Terminal.MAX_BUDGET_USD
         yield ev.LoopEnded(terminal=terminal.value, turns=0, text=problem)
 
     def _started(self) -> ev.SessionStarted:
@@ -291,12 +293,8 @@ class Engine(Curated):
 
     def _taken(self, event: ev.Event, account: Account, controller: AbortController) -> ev.Event:
         """Take an event in before anybody sees it: log, session file, totals, budget."""
-        if isinstance(event, ev.LoopEnded) and controller.signal.reason is AbortReason.BUDGET:
-            event = replace(
-                event,
-                terminal=Terminal.MAX_BUDGET_USD.value,
-                text=self._budget.text(self._totals, somebody=self.interactive),
-            )
+        if isinstance(event, ev.LoopEnded) and event.terminal == Terminal.MAX_BUDGET_USD.value:
+            event = replace(event, text=self._budget.text(self._totals, somebody=self.interactive))
         account.take(event)
         self._parts.watch.note(event)
         self._spending.take(event)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
+from agentcli.agent import words
 from agentcli.agent.toolcall import CallResult, ToolRunner, failed
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
 from agentcli.core.aio import cancel_and_wait
@@ -24,7 +25,6 @@ ABORT_GRACE_SECONDS = 3.0
 """How long an aborted tool may take to clean up before its task is cancelled: two seconds for a process that ignores
 SIGTERM, and a little more."""
 
-INTERRUPTED = "The user interrupted before this call was done."
 SIBLING_FAILED = "Not run to its end: a call that ran beside it failed, and this one depended on it."
 
 
@@ -101,7 +101,7 @@ class Executor:
 
     def results(self) -> list[CallResult]:
         """One result for every call, synthetic where it had none. To be asked when nothing runs any more."""
-        return [entry.result or failed(entry.call, INTERRUPTED, "interrupted") for entry in self._entries]
+        return [entry.result or self._not_done(entry.call) for entry in self._entries]
 
     def drop_unstarted(self) -> None:
         """Forget the calls that have not begun to work; for a reply that broke off behind them."""
@@ -169,7 +169,10 @@ class Executor:
                 await asyncio.wait((running,), timeout=ABORT_GRACE_SECONDS)
         finally:
             await cancel_and_wait([aborted])
-        return running.result() if running.done() else failed(call, INTERRUPTED, "interrupted")
+        return running.result() if running.done() else self._not_done(call)
+
+    def _not_done(self, call: ToolUseBlock) -> CallResult:
+        return failed(call, words.call_not_done(self._controller.signal.reason), "interrupted")
 
     def _cancel_siblings(self, failed_entry: _Entry) -> None:
         for entry in self._entries:

@@ -54,7 +54,9 @@ async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> A
                 output_room=exchange.output_room,
             )
             if outcome.tool_results:
-                outcome = replace(outcome, repetition=repetition(state.messages, state.repeats_from))
+                outcome = replace(
+                    outcome, repetition=repetition(state.messages, state.repeats_from, advised=state.advised)
+                )
 
             decision = decide(state, outcome, parts.limits)
             while isinstance(decision, Find):

@@ -6,6 +6,8 @@ resumed session knows it too. What a person says ends a row, and so does a reply
 tools that are there for asking again have more patience.
 
 With somebody there they are asked. With nobody there the model is told once; if it goes on, the submission ends.
+Calls that are refused again and again are answered with advice first, at the second refusal; what follows the advice
+is counted from there.
 """
 
 from __future__ import annotations
@@ -24,6 +26,10 @@ from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line
 
 REPEATS = 3
+REFUSALS = 2
+"""Refusals of the same calls in a row before the model is advised to do something else."""
+DENIED = "denied"
+"""In the meta of a message with results: the ids of the calls that were refused."""
 _LONGEST_CYCLE = 3
 _PATIENCE: Mapping[str, int] = {"BashOutput": 20, "TodoWrite": 6, "StructuredOutput": 20}
 """Looking whether a command has gone on says the same until it has; a task list may be written as it was; wrong
@@ -33,8 +39,8 @@ _WAITS = re.compile(r"\b(?:sleep|wait|timeout|inotifywait|tail\s+-f)\b")
 _TITLE_LIMIT = 200
 
 TitleOf = Callable[[str, Json], str]
-_Turn = tuple[tuple[str, Json, object, bool], ...]
-"""Its calls, each as name, input, content of the result, and whether that was an error."""
+_Turn = tuple[tuple[str, Json, object, bool, bool], ...]
+"""Its calls, each as name, input, content of the result, whether that was an error, and whether it was a refusal."""
 
 
 @frozen
@@ -42,6 +48,8 @@ class Repetition:
     call: ToolUseBlock
     """The last call of the row, for a name to give it."""
     times: int
+    refused: bool = False
+    """All calls of the row were refused, and the model was not advised yet."""
 
 
 @frozen
@@ -56,17 +64,20 @@ class LoopVerdict:
 # ------------------------------------------------------------------------------------------------------- noticing
 
 
-def repetition(messages: Sequence[Message], since: int = 0) -> Repetition | None:
+def repetition(messages: Sequence[Message], since: int = 0, *, advised: bool = True) -> Repetition | None:
     """Whether the newest turns repeat themselves. `since`: what comes before this place was looked at and allowed.
+    `advised`: the model was already advised about calls that are refused; else they count from the second one.
 
     Costs what is compared: a conversation that does not repeat itself is looked at three turns back.
     """
     turns = _Turns(messages, since)
     for period in range(1, _LONGEST_CYCLE + 1):
         times = turns.times(period)
-        if times >= REPEATS and times >= turns.patience(period):
+        refused = not advised and turns.refused(period)
+        needed = REFUSALS if refused else max(REPEATS, turns.patience(period))
+        if times >= needed:
             call = turns.last_call
-            return None if call is None else Repetition(call, times)
+            return None if call is None else Repetition(call, times, refused)
     return None
 
 
@@ -93,13 +104,18 @@ class _Turns:
             same += 1
         return same // period + 1
 
+    def refused(self, period: int) -> bool:
+        """Whether all calls of the last `period` turns were refused."""
+        turns = [turn for number in range(period) if (turn := self._get(number)) is not None]
+        return bool(turns) and all(refused for turn in turns for *_call, refused in turn)
+
     def patience(self, period: int) -> int:
         turns = [turn for number in range(period) if (turn := self._get(number)) is not None]
         return max((_patience(name, input) for turn in turns for name, input, *_rest in turn), default=REPEATS)
 
 
 def _backwards(messages: Sequence[Message], since: int) -> Iterator[_Turn]:
-    results: dict[str, tuple[object, bool]] = {}
+    results: dict[str, tuple[object, bool, bool]] = {}
     for place in range(len(messages) - 1, since - 1, -1):
         message = messages[place]
         if message.is_copy:
@@ -109,10 +125,13 @@ def _backwards(messages: Sequence[Message], since: int) -> Iterator[_Turn]:
         if message.role == "assistant":
             if not message.tool_uses:
                 return
-            yield tuple((use.name, use.input, *results.get(use.id, (None, True))) for use in message.tool_uses)
+            yield tuple((use.name, use.input, *results.get(use.id, (None, True, False))) for use in message.tool_uses)
             results.clear()
         else:
-            results.update((result.tool_use_id, (result.content, result.is_error)) for result in message.tool_results)
+            denied = message.meta.get(DENIED, ())
+            for result in message.tool_results:
+                id = result.tool_use_id
+                results[id] = (result.content, result.is_error, id in denied)
 
 
 def _patience(name: str, input: Json) -> int:

@@ -11,7 +11,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from agentcli.agent.decide import StopVerdict
+from agentcli.agent.decide import Source, StopVerdict
 from agentcli.agent.state import LoopState
 from agentcli.core.abort import AbortSignal
 from agentcli.core.events import ContextEdited, Event
@@ -41,6 +41,7 @@ class PostToolVerdict:
     stop: str | None = None
     """Not None: the submission ends after this batch, for this reason."""
     context: tuple[str, ...] = ()
+    by: Source = "hook"
 
 
 class Hooks(Protocol):

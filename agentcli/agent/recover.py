@@ -11,6 +11,7 @@ from agentcli.agent.compaction import Compaction
 from agentcli.agent.decide import Find, TurnOutcome
 from agentcli.agent.loopguard import LoopQuestion
 from agentcli.agent.parts import LoopParts
+from agentcli.agent.refusals import refused_again
 from agentcli.agent.state import Continue, LoopState, Stop, Terminal, Transition
 from agentcli.context.compact import pinned_now
 from agentcli.core import events as ev
@@ -124,10 +125,14 @@ def way_on_messages(way: Continue, state: LoopState, outcome: TurnOutcome, ids: 
             text = words.OUTPUT_RECOVERY
         case Transition.TOKEN_BUDGET_CONTINUATION:
             text = words.token_budget(way.data["remaining"])
+        case Transition.STOP_HOOK_BLOCKING if way.data.get("by") == "schema":
+            text = "\n".join(way.data["errors"])
         case Transition.STOP_HOOK_BLOCKING:
             return (user_message(words.stop_hook(way.data["errors"]), ids.new(), Origin.HOOK),)
         case Transition.NEXT_TURN if way.data.get("reason") == "empty_reply":
             text = words.EMPTY_REPLY
+        case Transition.NEXT_TURN if way.data.get("loop") == "advised":
+            text = refused_again(way.data["name"], way.data["times"])
         case Transition.NEXT_TURN if way.data.get("loop") == "told":
             text = words.repeated(way.data["name"], way.data["times"])
         case Transition.NEXT_TURN if way.data.get("said"):
@@ -143,7 +148,7 @@ def way_out_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Messag
         case Terminal.COMPLETED | Terminal.MAX_BUDGET_USD:
             return ()
         case Terminal.ABORTED_STREAMING | Terminal.ABORTED_TOOLS:
-            if outcome.aborted in (AbortReason.INTERRUPT, AbortReason.BUDGET):
+            if outcome.aborted is AbortReason.INTERRUPT:
                 return ()
             in_tools = stop.terminal is Terminal.ABORTED_TOOLS
             text = words.INTERRUPTED_TOOLS if in_tools else words.INTERRUPTED

@@ -1,4 +1,4 @@
-"""The wording of calls that are refused because nobody can be asked: for the model, and for the end of a run."""
+"""The wording of refused calls: why one was refused with nobody to ask, and advice when it is refused again."""
 
 from __future__ import annotations
 
@@ -44,6 +44,15 @@ def unattended_refusal(title: str, input: Json, decision: Decision, rules: Seque
         return f"{what} No rule can allow it."
     advice = advice or "Run its parts as separate calls"
     return f"{what} No rule can cover it as it is written. {advice}; then one can."
+
+
+def refused_again(name: str, times: int) -> str:
+    """Advice for the model after the same call was refused several times."""
+    return (
+        f"{plain_line(name, 128)} was refused {times} times in a row with the same input, and will be refused again. "
+        "Use another tool or an input that needs no approval, or leave this step out and say in a sentence what is "
+        "missing."
+    )
 
 
 def _cause(reason: str) -> str:

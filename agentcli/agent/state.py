@@ -40,6 +40,7 @@ class Terminal(StrEnum):
     MODEL_ERROR = "model_error"
     IMAGE_ERROR = "image_error"
     LOOP_DETECTED = "loop_detected"
+    NO_STRUCTURED_OUTPUT = "no_structured_output"
 
 
 @frozen
@@ -87,6 +88,8 @@ class LoopState:
     pauses: int = 0
     nudged: bool = False
     """Whether the model was already told that its reply was empty."""
+    advised: bool = False
+    """Whether the model was already advised about a call that is refused again and again."""
     told_of_loop: bool = False
     """Whether the model was already told that it goes round in circles."""
     budget_spent: int | None = None
@@ -168,8 +171,9 @@ def next_state(state: LoopState, way: Continue, gained_tokens: int) -> LoopState
         pauses=state.pauses,
         nudged=state.nudged,
         budget_spent=state.budget_spent,
+        advised=state.advised or way.data.get("loop") == "advised",
         told_of_loop=state.told_of_loop or way.data.get("loop") == "told",
-        repeats_from=len(state.messages) if way.data.get("loop") == "allowed" else state.repeats_from,
+        repeats_from=len(state.messages) if way.data.get("loop") in ("allowed", "advised") else state.repeats_from,
     )
     match way.transition:
         case Transition.NEXT_TURN:

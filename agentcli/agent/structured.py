@@ -1,6 +1,7 @@
 """Keeps a submission going until it has a structured output, within reason (`--json-schema`).
 
-It sits in the hooks' seam: ending without the output blocks the stop; too many tries end the submission.
+It sits in the hooks' seam: ending without the output blocks the stop; too many tries end the submission. Its verdicts
+are marked as its own, so that neither the model nor the user reads of a hook.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class RequireOutput:
         self._misses += 1
         if self._misses < MAX_TRIES:
             return verdict
-        return PostToolVerdict(f"No output that fits the schema after {MAX_TRIES} tries.", verdict.context)
+        return PostToolVerdict(f"No output that fits the schema after {MAX_TRIES} tries.", verdict.context, "schema")
 
     async def before_prompt(self, text: str) -> tuple[str, ...]:
         self._misses = 0
@@ -49,8 +50,8 @@ class RequireOutput:
             return verdict
         self._misses += 1
         if self._misses >= MAX_TRIES:
-            return StopVerdict(prevented=f"No call of {self._tool_name} after {MAX_TRIES} tries.")
-        return StopVerdict(errors=(f"Give your answer by calling the tool {self._tool_name}.",))
+            return StopVerdict(prevented=f"No call of {self._tool_name} after {MAX_TRIES} tries.", by="schema")
+        return StopVerdict(errors=(f"Give your answer by calling the tool {self._tool_name}.",), by="schema")
 
     async def after_failure(self, text: str) -> None:
         await self._inner.after_failure(text)

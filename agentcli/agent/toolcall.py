@@ -1,18 +1,20 @@
 """One tool call from its block to its result (SPEC T4).
 
 Find the tool, parse the input, the tool's own check, hooks, permission, run, hooks, normalise. Whatever fails on the
-way becomes an error result, never an exception. What goes back to the API is the model's own input; hooks and
-answers may change a copy that the tool runs with (T9).
+way becomes an error result (`core/tool_errors.py`), never an exception. What goes back to the API is the model's own
+input; hooks and answers may change a copy that the tool runs with (T9).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import field, replace
 from functools import partial
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
+from agentcli.agent import words
+from agentcli.agent.decide import Source
 from agentcli.agent.network_offer import (
     MOST_OFFERS,
     declined_network,
@@ -21,7 +23,7 @@ from agentcli.agent.network_offer import (
     network_reason,
     unattended_network,
 )
-from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PreToolVerdict, Workspace
+from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PostToolVerdict, PreToolVerdict, Workspace
 from agentcli.agent.questions import Audience, Questions
 from agentcli.agent.refusals import unattended_refusal
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
@@ -46,6 +48,7 @@ from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, TextBlock, ToolResultBlock, ToolUseBlock, clean_text
 from agentcli.core.permission import Answer, Decision, Need, PermissionMode
 from agentcli.core.plaintext import plain_line
+from agentcli.core.tool_errors import Content, wrapped_content
 from agentcli.tools.base import Output, Progress, SmallModel, Tool, ToolContext
 from agentcli.tools.builtin import in_thread
 from agentcli.tools.registry import Registry
@@ -63,21 +66,25 @@ class CallResult:
     output: Output
     hook_stop: str | None = None
     hook_context: tuple[str, ...] = ()
+    stopped_by: Source = "hook"
+    """Where `hook_stop` comes from."""
+    denied: bool = False
+    """The user, a rule or a hook refused the call."""
 
 
 def failed(call: ToolUseBlock, text: str, summary: str = "") -> CallResult:
     """An error result for a call that did not get to run, or not to its end."""
-    wrapped = f"<tool_use_error>{clean_text(text)}</tool_use_error>"
-    output = Output(wrapped, is_error=True, summary=summary or text.partition("\n")[0][:200])
-    return CallResult(call, ToolResultBlock(call.id, (TextBlock(wrapped),), is_error=True), output)
+    output = Output(text, is_error=True, summary=summary or text.partition("\n")[0][:200])
+    return CallResult(call, result_block(call, output), output)
 
 
 class _Refused(Exception):
     """Ends the way of a call early, inside this module only."""
 
-    def __init__(self, text: str, summary: str = "") -> None:
+    def __init__(self, text: str, summary: str = "", *, denied: bool = False) -> None:
         super().__init__(text)
         self.summary = summary
+        self.denied = denied
 
 
 @frozen
@@ -152,11 +159,16 @@ class ToolRunner:
             result = await self._run_tool(call, approved, context, signal, emit)
         except _Refused as refusal:
             result = failed(call, str(refusal), refusal.summary)
-            if not signal.aborted:
-                post = await self.hooks.after_refused_tool(call, str(refusal))
-                result = replace(result, hook_stop=post.stop, hook_context=post.context)
-        except Aborted:
-            result = failed(call, "The user interrupted before this call ran.", "interrupted")
+            post = await self._after(self.hooks.after_refused_tool(call, str(refusal)), signal, emit)
+            result = replace(
+                result,
+                hook_stop=post.stop,
+                hook_context=post.context,
+                stopped_by=post.by,
+                denied=refusal.denied,
+            )
+        except Aborted as abort:
+            result = failed(call, words.call_not_done(abort.reason, begun=False), "interrupted")
         except Exception as error:  # noqa: BLE001 - SPEC T4: a crash is a result, too
             result = failed(call, f"{call.name} failed unexpectedly: {type(error).__name__}: {error}")
         await emit(
@@ -178,7 +190,7 @@ class ToolRunner:
         verdict = await signal.run(self.hooks.before_tool(call, input))
         if verdict.decision == "deny":
             await emit(PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=verdict.reason))
-            raise _Refused(verdict.reason or "A hook denied this call.", "denied by a hook")
+            raise _Refused(verdict.reason or "A hook denied this call.", "denied by a hook", denied=True)
         if verdict.updated_input is not None:
             input = self._parse(tool, verdict.updated_input, context, answered=verdict.decision == "allow")
         needs = tool.needs(input, context)
@@ -376,7 +388,20 @@ class ToolRunner:
                 rules=list(rules),
             )
         )
-        raise _Refused(reason, "denied")
+        raise _Refused(reason, "denied", denied=True)
+
+    async def _after(
+        self, hook: Coroutine[Any, Any, PostToolVerdict], signal: AbortSignal, emit: Emit
+    ) -> PostToolVerdict:
+        """The verdict of a hook that runs after a call. What the call did stands, whatever becomes of the hook."""
+        try:
+            return await signal.run(hook)
+        except Aborted:
+            return PostToolVerdict()
+        except Exception as error:  # noqa: BLE001 - a hook's bug must not turn a success into a failure
+            text = f"A hook that runs after tools failed: {type(error).__name__}: {error}. The call's result stands."
+            await emit(NoticeRaised(text=plain_line(text, 500), level="warning", code="hook"))
+            return PostToolVerdict()
 
     async def _output(
         self, call: ToolUseBlock, approved: _Approved, context: ToolContext, work: _Work
@@ -411,10 +436,8 @@ class ToolRunner:
             note = TextBlock(clean_text(f"The person who approved this call says: {approved.said}"))
             block = replace(block, content=(*block.content, note))
         await self._apply(output, emit)
-        if signal.aborted:
-            return CallResult(call, block, output, hook_context=approved.context)
-        post = await self.hooks.after_tool(call, approved.input, block)
-        return CallResult(call, block, output, post.stop, (*approved.context, *post.context))
+        post = await self._after(self.hooks.after_tool(call, approved.input, block), signal, emit)
+        return CallResult(call, block, output, post.stop, (*approved.context, *post.context), post.by)
 
 
 def _fitted(tool: Tool, given: Json, *, answered: bool = False) -> tuple[Json, list[str]]:
@@ -466,11 +489,16 @@ async def _answered(future: Awaitable[Answer]) -> Answer:
 
 
 def result_block(call: ToolUseBlock, output: Output) -> ToolResultBlock:
-    """The result as it goes into the log: text cleaned of what cannot be sent, never without content."""
+    """The result as it goes into the log: text cleaned of what cannot be sent, never without content, and marked if the
+    call failed (`core/tool_errors.py`)."""
+    content: Content
     if isinstance(output.content, str):
-        parts: tuple[TextBlock, ...] = (TextBlock(clean_text(output.content)),) if output.content.strip() else ()
-        return ToolResultBlock(call.id, parts or (TextBlock("(no output)"),), output.is_error)
-    content = tuple(
-        replace(part, text=clean_text(part.text)) if isinstance(part, TextBlock) else part for part in output.content
-    )
+        content = (TextBlock(clean_text(output.content)),) if output.content.strip() else ()
+    else:
+        content = tuple(
+            replace(part, text=clean_text(part.text)) if isinstance(part, TextBlock) else part
+            for part in output.content
+        )
+    if output.is_error:
+        content = wrapped_content(content)
     return ToolResultBlock(call.id, content or (TextBlock("(no output)"),), output.is_error)

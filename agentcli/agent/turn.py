@@ -18,6 +18,7 @@ from typing import Any
 from agentcli.agent.announce import announced
 from agentcli.agent.decide import TurnOutcome
 from agentcli.agent.executor import Executor, StreamingExecutor
+from agentcli.agent.loopguard import DENIED
 from agentcli.agent.ports import PriceOf
 from agentcli.agent.reply import Reply
 from agentcli.agent.toolcall import CallResult, ToolRunner
@@ -360,9 +361,10 @@ class Turn:
                 )
         if results:
             yield from self._ordered_results(results)
-            yield _appended(
-                Message("user", tuple(r.block for r in results), self._parts.ids.new(), Origin.TOOL_RESULTS)
-            )
+            denied = [result.call.id for result in results if result.denied]
+            blocks = tuple(result.block for result in results)
+            meta = {DENIED: denied} if denied else {}
+            yield _appended(Message("user", blocks, self._parts.ids.new(), Origin.TOOL_RESULTS, meta=meta))
             hook_texts = [text for result in results for text in result.hook_context]
             if hook_texts:
                 content = tuple(TextBlock(text) for text in hook_texts)
@@ -377,6 +379,7 @@ class Turn:
             aborted_in="tools" if self._whole and results else "streaming",
             tool_results=tuple(result.call.id for result in results),
             hook_stop=next((r.hook_stop for r in results if r.hook_stop is not None), None),
+            stopped_by=next((r.stopped_by for r in results if r.hook_stop is not None), "hook"),
             completed_by_tool=self.final is not None,
         )
 

@@ -40,6 +40,19 @@ def aborted(reason: AbortReason) -> str:
     return _ABORTED[reason]
 
 
+def call_not_done(reason: AbortReason | None, *, begun: bool = True) -> str:
+    """The result of a call that an abort ended, or kept from running. None: there was no abort."""
+    what = "this call was done" if begun else "this call ran"
+    match reason:
+        case AbortReason.BUDGET:
+            return f"The budget was spent before {what}."
+        case AbortReason.SHUTDOWN:
+            return f"agentcli was stopped before {what}."
+        case None:
+            return f"The work ended before {what}."
+    return f"The user interrupted before {what}."
+
+
 def token_budget(remaining: int) -> str:
     return (
         f"There are about {remaining:,} tokens of work left in what the user asked you to spend. Go on: deepen, check "

@@ -23,8 +23,9 @@ from agentcli.core.messages import (
     clean_text,
     is_thinking,
 )
+from agentcli.core.tool_errors import wrapped
 
-MISSING_RESULT = "<tool_use_error>The call was interrupted before it had a result.</tool_use_error>"
+MISSING_RESULT = wrapped("The call was interrupted before it had a result.")
 NO_OUTPUT = "(no output)"
 EARLIER_LEFT_OUT = "(Earlier messages are not part of this request.)"
 

@@ -14,6 +14,7 @@ from agentcli.core.abort import AbortReason
 from agentcli.core.messages import TextBlock, ThinkingBlock
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.tool_errors import unwrapped
 from agentcli.demo.tour import LEAVE, Stop, Tour
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class _Telling:
                 self._engine.answer(event.request_id, Answer("allow"))
             case ev.ToolFinished():
                 sign = "!" if event.result.is_error else "+"
-                self._write(f"  {sign} {event.name}: {plain_line(event.summary or event.result.text, 200)}")
+                self._write(f"  {sign} {event.name}: {plain_line(event.summary or unwrapped(event.result.text), 200)}")
             case ev.RetryScheduled():
                 self._write(f"  ~ {plain_line(event.text, 200)} Again in {event.wait_seconds:.1f} s.")
             case ev.NoticeRaised():

@@ -11,6 +11,7 @@ from typing import Any
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.tool_errors import unwrapped
 from agentcli.plain.pieces import Line, Look, line
 from agentcli.tools.todowrite import todo_line
 
@@ -42,7 +43,7 @@ def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[L
 
 def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[Line]:
     text = _string(event.display, "text") if not failed else ""
-    rows = plain_text(text or event.result.text).strip("\n").split("\n")
+    rows = plain_text(text or unwrapped(event.result.text)).strip("\n").split("\n")
     if rows == [""] or (event.name in _SILENT and not failed and not verbose):
         return []
     lines = [line(f"{INDENT}{_row(row)}", "quiet") for row in rows]

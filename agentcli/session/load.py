@@ -32,13 +32,14 @@ from agentcli.core.messages import (
     is_thinking,
     usage_from_dict,
 )
+from agentcli.core.tool_errors import wrapped
 from agentcli.session.journal import Ending
 from agentcli.session.lines import FORMAT, decode_line, whole_message
 
 LINE_LIMIT = 64 * 1024 * 1024
 """A line longer than this is junk: no request may be that large. Keeps a file of zeros from filling the memory."""
 
-UNFINISHED = "<tool_use_error>The session ended before this call was done; its result is not known.</tool_use_error>"
+UNFINISHED = wrapped("The session ended before this call was done; its result is not known.")
 
 
 @frozen

@@ -118,7 +118,7 @@ class WebFetch(BuiltinTool):
         except TimeoutError:
             return failure(f"{address.host} was not done after {FETCH_SECONDS:g} s; stopped there.", "timeout")
         except Aborted:
-            return failure("The fetch was stopped by the user.", "stopped")
+            return failure("The fetch was stopped before it was done.", "stopped")
         if isinstance(found, Problem):
             return failure(found.text, found.summary)
         if isinstance(found, Moved):
@@ -186,7 +186,7 @@ async def _answered(page: _Read, prompt: str, context: ToolContext, signal: Abor
     if context.small_model is not None:
         reply = await context.small_model.ask(SYSTEM, _question(page, prompt), signal)
         if signal.aborted:
-            return failure("The fetch was stopped by the user.", "stopped")
+            return failure("The fetch was stopped before it was done.", "stopped")
         if reply.text.strip():
             return _output(page, reply.text.strip(), page.note)
         problem = f"The page could not be summarised ({reply.error or 'no answer'}); here it is itself. "

@@ -75,7 +75,7 @@ class WebSearch(BuiltinTool):
         for version in VERSIONS:
             reply = await context.small_model.ask(SYSTEM, prompt, signal, (_server_tool(version, input),))
             if signal.aborted:
-                yield failure("The search was stopped by the user.", "stopped")
+                yield failure("The search was stopped before it was done.", "stopped")
                 return
             if not reply.error or not _UNKNOWN_TOOL.search(reply.error):
                 break

@@ -45,9 +45,10 @@ def outcome(**fields: Any) -> TurnOutcome:
 ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Transition | str]] = [
     # what the turn produced, changes of the state, changes of the limits, what must come of it
     ("an answer", outcome(), {}, {}, Terminal.COMPLETED),
+    ("the budget is spent", outcome(aborted=AbortReason.BUDGET, tool_results=("1",)), {}, {}, Terminal.MAX_BUDGET_USD),
     ("tool results", outcome(tool_results=("1", "2")), {}, {}, Transition.NEXT_TURN),
     (
-        "results below max turns",
+        "results in time",
         outcome(tool_results=("1",)),
         {"turn_count": 1},
         {"max_turns": 2},
@@ -63,7 +64,7 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
         {},
         Terminal.ABORTED_TOOLS,
     ),
-    ("abort beats an error", outcome(aborted=AbortReason.BUDGET, failure=BROKEN), {}, {}, Terminal.ABORTED_STREAMING),
+    ("abort beats an error", outcome(aborted=AbortReason.SHUTDOWN, failure=BROKEN), {}, {}, Terminal.ABORTED_STREAMING),
     ("streaming error", outcome(failure=BROKEN), {}, {}, Terminal.MODEL_ERROR),
     ("image error", outcome(failure=IMAGE), {}, {}, Terminal.IMAGE_ERROR),
     ("API error", outcome(failure=INVALID, stop_hooks=None), {}, {}, Terminal.MODEL_ERROR),
@@ -118,6 +119,34 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
     ),
     ("refusal", outcome(refused="declined", stop_hooks=None), {}, {}, Terminal.MODEL_ERROR),
     ("a hook stopped after the tools", outcome(tool_results=("1",), hook_stop="enough"), {}, {}, Terminal.HOOK_STOPPED),
+    (
+        "no structured output after many tries",
+        outcome(tool_results=("1",), hook_stop="no output", stopped_by="schema"),
+        {},
+        {},
+        Terminal.NO_STRUCTURED_OUTPUT,
+    ),
+    (
+        "a stop without structured output after many tries",
+        outcome(stop_hooks=StopVerdict(prevented="no output", by="schema")),
+        {},
+        {},
+        Terminal.NO_STRUCTURED_OUTPUT,
+    ),
+    (
+        "a call that was refused twice",
+        outcome(tool_results=("1",), repetition=replace(ROUND, refused=True)),
+        {},
+        {},
+        Transition.NEXT_TURN,
+    ),
+    (
+        "a call that is refused after the advice",
+        outcome(tool_results=("1",), repetition=replace(ROUND, refused=True)),
+        {"advised": True},
+        {},
+        "loop_verdict",
+    ),
     ("a tool completed it", outcome(tool_results=("1",), completed_by_tool=True), {}, {}, Terminal.COMPLETED),
     ("results of a row that repeats itself", outcome(tool_results=("1",), repetition=ROUND), {}, {}, "loop_verdict"),
     (
@@ -235,7 +264,7 @@ def test_each_row_of_the_table_is_decided(
 def test_every_transition_and_every_terminal_of_the_inner_loop_has_a_row() -> None:
     reached = {row[4] for row in ROWS}
     assert set(Transition) <= reached
-    assert set(Terminal) - reached == {Terminal.MAX_BUDGET_USD, Terminal.BLOCKING_LIMIT}  # engine; before the call
+    assert set(Terminal) - reached == {Terminal.BLOCKING_LIMIT}  # before the call
 
 
 @pytest.mark.parametrize("failure", [BROKEN, IMAGE, INVALID, TOO_LONG])
@@ -323,7 +352,9 @@ def test_finding_out_always_leads_to_a_decision(produced: TurnOutcome, limits: L
         decision = decide(state, produced, limits)
     if produced.aborted is not None:
         assert isinstance(decision, Stop)
-        assert decision.terminal in (Terminal.ABORTED_STREAMING, Terminal.ABORTED_TOOLS)
+        budget = produced.aborted is AbortReason.BUDGET
+        aborted = (Terminal.ABORTED_STREAMING, Terminal.ABORTED_TOOLS)
+        assert decision.terminal in ((Terminal.MAX_BUDGET_USD,) if budget else aborted)
 
 
 @given(outcomes, limits_strategy)

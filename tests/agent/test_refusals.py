@@ -7,10 +7,11 @@ import os
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentcli.agent.refusals import unattended_refusal
+from agentcli.agent.refusals import refused_again, unattended_refusal
 from agentcli.cli.main import main
 from agentcli.core.permission import Decision
 
@@ -130,3 +131,65 @@ def test_a_rule_for_a_tool_that_does_not_exist_is_reported(
 def test_rules_for_servers_and_other_tools_are_not_reported(work: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run("--allowedTools", "mcp__files,mcp__x__*,Task(x),Agent,Skill(y),Web*,*")
     assert "no tool named" not in capfd.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------------ refused again
+
+
+TOUCH = {"steps": [{"tool": "Bash", "input": {"command": "touch made"}}]}
+
+
+def play_script(work: Path, *replies: Any) -> None:
+    (work.parent / "script.json").write_text(json.dumps({"version": 1, "replies": list(replies)}))
+
+
+def told_to_the_model(out: str) -> list[str]:
+    frames = [json.loads(line) for line in out.splitlines()]
+    synthetic = [frame["message"]["content"] for frame in frames if frame.get("isSynthetic")]
+    return [block["text"] for content in synthetic for block in content]
+
+
+def test_a_call_that_is_refused_twice_is_answered_with_advice_and_is_no_loop(
+    work: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    play_script(work, {**TOUCH, "repeat": 2}, "I cannot create the file.")
+    assert run("--output-format", "stream-json", "--verbose") == 0
+    out = capfd.readouterr().out
+    assert told_to_the_model(out) == [refused_again("Bash", 2)]
+    assert "loop_suspected" not in out
+    assert json.loads(out.splitlines()[-1])["result"] == "I cannot create the file."
+
+
+def test_a_model_that_ignores_the_advice_is_stopped_like_any_other_loop(
+    work: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    play_script(work, {**TOUCH, "repeat": True})
+    assert run("--output-format", "stream-json", "--verbose") == 1
+    out = capfd.readouterr().out
+    told = told_to_the_model(out)
+    assert told[0] == refused_again("Bash", 2)
+    assert len(told) == 2, "advised once, told once"
+    result = json.loads(out.splitlines()[-1])
+    assert (result["terminal_reason"], result["num_turns"]) == ("loop_detected", 6)
+
+
+def test_a_failed_call_that_was_not_refused_brings_no_advice(work: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    missing = {"steps": [{"tool": "Read", "input": {"file_path": "missing.txt"}}]}
+    play_script(work, {**missing, "repeat": 2}, "There is none.")
+    assert run("--output-format", "stream-json", "--verbose") == 0
+    assert told_to_the_model(capfd.readouterr().out) == []
+
+
+@pytest.mark.parametrize("answer", ["In words.", {"steps": [{"tool": "StructuredOutput", "input": {"n": "x"}}]}])
+def test_a_missing_structured_output_is_not_blamed_on_a_hook(
+    work: Path, capfd: pytest.CaptureFixture[str], answer: Any
+) -> None:
+    reply = {"text": answer} if isinstance(answer, str) else answer
+    play_script(work, {**reply, "repeat": True})
+    schema = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
+    assert run("--json-schema", schema, "--output-format", "stream-json", "--verbose") == 1
+    out, err = capfd.readouterr()
+    result = json.loads(out.splitlines()[-1])
+    assert result["subtype"] == "error_max_structured_output_retries"
+    assert result["terminal_reason"] == "no_structured_output"
+    assert "hook" not in (out + err).lower()

@@ -15,6 +15,7 @@ from agentcli.agent.decide import StopVerdict
 from agentcli.agent.ports import NoCollapser, NoHooks, PostToolVerdict, Seams
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.state import LoopState, Terminal, Transition
+from agentcli.agent.structured import RequireOutput
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json, Message, Origin, ToolResultBlock, ToolUseBlock
@@ -462,6 +463,18 @@ async def a_structured_output_completes_without_another_call(world: World) -> se
     events = await b.run()
     assert result_of(events).structured_output == {"n": 1}
     assert len(world.bodies()) == 1
+    return reached(events)
+
+
+@scenario
+async def a_structured_output_that_never_comes_ends_the_submission_without_a_word_about_hooks(world: World) -> set[str]:
+    hooks = RequireOutput(NoHooks(), "StructuredOutput")
+    b = await world.bench(reply("Here.", repeat=True), seams=Seams(hooks=hooks), wants_structured=True)
+    events = await b.run()
+    assert result_of(events).subtype == "error_max_structured_output_retries"
+    assert "hook" not in str([message.text for message in b.engine.messages])
+    assert "Give your answer by calling the tool StructuredOutput." in str(world.bodies()[1]["messages"][-1])
+    assert not [message for message in b.engine.messages if message.origin is Origin.HOOK]
     return reached(events)
 
 

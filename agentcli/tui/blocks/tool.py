@@ -10,6 +10,7 @@ from rich.style import Style
 
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_text
+from agentcli.core.tool_errors import unwrapped
 from agentcli.interactive import wording
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.live import LiveText
@@ -42,7 +43,6 @@ _WORDS: dict[ToolStatus, str] = {
 _AS_EXPECTED = "exit code 0"
 _SAID = ("path", "text", "title", "url", "content", "question", "answer")
 _MOST_SEARCHED = 1_000
-_WRAPPED = ("<tool_use_error>", "</tool_use_error>")
 
 
 class ToolBlock(Block):
@@ -175,9 +175,7 @@ def _texts(display: Json) -> Iterator[str]:
 
 def _told(item: ToolItem) -> str:
     """The result as people read it: not in the wrapping that the model gets, and not what the header says already."""
-    text = item.output.strip()
-    if text.startswith(_WRAPPED[0]):
-        text = text.removeprefix(_WRAPPED[0]).removesuffix(_WRAPPED[1]).strip()
+    text = unwrapped(item.output).strip()
     return "" if item.status == "interrupted" or text == item.summary else text
 
 

@@ -1,0 +1,261 @@
+"""Every way a call can fail is reported alike (`core/tool_errors.py`); what happens after a call does not change it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from agentcli.agent.executor import BatchExecutor, StreamingExecutor
+from agentcli.agent.ports import NoHooks, PostToolVerdict, PreToolVerdict, Seams
+from agentcli.agent.profile import Bounds, Tuning
+from agentcli.agent.questions import Audience
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortReason, AbortSignal
+from agentcli.core.messages import ImageBlock, Json, Origin, TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.core.tool_errors import unwrapped, wrapped, wrapped_content
+from agentcli.tools.base import Output, Progress, ToolContext
+from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
+from tests.support.scripts import call, call_raw, reply
+from tests.support.virtual import run_virtual
+
+PICTURE = ImageBlock({"type": "base64", "media_type": "image/png", "data": "eA=="})
+
+
+class Hooks(NoHooks):
+    """Deny a call, or raise after one."""
+
+    def __init__(self, *, deny: str = "", crash: bool = False) -> None:
+        self.deny = deny
+        self.crash = crash
+
+    async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
+        return PreToolVerdict("deny", self.deny) if self.deny else PreToolVerdict()
+
+    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
+        if self.crash:
+            raise ValueError("the hook is broken")
+        return PostToolVerdict()
+
+    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> PostToolVerdict:
+        if self.crash:
+            raise ValueError("the hook is broken")
+        return PostToolVerdict()
+
+
+class Silent(FakeTool):
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        yield Progress("working")
+
+
+def failing(output: Output) -> FakeTool:
+    return FakeTool(output=output)
+
+
+def results(b: Bench) -> list[ToolResultBlock]:
+    return [r for message in b.engine.messages if not message.is_copy for r in message.tool_results]
+
+
+LOOK: Json = call("Look", what="x")
+ASKED: dict[str, Any] = {"mode": PermissionMode.DEFAULT}
+FAILURES: list[tuple[str, Json, FakeTool, dict[str, Any], str]] = [
+    ("unknown tool", call("Lok", what="x"), FakeTool(), {}, "Did you mean Look?"),
+    ("bad JSON", call_raw("Look", '{"what": "cut'), FakeTool(), {}, "not a JSON object"),
+    ("schema", call("Look", what=5), FakeTool(), {}, "The input of Look is not right"),
+    ("validation", call("Look", what="forbidden"), FakeTool(), {}, "That is forbidden."),
+    ("hook", LOOK, FakeTool(), {"seams": Seams(hooks=Hooks(deny="Not on Fridays."))}, "Not on Fridays."),
+    ("rule", LOOK, FakeTool(safe=False, need="write"), {"mode": PermissionMode.PLAN}, "lan mode"),
+    ("nobody to ask", LOOK, FakeTool(safe=False, need="write"), ASKED, "nobody is there to ask"),
+    ("user", LOOK, FakeTool(safe=False, need="write"), {**ASKED, "audience": Audience.SOMEBODY}, "The user declined"),
+    ("crash", LOOK, FakeTool(crash=ValueError("boom")), {}, "ValueError: boom"),
+    ("no result", LOOK, Silent(), {}, "ended without a result"),
+    ("own failure", LOOK, failing(Output("No such file.", is_error=True)), {}, "No such file."),
+    ("own failure without words", LOOK, failing(Output("", is_error=True)), {}, "failed without a message"),
+    (
+        "own failure with a picture",
+        LOOK,
+        failing(Output((TextBlock("Seen"), PICTURE, TextBlock("too small")), is_error=True)),
+        {},
+        "too small",
+    ),
+    ("broken hook after a refusal", call("Lok"), FakeTool(), {"seams": Seams(hooks=Hooks(crash=True))}, "Look"),
+]
+
+
+@pytest.mark.parametrize("executor", [StreamingExecutor, BatchExecutor])
+@pytest.mark.parametrize(("step", "tool", "rest", "said"), [row[1:] for row in FAILURES], ids=[r[0] for r in FAILURES])
+def test_every_failure_is_an_error_result_in_the_same_tags(
+    step: Json, tool: FakeTool, rest: dict[str, Any], said: str, executor: Any
+) -> None:
+    async def main() -> None:
+        b = bench(reply(step), "Done.", tools=[tool], tuning=Tuning(executor=executor), **rest)
+        async with b.engine:
+            async for event in b.engine.submit("go"):
+                if isinstance(event, ev.PermissionRequested):
+                    b.engine.answer(event.request_id, Answer("deny"))
+        assert b.refused == []
+        (result,) = results(b)
+        assert_marked(result)
+        assert said in result.text
+        assert "tool_use_error" not in unwrapped(result.text)
+
+    run_virtual(main)
+
+
+def assert_marked(result: ToolResultBlock) -> None:
+    assert result.is_error
+    assert result.text.startswith("<tool_use_error>")
+    assert result.text.endswith("</tool_use_error>")
+    assert result.text.count("tool_use_error>") == 2
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (AbortReason.USER_CANCEL, "The user interrupted"),
+        (AbortReason.INTERRUPT, "The user interrupted"),
+        (AbortReason.SHUTDOWN, "agentcli was stopped"),
+    ],
+)
+@pytest.mark.parametrize("ignores", [True, False])
+def test_calls_that_an_abort_ends_or_never_lets_run_are_marked_and_say_why(
+    reason: AbortReason, said: str, ignores: bool
+) -> None:
+    async def main() -> None:
+        slow = FakeTool("Slow", safe=False, seconds=60, ignores_abort=ignores)
+        b = bench(reply(call("Slow"), call("Slow", what="later")), "Next.", tools=[slow])
+        async with b.engine:
+            asyncio.get_running_loop().call_later(1, b.engine.abort, reason)
+            await collect(b.engine.submit("go"))
+        first, second = results(b)
+        for result in (first, second):
+            assert_marked(result)
+        assert said in second.text
+        assert said in first.text or not ignores
+
+    run_virtual(main)
+
+
+def test_a_cancelled_sibling_and_a_consumer_that_leaves_are_marked_too() -> None:
+    async def main() -> None:
+        bad = FakeTool("Bad", output=Output("It broke.", is_error=True, cancel_siblings=True))
+        b = bench(reply(call("Bad"), call("Look", seconds=50)), "Done.", tools=[bad, FakeTool()])
+        async with b.engine:
+            await b.run()
+        for result in results(b):
+            assert_marked(result)
+        b = bench(reply(call("Look", seconds=50)), tools=[FakeTool()])
+        async with b.engine:
+            stream = b.engine.submit("go")
+            async for event in stream:
+                if isinstance(event, ev.MessageAppended) and event.message.tool_uses:
+                    break
+            await stream.aclose()
+            (left,) = results(b)
+            assert_marked(left)
+
+    run_virtual(main)
+
+
+def test_successes_are_not_marked() -> None:
+    async def main() -> None:
+        b = bench(reply(LOOK), "Done.", tools=[FakeTool()])
+        async with b.engine:
+            await b.run()
+        (result,) = results(b)
+        assert (result.is_error, result.text) == (False, "looked")
+
+    run_virtual(main)
+
+
+def test_wrapping_is_done_once_and_keeps_pictures_in_place() -> None:
+    assert wrapped(wrapped("x")) == wrapped("x")
+    assert unwrapped(wrapped("x")) == "x"
+    assert unwrapped("plain ") == "plain "
+    assert wrapped_content((PICTURE,))[1:] == (PICTURE,)
+    first, picture, last = wrapped_content((TextBlock("a"), PICTURE, TextBlock("b")))
+    assert picture is PICTURE
+    assert (first, last) == (TextBlock("<tool_use_error>a"), TextBlock("b</tool_use_error>"))
+
+
+# ------------------------------------------------------------------------------------------------- hooks and budget
+
+
+def test_a_hook_that_raises_after_a_call_does_not_undo_its_success() -> None:
+    async def main() -> None:
+        b = bench(reply(LOOK), "Done.", tools=[FakeTool()], seams=Seams(hooks=Hooks(crash=True)))
+        async with b.engine:
+            events = await b.run()
+        (result,) = results(b)
+        assert (result.is_error, result.text) == (False, "looked")
+        [notice] = [event.text for event in only(events, ev.NoticeRaised) if event.code == "hook"]
+        assert "ValueError: the hook is broken" in notice
+        assert result_of(events).text == "Done."
+
+    run_virtual(main)
+
+
+class SlowHooks(NoHooks):
+    async def before_prompt(self, text: str) -> tuple[str, ...]:
+        await asyncio.sleep(1_000)
+        return ("too late",)
+
+    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
+        await asyncio.sleep(1_000)
+        return PostToolVerdict()
+
+
+class SlowAfterTool(SlowHooks):
+    async def before_prompt(self, text: str) -> tuple[str, ...]:
+        return ()
+
+
+def test_an_abort_ends_a_hook_that_runs_before_the_prompt() -> None:
+    async def main() -> None:
+        b = bench("Never.", seams=Seams(hooks=SlowHooks()))
+        async with b.engine:
+            loop = asyncio.get_running_loop()
+            loop.call_later(1, b.engine.abort)
+            events = await b.run()
+            assert loop.time() < 2
+        assert result_of(events).terminal == "aborted_streaming"
+        assert b.requests == []
+
+    run_virtual(main)
+
+
+def test_an_abort_in_a_hook_after_a_call_keeps_its_result() -> None:
+    async def main() -> None:
+        b = bench(reply(LOOK), "Never.", tools=[FakeTool()], seams=Seams(hooks=SlowAfterTool()))
+        async with b.engine:
+            loop = asyncio.get_running_loop()
+            loop.call_later(1, b.engine.abort)
+            events = await b.run()
+            assert loop.time() < 2
+        assert result_of(events).terminal == "aborted_tools"
+        assert [(result.is_error, result.text) for result in results(b)] == [(False, "looked")]
+
+    run_virtual(main)
+
+
+def test_after_a_budget_stop_the_model_does_not_read_of_an_interruption() -> None:
+    async def main() -> None:
+        dear = {"input_tokens": 100_000, "output_tokens": 1_000}
+        calls = reply(call("Slow"), call("Slow", what="later"), usage=dear)
+        slow = FakeTool("Slow", safe=False, seconds=60)
+        b = bench(calls, "Next.", tools=[slow], bounds=Bounds(max_budget_usd=0.05))
+        async with b.engine:
+            assert result_of(await b.run()).terminal == "max_budget_usd"
+            assert not [m for m in b.engine.messages if m.origin is Origin.INTERRUPTION]
+            b.engine.set_budget(None)
+            assert result_of(await b.run("go on")).text == "Next."
+        sent = str(b.requests[1]["messages"])
+        assert "nterrupted" not in sent
+        assert "The budget was spent before this call" in sent
+
+    run_virtual(main)
