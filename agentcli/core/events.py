@@ -26,6 +26,9 @@ from agentcli.core.messages import (
 )
 from agentcli.core.usage import Usage
 
+PERSON = "person"
+"""The agent of events about a command that the user typed behind a `!`."""
+
 
 @frozen(kw_only=True)
 class Event:
