@@ -179,6 +179,8 @@ class Engine(Curated):
                 self._controller = None
                 self._model_works = False
         result = account.result(self._totals, self._parts.catalog, self.session_id, self._parts.ids.new())
+        running = [task.report() for task in self.background_tasks if task.status == "running"]
+        result = replace(result, background_tasks=running)
         self._denials += account.denials
         if self._log:
             # A command alone makes no session that --continue would then find.

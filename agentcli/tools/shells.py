@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.process import exit_text
 from agentcli.tools.shellcommand import ShellCommand, refused_hosts_note
@@ -38,6 +39,11 @@ class BackgroundTask:
     """How it ended; empty while it runs."""
     seconds: float = 0.0
     """How long it has run."""
+
+    def report(self) -> Json:
+        """For programs, in the words of stream-json's `task_notification`."""
+        status = "stopped" if self.status == "killed" else self.status
+        return {"task_id": self.id, "command": self.command, "status": status, "summary": self.summary}
 
 
 @dataclass(slots=True)
