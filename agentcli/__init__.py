@@ -1,6 +1,6 @@
 """agentcli: an interactive terminal coding agent, and the same loop as a library.
 
-    from agentcli import query, Engine, tool
+    from agentcli import Result, query
 
 Names are resolved on first use (PEP 562), so that `import agentcli` costs nothing.
 """
@@ -14,29 +14,174 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options, build_engine
-    from agentcli.core.permission import Answer
+    from agentcli.core.abort import AbortReason
+    from agentcli.core.errors import AgentError, CredentialError, UsageError
+    from agentcli.core.events import (
+        BackgroundChanged,
+        BlockFinished,
+        BlockStarted,
+        CompactionFailed,
+        CompactionProposed,
+        CompactionStarted,
+        ContextCompacted,
+        ContextEdited,
+        ContextPinned,
+        DirectoryChanged,
+        Event,
+        FeatureDropped,
+        LoopContinued,
+        LoopEnded,
+        LoopSuspected,
+        MessageAppended,
+        ModeChanged,
+        ModelFellBack,
+        NoticeRaised,
+        PermissionDecided,
+        PermissionDenied,
+        PermissionRequested,
+        PermissionResolved,
+        PrefixBroken,
+        RawStreamed,
+        ReplyStarted,
+        ReplyTombstoned,
+        RequestRepaired,
+        RequestStarted,
+        Result,
+        RetryScheduled,
+        RulesLearned,
+        SessionStarted,
+        StreamWentQuiet,
+        TextStreamed,
+        ThinkingStreamed,
+        TodosChanged,
+        ToolBatchSummarised,
+        ToolFinished,
+        ToolInputStreamed,
+        ToolProgressed,
+        ToolResultAdded,
+        ToolStarted,
+        UsageReported,
+    )
+    from agentcli.core.messages import ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+    from agentcli.core.permission import Answer, PermissionMode
+    from agentcli.core.usage import Usage
     from agentcli.sdk import query
+    from agentcli.tools.base import Output, Progress, Tool, ToolContext
     from agentcli.tools.function import tool
 
-__all__ = ["Answer", "Engine", "Options", "build_engine", "query", "tool"]
+__all__ = [
+    "AbortReason",
+    "AgentError",
+    "Answer",
+    "BackgroundChanged",
+    "BlockFinished",
+    "BlockStarted",
+    "CompactionFailed",
+    "CompactionProposed",
+    "CompactionStarted",
+    "ContextCompacted",
+    "ContextEdited",
+    "ContextPinned",
+    "CredentialError",
+    "DirectoryChanged",
+    "Engine",
+    "Event",
+    "FeatureDropped",
+    "ImageBlock",
+    "LoopContinued",
+    "LoopEnded",
+    "LoopSuspected",
+    "Message",
+    "MessageAppended",
+    "ModeChanged",
+    "ModelFellBack",
+    "NoticeRaised",
+    "Options",
+    "Output",
+    "PermissionDecided",
+    "PermissionDenied",
+    "PermissionMode",
+    "PermissionRequested",
+    "PermissionResolved",
+    "PrefixBroken",
+    "Progress",
+    "RawStreamed",
+    "ReplyStarted",
+    "ReplyTombstoned",
+    "RequestRepaired",
+    "RequestStarted",
+    "Result",
+    "RetryScheduled",
+    "RulesLearned",
+    "SessionStarted",
+    "StreamWentQuiet",
+    "TextBlock",
+    "TextStreamed",
+    "ThinkingBlock",
+    "ThinkingStreamed",
+    "TodosChanged",
+    "Tool",
+    "ToolBatchSummarised",
+    "ToolContext",
+    "ToolFinished",
+    "ToolInputStreamed",
+    "ToolProgressed",
+    "ToolResultAdded",
+    "ToolResultBlock",
+    "ToolStarted",
+    "ToolUseBlock",
+    "Usage",
+    "UsageError",
+    "UsageReported",
+    "build_engine",
+    "query",
+    "tool",
+]
 
-_HOMES = {
-    "Answer": "agentcli.core.permission",
-    "Engine": "agentcli.agent.engine",
-    "Options": "agentcli.assemble",
-    "build_engine": "agentcli.assemble",
-    "query": "agentcli.sdk",
-    "tool": "agentcli.tools.function",
+_NAMES = {
+    "agentcli.agent.engine": ("Engine",),
+    "agentcli.assemble": (
+        "Options",
+        "build_engine",
+    ),
+    "agentcli.core.abort": ("AbortReason",),
+    "agentcli.core.errors": (
+        "AgentError",
+        "CredentialError",
+        "UsageError",
+    ),
+    "agentcli.core.messages": (
+        "ImageBlock",
+        "Message",
+        "TextBlock",
+        "ThinkingBlock",
+        "ToolResultBlock",
+        "ToolUseBlock",
+    ),
+    "agentcli.core.permission": (
+        "Answer",
+        "PermissionMode",
+    ),
+    "agentcli.core.usage": ("Usage",),
+    "agentcli.sdk": ("query",),
+    "agentcli.tools.base": (
+        "Output",
+        "Progress",
+        "Tool",
+        "ToolContext",
+    ),
+    "agentcli.tools.function": ("tool",),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
+"""Where each name lives; all others of `__all__` are events."""
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    if name not in __all__:
         raise AttributeError(f"module 'agentcli' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(home), name)
+    return getattr(import_module(_HOMES.get(name, "agentcli.core.events")), name)
 
 
 def __dir__() -> list[str]:

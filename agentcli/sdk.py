@@ -13,6 +13,8 @@ from agentcli.core.events import Event
 async def query(prompt: Prompt, options: Options | None = None) -> AsyncGenerator[Event, None]:
     """One prompt in a conversation of its own. The last event is the `Result`; closing the generator stops the work.
 
+    from agentcli import Options, Result, query
+
     async for event in query("What does this project do?", Options(max_turns=5)):
         if isinstance(event, Result):
             print(event.text)

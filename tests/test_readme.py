@@ -76,6 +76,22 @@ def test_the_python_example_runs_against_a_script(tmp_path: Path) -> None:
     assert "Result(" in done.stdout
 
 
+def test_the_example_with_permission_questions_writes_only_after_a_yes(tmp_path: Path) -> None:
+    write = {"tool": "Write", "input": {"file_path": "poem.txt", "content": "Round and round.\n"}}
+    (tmp_path / "script.json").write_text(json.dumps({"version": 1, "replies": [{"steps": [write]}, "Finished."]}))
+    example = next(block for block in blocks("python") if "PermissionRequested" in block)
+    (tmp_path / "example.py").write_text(example)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environ["AGENTCLI_SCRIPT"] = "script.json"
+    for answer, written in (("n", False), ("y", True)):
+        done = subprocess.run(
+            [sys.executable, "example.py"], cwd=tmp_path, env=environ, capture_output=True, text=True, input=answer
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "Write poem.txt? [y/N] Finished.\n"
+        assert (tmp_path / "poem.txt").exists() == written
+
+
 def test_the_settings_example_is_valid() -> None:
     from agentcli.config.paths import Paths
     from agentcli.config.settings import SettingsRequest, load_settings

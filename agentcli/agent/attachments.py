@@ -1,8 +1,8 @@
 """What the model is told beside prompts and results (SPEC 2.6): each thing at most once per change.
 
 What has been told is read from the messages that requests show, so that it survives a resume, is told again after a
-compaction has taken it out of sight, and is known again when that is undone; but for background commands, which end
-with the session. Never here: anything without a cap.
+compaction has taken it out of sight, and is known again when that is undone; but for background commands, each of
+which ends once. Never here: anything without a cap.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from agentcli.agent.earlier_commands import ENDED_COMMANDS
 from agentcli.agent.ports import Attachments
 from agentcli.agent.restoring import tasks_text
 from agentcli.agent.state import LoopState
@@ -18,7 +19,7 @@ from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line
-from agentcli.tools.shells import Shell, Shells
+from agentcli.tools.shells import EarlierShell, Shell, Shells
 from agentcli.tools.todowrite import NAME as TASK_LIST_TOOL
 
 _MODE = "permission_mode"
@@ -51,6 +52,16 @@ class Composite:
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         return [message for part in self._parts for message in await part.collect(state)]
+
+
+class UserNotes:
+    """Tells the model what the user did beside the running submission, such as a command in their own shell."""
+
+    def __init__(self, take: Callable[[], Sequence[Message]]) -> None:
+        self._take = take
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        return self._take()
 
 
 class Whereabouts:
@@ -109,18 +120,23 @@ class TaskListReminder:
 
 
 class BackgroundReports:
-    """Tells the model of background commands that have ended, unless it has found out itself."""
+    """Tells the model of background commands that have ended, unless it has found out itself; after a resume also of
+    those that an earlier process ran."""
 
     def __init__(self, shells: Shells, ids: Ids) -> None:
         self._shells = shells
         self._ids = ids
-        self._last: tuple[str, list[Shell]] = ("", [])
+        self._last: tuple[str, list[Shell | EarlierShell]] = ("", [])
         """The message that was given last, and the commands that it tells of."""
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         self._take_back_unsent(state)
+        earlier = [shell for shell in self._shells.earlier if not shell.told]
         ended = [shell for shell in self._shells.known() if shell.status != "running" and not shell.told]
         lines = []
+        for past in earlier:
+            past.told = True
+            lines.append(f"{past.id} ({plain_line(past.command, 100)}): {past.ended}; its output is gone")
         for shell in ended:
             shell.told = True
             unread = shell.command.output.unread
@@ -129,8 +145,8 @@ class BackgroundReports:
         if not lines:
             return ()
         message_id = self._ids.new()
-        self._last = (message_id, ended)
-        text = "[Background commands that have ended:\n" + "\n".join(lines) + "]"
+        self._last = (message_id, [*earlier, *ended])
+        text = f"{ENDED_COMMANDS}\n" + "\n".join(lines) + "]"
         return (user_message(text, message_id, Origin.ATTACHMENT),)
 
     def _take_back_unsent(self, state: LoopState) -> None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from agentcli.agent.account import Account
+from agentcli.agent.attachments import Composite, UserNotes
 from agentcli.agent.budgetguard import BudgetQuestion
 from agentcli.agent.compaction import Compaction, Shortening
 from agentcli.agent.conversation import Live, loop_parts
@@ -23,6 +24,7 @@ from agentcli.agent.loop import run_loop
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.prompts import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.agent.questions import Asking
+from agentcli.agent.shellline import ShellLine
 from agentcli.agent.state import CompactTracking, LoopState, Terminal
 from agentcli.agent.uncompacting import undo_compaction
 from agentcli.agent.undoing import COMMAND_FAILED
@@ -118,20 +120,24 @@ class Engine(Curated):
                 yield event
 
     async def shell(self, command: str) -> AsyncGenerator[ev.Event, None]:
-        """Run a command that the person typed themselves, and tell the model with the next prompt."""
-        async with aclosing(self._owned(self._submission(None, local=self._shell_line(command)))) as events:
+        """Run a command that the user typed, and tell the model with the next prompt or tool results. Beside a running
+        submission it has no `Result`, and only `stop_shell_lines` ends it early; else it is a submission itself."""
+        line = self._shell_line(command)
+        work = line if self.running else self._owned(self._submission(None, local=line))
+        async with aclosing(work) as events:
             async for event in events:
                 yield event
 
-    async def _shell_line(self, command: str) -> AsyncGenerator[ev.Event, None]:
-        from agentcli.agent.shellline import run_shell_line
+    def stop_shell_lines(self) -> bool:
+        """End the commands that the user typed and that still run; false when there are none."""
+        return self._shell.stop()
 
-        assert self._controller is not None
-        parts, signal = self._parts, self._controller.signal
-        line = run_shell_line(
-            command, self._tool_context, parts.environ, parts.ids.new(), parts.clock, signal, self._notes.append
-        )
-        async with aclosing(line) as events:
+    async def _shell_line(self, command: str) -> AsyncGenerator[ev.Event, None]:
+        parts = self._parts
+        own = ShellLine(command, self._tool_context, parts.environ, parts.ids.new(), parts.clock)
+        # Beside the model's work the user's command is not stopped with it.
+        signal = None if self._controller is None or self._model_works else self._controller.signal
+        async with aclosing(self._shell.run(own, signal, self._notes.append)) as events:
             async for event in events:
                 yield event
 
@@ -173,6 +179,8 @@ class Engine(Curated):
                 self._controller = None
                 self._model_works = False
         result = account.result(self._totals, self._parts.catalog, self.session_id, self._parts.ids.new())
+        running = [task.report() for task in self.background_tasks if task.status == "running"]
+        result = replace(result, background_tasks=running)
         self._denials += account.denials
         if self._log:
             # A command alone makes no session that --continue would then find.
@@ -257,10 +265,15 @@ class Engine(Curated):
             yield ev.MessageAppended(message=message)
         yield ev.LoopEnded(terminal=COMMAND_FAILED if problem else Terminal.COMPLETED.value, turns=0, text=problem)
 
-    def _noted(self) -> Iterator[Message]:
-        """What the model has to know of what the person did between submissions, to be logged one by one."""
-        while self._notes:
-            yield user_message(self._notes.pop(0), self._parts.ids.new(), Origin.ATTACHMENT)
+    def _noted(self) -> list[Message]:
+        """What the model has to know of what the user did between submissions, or beside one."""
+        known = {message.id for message in self._log} if self._given_notes else set()
+        # After an abort the last ones may never have got into the log.
+        again = [message for message in self._given_notes if message.id not in known]
+        notes, self._notes = self._notes, []
+        new = [user_message(note, self._parts.ids.new(), Origin.ATTACHMENT) for note in notes]
+        self._given_notes = [*again, *new]
+        return self._given_notes
 
     async def _compaction(self, wanted: Shortening, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
         review = self._questions if wanted.review and self.interactive else None
@@ -281,7 +294,7 @@ class Engine(Curated):
     def _started(self) -> ev.SessionStarted:
         return ev.SessionStarted(
             session_id=self.session_id,
-            cwd=str(self._tool_context.cwd),
+            cwd=str(self._tool_context.root),
             model=self._parts.catalog.resolve(self._profile.model),
             tools=list(self._parts.registry.names),
             permission_mode=self.permission_mode.value,
@@ -354,8 +367,10 @@ class Engine(Curated):
     def _loop_parts(self, controller: AbortController) -> LoopParts:
         live = Live(self._requests, lambda: self._profile, self._questions, self._queue, self._kept, self._detach)
         parts = loop_parts(replace(self._parts, tool_context=self._tool_context), live, controller)
+        told = Composite(UserNotes(self._noted), parts.seams.attachments)
         return replace(
             parts,
+            seams=replace(parts.seams, attachments=told),
             changes=lambda: self._changes,
             tracked=self._track,
             landed=self._landed,
@@ -373,6 +388,7 @@ class Engine(Curated):
     async def aclose(self) -> None:
         """End what runs beside submissions, close connections and the session file."""
         self.abort(AbortReason.SHUTDOWN)
+        self.stop_shell_lines()
         if self._open is not None:
             # "Already running": somebody is reading it at this moment, and the abort ends it there.
             with suppress(RuntimeError):
@@ -380,6 +396,7 @@ class Engine(Curated):
         try:
             if self._tool_context.shells is not None:
                 await self._tool_context.shells.aclose()
+                self._recorded_changes()
         finally:
             await cancel_and_wait(list(self._detached))
             await self._parts.seams.workspace.aclose()

@@ -58,8 +58,16 @@ class Executor:
         self._controller = AbortController(parent=signal)
         self._spawn: Spawn | None = None
         self._put: Put | None = None
-        self.context = context
-        """Where the next call runs; changed by calls as they end, in order (T8)."""
+        self._given = context
+        """Where all calls of the reply run."""
+
+    @property
+    def context(self) -> ToolContext:
+        """Where the calls of the next reply run: what the calls of this one changed, applied in their order (T8). They
+        do not move one another: the model sends them together because they are independent."""
+        folders = (entry.result.output.new_cwd for entry in reversed(self._entries) if entry.result is not None)
+        cwd = next((folder for folder in folders if folder is not None), None)
+        return self._given if cwd is None else replace(self._given, cwd=cwd)
 
     def connect(self, spawn: Spawn, put: Put) -> None:
         """Where its tasks belong and where its events go; None goes there when a result has become available."""
@@ -147,14 +155,12 @@ class Executor:
             entry.working = True
 
         running = asyncio.get_running_loop().create_task(
-            self._runner.run(entry.call, self.context, self._controller.signal, self._put, begun)
+            self._runner.run(entry.call, self._given, self._controller.signal, self._put, begun)
         )
         try:
             entry.result = await self._bounded(running, entry.call)
         finally:
             await cancel_and_wait([running])
-        if entry.result.output.new_cwd is not None:
-            self.context = replace(self.context, cwd=entry.result.output.new_cwd)
         if entry.result.output.cancel_siblings:
             self._cancel_siblings(entry)
         self._start_ready()

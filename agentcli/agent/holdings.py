@@ -15,6 +15,7 @@ from agentcli.agent.permission import LivePermissions
 from agentcli.agent.profile import ConversationRequests, Profile, price_of
 from agentcli.agent.prompts import PromptQueue
 from agentcli.agent.questions import Asking, Audience, Questions
+from agentcli.agent.shellline import ShellLines
 from agentcli.agent.spending import Budget, Spending
 from agentcli.agent.undoing import undo_note
 from agentcli.core import events as ev
@@ -62,6 +63,10 @@ class Holdings:
         self._notices = list(conversation.notices)
         self._denials: list[dict[str, Any]] = []
         self._notes: list[str] = []
+        """What the user did that the model has not been told yet."""
+        self._given_notes: list[Message] = []
+        """The messages that told it last."""
+        self._shell = ShellLines(conversation.tool_context.root)
         self._todos: list[Json] = todos_from(conversation.log)
         self._budget = Budget(conversation.bounds.max_budget_usd)
         self._spending = Spending(
@@ -201,7 +206,23 @@ class Holdings:
 
     @property
     def cwd(self) -> Path:
+        """Where the next command of the Bash tool runs."""
         return self._tool_context.cwd
+
+    @property
+    def root(self) -> Path:
+        """The project's root: relative paths of file tools and `@` mentions start here."""
+        return self._tool_context.root
+
+    @property
+    def shell_cwd(self) -> Path:
+        """Where the next command runs that the user types behind a `!`."""
+        return self._shell.cwd
+
+    @property
+    def model_works(self) -> bool:
+        """Whether a submission runs that is more than a command of the user's."""
+        return self._model_works
 
     @property
     def working_dirs(self) -> tuple[Path, ...]:
@@ -297,7 +318,7 @@ class Holdings:
             await asyncio.Event().wait()
         else:
             await self._tool_context.shells.wait_for_change()
-        return self._background_changes()
+        return self._recorded_changes()
 
     async def file_changes(self) -> str:
         """Wait until somebody else has changed files that the model has seen; says which. For between submissions.
@@ -318,6 +339,20 @@ class Holdings:
             return False
         await shells.stop(shell)
         return True
+
+    async def end_background(self) -> list[ev.BackgroundChanged]:
+        """End all background commands, as closing the engine does; returns how each ended."""
+        if self._tool_context.shells is not None:
+            await self._tool_context.shells.end_all()
+        return self._recorded_changes()
+
+    def _recorded_changes(self) -> list[ev.BackgroundChanged]:
+        """Between submissions nothing else takes the events in. A session without a message has no file."""
+        changes = self._background_changes()
+        if self._log:
+            for event in changes:
+                self._parts.store.record(event)
+        return changes
 
     def _background_changes(self) -> list[ev.BackgroundChanged]:
         shells = self._tool_context.shells

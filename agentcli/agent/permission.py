@@ -99,22 +99,22 @@ class LivePermissions:
     def preview(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> Decision:
         """What `decide` would say, without counting it."""
         self.refresh()
-        return self.policy.decide(name, input, needs, context.cwd, context.working_dirs)
+        return self.policy.decide(name, input, needs, context.folder_of(needs), context.working_dirs)
 
     def suggest(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
-        return self.policy.suggestions(name, needs, context.cwd, context.working_dirs)
+        return self.policy.suggestions(name, needs, context.folder_of(needs), context.working_dirs)
 
     def rule_choices(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[RuleChoice]:
-        return self.policy.rule_choices(name, needs, context.cwd, context.working_dirs)
+        return self.policy.rule_choices(name, needs, context.folder_of(needs), context.working_dirs)
 
     def suggest_prefix(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
-        return self.policy.suggest_prefix(name, needs, context.cwd, context.working_dirs)
+        return self.policy.suggest_prefix(name, needs, context.folder_of(needs), context.working_dirs)
 
     def grant(self, needs: tuple[Need, ...], context: ToolContext, *, approved: Approval) -> Grant:
-        return self.policy.grant(needs, context.cwd, context.working_dirs, approved=approved)
+        return self.policy.grant(needs, context.folder_of(needs), context.working_dirs, approved=approved)
 
     def credential_rules(self, needs: tuple[Need, ...], context: ToolContext) -> tuple[str, ...]:
-        return self.policy.credential_rules(needs, context.cwd, context.working_dirs)
+        return self.policy.credential_rules(needs, context.folder_of(needs), context.working_dirs)
 
     def reaches(self, host: str) -> bool:
         """Whether a rule `WebFetch(private:HOST)` lets a name be fetched from that leads to a private address. A domain

@@ -144,7 +144,7 @@ class ToolRunner:
         try:
             approved = await self._approve(call, context, signal, emit)
             if _may_write(approved.tool, approved.input, context):
-                folders = (context.cwd, context.working_dirs)
+                folders = (context.root, context.working_dirs)
                 await signal.run(self.workspace.before_change(call.id, approved.input, *folders))
             on_start()
             await emit(

@@ -169,7 +169,7 @@ class Turn:
         match item:
             case model.Started(api_id, name, usage):
                 self._reply = Reply(self._parts.ids.new(), api_id, name, usage)
-                yield ev.ReplyStarted(message_id=self._reply.message_id, api_id=api_id, model=name)
+                yield ev.ReplyStarted(message_id=self._reply.message_id, api_id=api_id, model=name, usage=usage)
             case model.Opened(index, kind, name):
                 assert self._reply is not None
                 self._release_held()

@@ -7,9 +7,11 @@ sessions  the conversation's past and its file      model     who answers, and t
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from agentcli.agent.account import totals_from
 from agentcli.agent.conversation import Conversation
+from agentcli.agent.earlier_commands import resumed_shells
 from agentcli.agent.engine import Engine
 from agentcli.agent.permission import LivePermissions
 from agentcli.agent.pinning import Pins
@@ -28,7 +30,6 @@ from agentcli.commands.registry import names as command_names
 from agentcli.config.settings import Settings
 from agentcli.core.launch import Launcher
 from agentcli.permissions.policy import Policy
-from agentcli.tools.shells import Shells
 
 __all__ = ["Options", "Rights", "build_engine", "rights_for", "sandbox_for", "settings_for"]
 
@@ -61,12 +62,13 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
         return RightsParts(Ground(replace(options, cwd=ground.cwd))).policy(rights.registry)
 
     permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)
-    shells = Shells()
+    shells = resumed_shells(session.log, session.background)
     system = sessions.system(session)
     telling = Telling(ground, session, rights.context.hides)
     seams = _seams(ground, sessions, session)
     seams = replace(seams, attachments=telling.attachments(permissions, shells, system, seams.attachments))
-    tool_context = replace(rights.context, reaches=permissions.reaches, shells=shells)
+    cwd = _shell_folder(session, ground)
+    tool_context = replace(rights.context, cwd=cwd, reaches=permissions.reaches, shells=shells)
     telling.recall(tool_context)
     return Engine(
         Conversation(
@@ -100,6 +102,12 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             pipeline=pipeline_for(ground.settings, results_dir, seams.collapser),
         )
     )
+
+
+def _shell_folder(session: OpenedSession, ground: Ground) -> Path:
+    """Where Bash goes on; where that is not one of the working directories now, at the root."""
+    last = Path(session.directory) if session.directory else ground.cwd
+    return last if any(last.is_relative_to(folder) for folder in ground.working_dirs) else ground.cwd
 
 
 def _seams(ground: Ground, sessions: SessionParts, session: OpenedSession) -> Seams:

@@ -42,6 +42,10 @@ class OpenedSession:
     """When the last reply came, as a timestamp; "" if that is not known."""
     spent: Sequence[Json] = ()
     """What each process that worked on it has used, per model."""
+    directory: str = ""
+    """Where Bash ran last; "" for the project's root."""
+    background: Mapping[str, Json] = field(default_factory=dict)
+    """Background commands of earlier processes, as `session.load` has them."""
     front: Front | None = None
     """How its last request began; None where that is not known."""
 
@@ -108,6 +112,7 @@ class SessionParts:
         contexts = loaded.system_context, loaded.user_contexts
         opened = OpenedSession(store, loaded.messages, view, *contexts, forked_from, elsewhere, loaded.pinned)
         front = front_from(loaded.front, loaded.front_version)
+        opened = replace(opened, directory=loaded.directory, background=loaded.background)
         return replace(opened, last_reply_at=loaded.last_reply_at, seen=loaded.seen, spent=loaded.spent, front=front)
 
     def _found_session(self, state_dir: Path) -> Path:

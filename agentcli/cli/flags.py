@@ -103,6 +103,14 @@ FLAGS: tuple[Flag, ...] = (
         headless=True,
     ),
     Flag(
+        ("--wait-background",),
+        "wait_background",
+        "switch",
+        OUTPUT,
+        "Wait for background commands before the run ends; else they are ended and named.",
+        headless=True,
+    ),
+    Flag(
         ("--json-schema",),
         "json_schema",
         "text",

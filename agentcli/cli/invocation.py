@@ -79,6 +79,7 @@ def _headless_settings(parsed: Parsed, cwd: Path) -> HeadlessSettings:
         input_format=parsed.get("input_format", "text"),
         verbose=parsed.get("verbose", False),
         replay_user_messages=parsed.get("replay_user_messages", False),
+        wait_background=parsed.get("wait_background", False),
         debug_filter=parsed.get("debug"),
         debug_file=cwd / debug_file if debug_file else None,
     )

@@ -24,7 +24,7 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
         ("thinking", profile.thinking.mode),
         ("mode", engine.permission_mode.value),
         ("sandbox", engine.sandbox),
-        ("folder", str(engine.cwd)),
+        ("folder", str(engine.root)),
         *(("also", str(folder)) for folder in engine.working_dirs if folder != engine.working_dirs[0]),
         ("cost", f"${totals.cost_usd:.4f}" + ("" if totals.fully_priced else " and what has no known price")),
         *_cache(engine),

@@ -26,6 +26,9 @@ from agentcli.core.messages import (
 )
 from agentcli.core.usage import Usage
 
+PERSON = "person"
+"""The agent of events about a command that the user typed behind a `!`."""
+
 
 @frozen(kw_only=True)
 class Event:
@@ -87,6 +90,8 @@ class ReplyStarted(Event):
     message_id: str
     api_id: str
     model: str
+    usage: Usage = Usage()
+    """As far as it is known when the reply begins: the prompt's tokens, and hardly any of the reply's."""
 
 
 @frozen(kw_only=True)
@@ -482,6 +487,8 @@ class Result(Event):
     api_error_status: int | None = None
     retryable: bool = False
     structured_output: Any = None
+    background_tasks: list[Json] = field(default_factory=list)
+    """Background commands that still ran when the answer was complete: `task_id`, `command`, `status`, `summary`."""
 
 
 EVENT_TYPES: Mapping[str, type[Event]] = {

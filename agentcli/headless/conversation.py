@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.core.abort import AbortReason
@@ -31,11 +32,16 @@ _NOBODY_TO_ASK = (
 
 
 class Conversation:
-    def __init__(self, engine: Engine, output: Output, debug: DebugLog | None = None) -> None:
+    def __init__(
+        self, engine: Engine, output: Output, debug: DebugLog | None = None, wait_background: bool = False
+    ) -> None:
+        """`wait_background`: wait for background commands at the end, instead of ending them."""
         self._engine = engine
         self._output = output
         self._debug = debug
+        self._wait_background = wait_background
         self._stop: AbortReason | None = None
+        self._stopped = asyncio.Event()
         self._prompts: asyncio.Queue[Prompt | None] = asyncio.Queue()
         self.submitting = False
         self.result: Result | None = None
@@ -44,17 +50,60 @@ class Conversation:
     def stop(self, reason: AbortReason) -> None:
         """End the submission in flight, or the one that is about to start."""
         self._stop = reason
+        self._stopped.set()
         self._engine.abort(reason)
 
-    async def submit(self, prompt: Prompt) -> None:
-        """Raises `OutputLost`; the submission is ended then too."""
+    async def submit(self, prompt: Prompt, *, is_last: bool = False) -> None:
+        """Raises `OutputLost`; the submission is ended then too. `is_last`: background commands end with it, before its
+        result is shown."""
         self.submitting, self.result = True, None
         try:
             async with aclosing(self._work(prompt)) as events:
                 async for event in events:
+                    if is_last and isinstance(event, Result) and event.background_tasks:
+                        event = await self._without_background(event)
                     await self._show(event)
         finally:
             self.submitting = False
+
+    async def _without_background(self, result: Result) -> Result:
+        """The result with what became of the background commands that still ran."""
+        from agentcli.tools.shells import ENDED_WITH_SESSION
+
+        await self._end_background()
+        ended = {task.id: task.report() for task in self._engine.background_tasks}
+        tasks = [ended.get(task["task_id"], task) for task in result.background_tasks]
+        # In a hurry they end after this, with the engine.
+        closed = {"status": "stopped", "summary": ENDED_WITH_SESSION}
+        return replace(result, background_tasks=[t | closed if t["status"] == "running" else t for t in tasks])
+
+    async def _end_background(self) -> None:
+        """Wait for background commands if that is wanted, until a signal; end those that still run then."""
+        if self._wait_background:
+            stopped = asyncio.get_running_loop().create_task(self._stopped.wait())
+            try:
+                while self._stop is None and self._runs_background:
+                    await self._show_changes(stopped)
+            finally:
+                await cancel_and_wait([stopped])
+        if self._stop is not AbortReason.SHUTDOWN:
+            for event in await self._engine.end_background():
+                await self._show(event)
+
+    @property
+    def _runs_background(self) -> bool:
+        return any(task.status == "running" for task in self._engine.background_tasks)
+
+    async def _show_changes(self, stopped: asyncio.Task[bool]) -> None:
+        """Wait for the next change of a background command, or for a signal."""
+        change = asyncio.get_running_loop().create_task(self._engine.background_changes())
+        try:
+            await asyncio.wait({change, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel_and_wait([change])
+        if not change.cancelled():
+            for event in change.result():
+                await self._show(event)
 
     def _work(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """The events of a prompt, or of a slash command in its place."""
@@ -83,7 +132,10 @@ class Conversation:
         try:
             while self._stop is None and (prompt := await self._prompts.get()) is not None:
                 await self._submit_with_leftovers(prompt)
+            self.submitting = True
+            await self._end_background()
         finally:
+            self.submitting = False
             await cancel_and_wait([reader])
         if not reader.cancelled():
             reader.result()

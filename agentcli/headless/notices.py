@@ -20,6 +20,7 @@ from agentcli.core.events import (
     RetryScheduled,
     StreamWentQuiet,
 )
+from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 
 _LONGEST_TITLE = 80
@@ -78,6 +79,16 @@ def refusal_summary(refused: Sequence[PermissionDenied]) -> str:
 
     every = all(event.rules for event in refused)
     return f"{text} To allow {'them' if every and len(refused) > 1 else 'it' if every else 'some'}: {allow_flag(rules)}"
+
+
+def ended_summary(tasks: Sequence[Json]) -> str:
+    """One line about the background commands that ended with the run."""
+    shown = [f"{task['task_id']} ({plain_line(task['command'], _LONGEST_TITLE)})" for task in tasks[:_MOST_TITLES]]
+    if len(tasks) > len(shown):
+        shown.append(f"{len(tasks) - len(shown)} more")
+    were = "1 background command was" if len(tasks) == 1 else f"{len(tasks)} background commands were"
+    them = "it" if len(tasks) == 1 else "them"
+    return f"{were} still running and ended with the run: {', '.join(shown)}. --wait-background waits for {them}."
 
 
 def _freed(tokens: int) -> str:

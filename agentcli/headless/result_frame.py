@@ -1,6 +1,6 @@
 """The `result` object of json and stream-json (SURFACE 2). Pure.
 
-A run that failed never says success: on a failure of the API its message is in both `errors` and `result`.
+A run that failed never says success: its message is in both `errors` and `result`.
 """
 
 from __future__ import annotations
@@ -8,9 +8,6 @@ from __future__ import annotations
 from agentcli.core.events import Result
 from agentcli.core.messages import Json
 from agentcli.core.usage import Usage
-
-_FAILED_REQUESTS = ("model_error", "prompt_too_long", "image_error", "blocking_limit")
-"""Terminals after which `result` repeats the message: scripts that only look there must see it."""
 
 
 def result_frame(result: Result) -> Json:
@@ -30,13 +27,12 @@ def result_frame(result: Result) -> Json:
         "usage": result.usage.to_wire(),
         "modelUsage": result.model_usage,
         "permission_denials": result.permission_denials,
+        "background_tasks": result.background_tasks,
         "session_id": result.session_id,
         "uuid": result.uuid,
     }
-    if not result.is_error:
-        frame["result"] = result.text
-    elif result.terminal in _FAILED_REQUESTS:
-        frame["result"] = "\n".join(result.errors)
+    # Scripts that only look at `result` must see an error there too.
+    frame["result"] = "\n".join(result.errors) if result.is_error else result.text
     if result.structured_output is not None:
         frame["structured_output"] = result.structured_output
     return frame
@@ -62,4 +58,4 @@ def failure_frame(message: str, session_id: str, uuid: str) -> Json:
             session_id=session_id,
             uuid=uuid,
         )
-    ) | {"result": message}
+    )

@@ -100,12 +100,12 @@ class Run:
         if command_in(prompt) is not None:
             options = replace(options, key_needed=False)
         async with self._build(options) as engine:
-            conversation = self._conversation = Conversation(engine, output, debug)
+            conversation = self._conversation = Conversation(engine, output, debug, settings.wait_background)
             try:
                 if frames:
                     await self._follow(conversation, frames)
                 else:
-                    await conversation.submit(prompt)
+                    await conversation.submit(prompt, is_last=True)
             finally:
                 self._ending = True
         if self._signals.exit_code is not None:

@@ -18,6 +18,8 @@ class HeadlessSettings:
     input_format: InputFormat = "text"
     verbose: bool = False
     replay_user_messages: bool = False
+    wait_background: bool = False
+    """Wait for background commands at the end instead of ending them."""
     debug_filter: str | None = None
     """None: no debugging unless there is a `debug_file`; an empty string: every event."""
     debug_file: Path | None = None

@@ -4,6 +4,9 @@ Owns the form of every frame but `result`; never writes, never talks to the engi
 per tool result, as each is ready; whatever reaches the log by another way (a partial answer kept on an abort, a
 synthetic result) is caught up with when its message is appended, so that a reader misses nothing and sees nothing
 twice.
+
+Every frame of a reply has its usage as far as it is known. The last one has all of it: it waits for the end of the
+message, which follows at once, and what comes meanwhile waits behind it.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from agentcli import __version__
 from agentcli.core.events import (
     BackgroundChanged,
     BlockFinished,
+    BlockStarted,
     CompactionFailed,
     CompactionStarted,
     ContextCompacted,
@@ -45,12 +49,16 @@ from agentcli.core.events import (
 )
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Block, Json, Message, Origin, ToolResultBlock, block_to_wire
+from agentcli.core.usage import Usage
 from agentcli.headless.result_frame import result_frame
 
 PROTOCOL_VERSION = "2.1.325"
 """The release of the stdio protocol that these frames follow, under the name that its clients look for."""
 
 _SYNTHETIC = (Origin.INTERRUPTION, Origin.RECOVERY, Origin.HOOK, Origin.ATTACHMENT, Origin.SUMMARY)
+
+_ENDS_BLOCK = (BlockStarted, BlockFinished, ReplyStarted, ReplyTombstoned, StreamWentQuiet, SessionStarted, Result)
+"""Events before which a held frame goes out, whatever they are about."""
 
 _ERROR_NAMES = {
     "authentication": "authentication_failed",
@@ -75,25 +83,61 @@ class Frames:
         self._shown_blocks: dict[str, list[Block]] = {}
         self._shown_results: set[str] = set()
         self._api_ids: dict[str, str] = {}
+        self._usage: dict[str, Usage] = {}
+        """Of each reply that has begun, as far as it is known."""
+        self._held: list[Json] = []
+        """The frame of the last complete block, and all frames that came after it."""
+        self._held_of = ""
+        """The reply that this block is of; "" when nothing waits."""
         self._calls: dict[str, Json] = {}
         """What is known about calls that have no result frame yet, for people and programs that show them."""
 
     def frames(self, event: Event) -> Iterator[Json]:
+        """The frames that are due with this event, in order."""
+        if self._held_of and self._ends_block(event):
+            self._held[0]["message"]["usage"] = self._usage[self._held_of].to_wire()
+            yield from self._held
+            self._held, self._held_of = [], ""
+        made = self._made(event)
+        if isinstance(event, BlockFinished):
+            self._held, self._held_of = list(made), event.message_id
+        elif self._held_of:
+            self._held += made
+        else:
+            yield from made
+
+    def _ends_block(self, event: Event) -> bool:
+        """Whether the held frame goes out before this event: the reply goes on, is complete, or does not come on."""
+        held = self._held_of
+        match event:
+            case RawStreamed(data=data) if data.get("type") == "message_delta":
+                self._usage[held] = self._usage[held].updated(data.get("usage"))
+                return True
+            case MessageAppended(message=message) if message.id == held:
+                self._usage[held] = message.usage or self._usage[held]
+                return True
+            case _:
+                return isinstance(event, _ENDS_BLOCK)
+
+    def _made(self, event: Event) -> Iterator[Json]:
         match event:
             case SessionStarted():
                 self.session_id = event.session_id
                 self._shown_blocks.clear()
                 self._shown_results.clear()
                 self._api_ids.clear()
+                self._usage.clear()
                 self._calls.clear()
                 yield self._system("init", event, **_init_fields(event))
             case ReplyStarted(message_id=message_id, api_id=api_id):
                 self._api_ids[message_id] = api_id
+                self._usage[message_id] = event.usage
             case RawStreamed(data=data):
                 yield self._frame("stream_event", event, event=data)
             case BlockFinished():
                 self._shown_blocks.setdefault(event.message_id, []).append(event.block)
-                yield self._assistant(event, event.api_id or event.message_id, event.model, event.block)
+                usage = self._usage.setdefault(event.message_id, Usage())
+                yield self._assistant(event, event.api_id or event.message_id, event.model, usage, event.block)
             case PermissionDecided() | ToolStarted() | ToolFinished():
                 self._calls.setdefault(event.tool_use_id, {}).update(_call_fields(event))
             case ToolResultAdded():
@@ -122,7 +166,8 @@ class Frames:
             shown = self._shown_blocks.pop(message.id, [])
             for block in message.content:
                 if block not in shown:
-                    frame = self._assistant(event, message.api_id or message.id, message.model, block)
+                    usage = message.usage or self._usage.get(message.id, Usage())
+                    frame = self._assistant(event, message.api_id or message.id, message.model, usage, block)
                     # A block cut by the output limit has a stop reason; one cut by an abort has none.
                     yield frame if message.stop_reason else frame | {"aborted": True}
         elif message.origin is Origin.TOOL_RESULTS:
@@ -131,7 +176,7 @@ class Frames:
                     yield self._tool_result(event, result, None)
             self._shown_results.clear()
         elif message.origin is Origin.ERROR:
-            frame = self._assistant(event, message.id, "<synthetic>", *message.content)
+            frame = self._assistant(event, message.id, "<synthetic>", Usage(), *message.content)
             yield frame | {"error": _ERROR_NAMES.get(str(message.meta.get("kind", "")), "unknown")}
         elif message.origin in _SYNTHETIC:
             yield self._user(event, message) | {"isSynthetic": True}
@@ -143,7 +188,7 @@ class Frames:
         api_id = self._api_ids.get(event.message_id) or event.message_id
         return self._system("tombstone", event, message_id=api_id, reason=event.reason)
 
-    def _assistant(self, event: Event, message_id: str, model: str, *blocks: Block) -> Json:
+    def _assistant(self, event: Event, message_id: str, model: str, usage: Usage, *blocks: Block) -> Json:
         message = {
             "id": message_id,
             "type": "message",
@@ -152,7 +197,7 @@ class Frames:
             "content": [block_to_wire(block) for block in blocks],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": None,
+            "usage": usage.to_wire(),
         }
         return self._frame("assistant", event, message=message)
 

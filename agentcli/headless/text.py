@@ -6,7 +6,7 @@ import json
 
 from agentcli.core.events import Event, PermissionDenied, Result
 from agentcli.core.plaintext import json_for_terminal, plain_text, spell_hidden
-from agentcli.headless.notices import refusal_summary
+from agentcli.headless.notices import ended_summary, refusal_summary
 from agentcli.headless.output import Notices
 from agentcli.headless.streams import Writer
 
@@ -32,6 +32,8 @@ class TextOutput:
         if self._refused:
             self._notices.say_verbatim(refusal_summary(self._refused))
             self._refused = []
+        if ended := [task for task in event.background_tasks if task["status"] == "stopped"]:
+            self._notices.say(ended_summary(ended))
         if event.terminal in _ABORTED:
             self._notices.say("Stopped before the answer was complete. agentcli -p -c 'PROMPT' goes on from here.")
         elif event.is_error:

@@ -101,7 +101,8 @@ class Printer:
         """The submission is over, however."""
         self._strippers.clear()
         self._thoughts.clear()
-        self._calls.clear()
+        # What the user runs in their own shell may go on.
+        self._calls = {id: call for id, call in self._calls.items() if call.live and call.started}
         self._last_call = self._of_reply = self._told = ""
         self._halted = False
 
@@ -124,7 +125,7 @@ class Printer:
     # --------------------------------------------------------------------------------------------------- events
 
     def show(self, event: ev.Event, now: float) -> list[Piece]:
-        if self._halted:
+        if self._halted and event.agent != ev.PERSON:
             return []
         pieces = self._show(event, now)
         if pieces and not isinstance(event, ev.ToolStarted):
@@ -261,7 +262,9 @@ class Printer:
         call.live = event.name == "!"
         self._last_call = event.tool_use_id
         if call.live:
-            return []  # the person has typed it just now
+            # The user has typed it just now; where it runs is worth a line when that is not the project's root.
+            folder = event.input.get("folder")
+            return [line(f"(in {plain_line(str(folder), _TITLE)})", "quiet")] if folder else []
         return [line(call.title, "text", "* ", "mark")]
 
     @_show.register

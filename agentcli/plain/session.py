@@ -65,6 +65,8 @@ class Session:
         self._asking: asyncio.Task[Answer | None] | None = None
         """The one that is open."""
         self._watching: asyncio.Task[None] | None = None
+        self._beside: set[asyncio.Task[None]] = set()
+        """Shell lines that were typed while the agent worked."""
         self._released = asyncio.Event()
         """The prompt may come: what runs has ended, or was told to."""
         self._released.set()
@@ -114,7 +116,7 @@ class Session:
 
     @property
     def _tasks(self) -> tuple[asyncio.Task[Any] | None, ...]:
-        return self._running, self._guard, self._asking, self._asker, self._watching
+        return self._running, self._guard, self._asking, self._asker, self._watching, *self._beside
 
     async def close(self) -> None:
         """End everything, the engine too."""
@@ -174,6 +176,9 @@ class Session:
         self._running = asyncio.get_running_loop().create_task(self._drive(self._engine, self._work(text)))
         with self._reader.working(self):
             await self._released.wait()
+            if self._beside:
+                # The prompt would stand in the way of their output.
+                await asyncio.wait(self._beside)
             if self._asker is not None:
                 await asyncio.wait([self._asker])
         self.draft = "\n".join(filter(None, (self.draft, self._reader.take_typed())))
@@ -261,6 +266,8 @@ class Session:
             self._released.set()
             return
         if self._engine is None or self._running is None or self._stop is not None:
+            if self._engine is not None:
+                self._engine.stop_shell_lines()
             return
         self._abort(AbortReason.USER_CANCEL, self._printer.interrupted())
         self.draft = "\n".join(filter(None, (*self._withdrawn(self._engine), self.draft)))
@@ -296,8 +303,8 @@ class Session:
         return True
 
     def line(self, text: str) -> None:
-        """Prompts join the work after the next tool results; commands wait for its end. An empty line makes what waits
-        take the place of what runs."""
+        """Prompts join the work after the next tool results; shell lines run beside it; commands wait for its end. An
+        empty line makes what waits take the place of what runs."""
         if self.is_a_key(text):
             return
         if self._waits or self._running is None:
@@ -309,11 +316,27 @@ class Session:
         if not text.strip():
             self._steer()
             return
+        if text.startswith("!") and self._engine.model_works:
+            self._run_beside(self._engine, text)
+            return
         from agentcli.commands.run import parse
 
         local = text.startswith("!") or parse(text) is not None or any(not one.queued_id for one in self._waiting)
         self._waiting.append(_Waiting(text, "" if local else self._engine.enqueue(text, "next")))
         self._print(self._printer.note(f"Waits: {' '.join(text.split())}"))
+
+    def _run_beside(self, engine: Engine, text: str) -> None:
+        """A shell line of the user's does not wait for the model."""
+
+        async def run() -> None:
+            async with aclosing(engine.shell(text.removeprefix("!").strip())) as events:
+                async for event in events:
+                    self._print(self._printer.show(event, self._now()))
+
+        self._print([Gap(), *prompt_lines(text)])
+        task = asyncio.get_running_loop().create_task(run())
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
     def _steer(self) -> None:
         if not self._waiting or self._engine is None:

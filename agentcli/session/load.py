@@ -64,6 +64,10 @@ class LoadedSession:
     """
     pinned: tuple[str, ...] = ()
     """What the person wants kept in the context, by the names that `context.compact` has for it."""
+    directory: str = ""
+    """Where the model's shell commands ran last; "" for where the session began."""
+    background: dict[str, Json] = field(default_factory=dict)
+    """Background commands by their ids: `command`, `status` and `summary` as they were recorded last."""
     cwd: str = ""
     title: str = ""
     system_context: str | None = None
@@ -193,6 +197,8 @@ class _Reader:
             "redaction": self._take_redaction,
             "edit": self._take_edit,
             "pin": self._take_pin,
+            "directory": self._take_directory,
+            "background": self._take_background,
             "seen": self._take_seen,
             "submission-end": self._take_submission_end,
             "resume": self._take_resume,
@@ -267,6 +273,13 @@ class _Reader:
     def _take_seen(self, record: Json) -> None:
         last = self.session.messages[-1].id if self.session.messages else ""
         self.session.seen.append((last, dict(record["files"])))
+
+    def _take_directory(self, record: Json) -> None:
+        self.session.directory = str(record["path"])
+
+    def _take_background(self, record: Json) -> None:
+        task = {name: str(record.get(name) or "") for name in ("command", "status", "summary")}
+        self.session.background[str(record["taskId"])] = task
 
     def _take_pin(self, record: Json) -> None:
         self.session.pinned = tuple(map(str, record["items"]))

@@ -17,9 +17,11 @@ from pathlib import Path
 
 from agentcli.core.errors import UsageError
 from agentcli.core.events import (
+    BackgroundChanged,
     BlockFinished,
     ContextEdited,
     ContextPinned,
+    DirectoryChanged,
     Event,
     MessageAppended,
     ReplyTombstoned,
@@ -165,6 +167,11 @@ class SessionStore:
                 self._write("redaction", {"repair": event.repair, "through": event.through, "text": event.text})
             case ContextEdited():
                 self._write("edit", {"edits": event.edits, "step": event.step, "text": event.text})
+            case DirectoryChanged():
+                self._write("directory", {"path": event.cwd})
+            case BackgroundChanged():
+                task = {"command": event.command, "status": event.status, "summary": event.summary}
+                self._write("background", {"taskId": event.task_id, **task})
             case ContextPinned():
                 self._write("pin", {"items": event.items})
             case Result():

@@ -7,7 +7,7 @@ An exception is a bug and is turned into an error result by the caller.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -48,6 +48,7 @@ class ToolContext:
     """Where a call runs. Immutable: a tool that changes it says so in its output, and the executor applies it."""
 
     cwd: Path
+    """Where shell commands run. It follows their `cd`; file tools take no notice of it, see `root`."""
     working_dirs: tuple[Path, ...]
     """The folders the agent may work in, resolved; the first is where the session started."""
     results_dir: Path | None = None
@@ -85,6 +86,15 @@ class ToolContext:
     also_writable: tuple[Path, ...] = ()
     """Folders beside the working directories that commands in the sandbox may write (`sandbox.allowWrite`)."""
 
+    @property
+    def root(self) -> Path:
+        """The project's root, where the session started: relative paths of file tools start here."""
+        return self.working_dirs[0] if self.working_dirs else self.cwd
+
+    def folder_of(self, needs: Sequence[Need]) -> Path:
+        """The folder that relative paths in a call's needs start from: the shell's own for commands, else the root."""
+        return self.cwd if any(need.kind == "execute" for need in needs) else self.root
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -109,6 +119,7 @@ class Output:
     structured: Any = None
     """For programs: `tool_use_result` in stream-json."""
     new_cwd: Path | None = None
+    """Where the next shell command runs, when this call changed it."""
     mode: Literal["plan", "previous"] | None = None
     """Enter plan mode, or go back to the mode before it."""
     todos: list[Json] | None = None

@@ -1,7 +1,7 @@
 """Bash: one shell command, to its end or an abort, or into the background when it is told so or takes too long.
 
-The working directory that the command ends in is taken over when it is inside the working directories. What a
-command leaves running when it ends is ended with it.
+The next command runs in the directory that this one ended in, when that is inside the working directories; no other
+tool follows it. What a command leaves running when it ends is ended with it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,13 @@ class Bash(BuiltinTool):
             yield failure("The command was not started: the work was stopped before.", summary="stopped")
             return
         if not context.cwd.is_dir():
-            yield failure(f"The working directory {context.cwd} is gone. Use cd with an absolute path that exists.")
+            gone = f"{_whose_directory(context)}, {context.cwd}, is gone, so the command was not run."
+            yield Output(
+                f"{gone} It is {context.root} now; run the command again from there.",
+                is_error=True,
+                summary="the working directory is gone",
+                new_cwd=context.root,
+            )
             return
         shells, wants_background = context.shells, bool(input.get("run_in_background"))
         if wants_background and (shells is None or shells.full):
@@ -215,15 +221,18 @@ def _wanted_hosts(command: ShellCommand, text: str, context: ToolContext) -> tup
 
 
 def _taken_over(folder: str, context: ToolContext) -> tuple[Path | None, str]:
-    """The directory to go on in, if it is another one and inside; else a note if the command's own is not kept."""
+    """The directory that the next command runs in, if it is another one, and a note for the model."""
     if not folder.startswith("/") or folder == os.path.realpath(context.cwd):
         return None, ""
     if not Path(folder).is_dir():
         return None, ""
     real = Path(os.path.realpath(folder))
     if any(real.is_relative_to(os.path.realpath(allowed)) for allowed in context.working_dirs):
-        return real, ""
-    return (
-        None,
-        f"The working directory is {context.cwd} again: {plain_line(folder)} is outside the working directories.",
-    )
+        return real, f"{_whose_directory(context)} is now {plain_line(str(real))}."
+    outside = f"{plain_line(folder)} is outside the working directories."
+    return None, f"{_whose_directory(context)} is {context.cwd} again: {outside}"
+
+
+def _whose_directory(context: ToolContext) -> str:
+    """The tool and the user's own shell lines have a directory each."""
+    return f"The working directory of {'! commands' if context.by_person else 'Bash'}"

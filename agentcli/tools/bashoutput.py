@@ -92,6 +92,9 @@ def shell_of(input: Json, context: ToolContext) -> Shell | None:
 
 
 def unknown(input: Json, shells: Shells | None) -> str:
+    for shell in shells.earlier if shells is not None else ():
+        if shell.id == input["bash_id"]:
+            return f"{shell.id} ran before this session was resumed: {shell.ended}. Its output is gone."
     known = [f"{shell.id} ({shell.status})" for shell in shells.known()] if shells is not None else []
     there = f"There are {', '.join(known)}." if known else "There are none."
     return f"There is no background command {plain_line(input['bash_id'], 40)!r} in this session. {there}"

@@ -52,7 +52,7 @@ LONGEST_PATH = 4_096
 
 
 def absolute_path(given: object, context: ToolContext) -> str:
-    """The path without `..` and `~`, relative to the working directory. The same text is decided on and opened.
+    """The path without `..` and `~`, relative to the project's root. The same text is decided on and opened.
 
     A path in the temp folder of sandboxed commands becomes the place where that folder really is.
     """
@@ -60,7 +60,7 @@ def absolute_path(given: object, context: ToolContext) -> str:
     home = context.environ.get("HOME")
     if home and (text == "~" or text.startswith("~/")):
         text = home + text[1:]
-    return context.launcher.outside(os.path.normpath(context.cwd / text))
+    return context.launcher.outside(os.path.normpath(context.root / text))
 
 
 def path_problem(given: object) -> str | None:
@@ -80,8 +80,8 @@ def is_encodable(text: str) -> bool:
 
 
 def name_below(path: str, context: ToolContext) -> str:
-    """As short as it is clear: relative when it is below the working directory."""
-    return context.launcher.inside(path).removeprefix(str(context.cwd).rstrip("/") + "/")
+    """As short as it is clear: relative when it is below the project's root."""
+    return context.launcher.inside(path).removeprefix(str(context.root).rstrip("/") + "/")
 
 
 def shown_path(path: str, context: ToolContext) -> str:

@@ -157,7 +157,7 @@ def _target(file_path: str, context: ToolContext) -> _Target:
     path = absolute_path(file_path, context)
     # The link's target is what is replaced; permission was decided on both.
     real = os.path.realpath(path)
-    straight = f"{os.path.realpath(context.cwd)}/{os.path.relpath(path, context.cwd)}"
+    straight = f"{os.path.realpath(context.root)}/{os.path.relpath(path, context.root)}"
     return _Target(path, real, shown_path(path, context), elsewhere=real != os.path.normpath(straight))
 
 

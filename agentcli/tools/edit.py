@@ -27,7 +27,7 @@ class Edit(BuiltinTool):
     input_schema = object_schema(
         ["file_path", "old_string", "new_string"],
         {
-            "file_path": {"type": "string", "description": "The file, absolute or relative to the working directory"},
+            "file_path": {"type": "string", "description": "The file, absolute or relative to the project's root"},
             **EDIT_FIELDS,
         },
     )

@@ -38,7 +38,7 @@ class Glob(BuiltinTool):
         ["pattern"],
         {
             "pattern": {"type": "string", "minLength": 1, "description": "For example **/*.py or src/**/test_*.ts"},
-            "path": {"type": "string", "description": "Where to look; default: the working directory"},
+            "path": {"type": "string", "description": "Where to look; default: the project's root"},
             "offset": {"type": "integer", "minimum": 0, "description": "Skip this many files first"},
         },
     )
@@ -57,7 +57,7 @@ class Glob(BuiltinTool):
     ) -> AsyncGenerator[Progress | Output, None]:
         base, pattern = _split(input, context)
         if not await in_thread(os.path.isdir, base):
-            yield failure(f"{shown_path(base, context)} is not a directory. The working directory is {context.cwd}.")
+            yield failure(f"{shown_path(base, context)} is not a directory. Relative paths start at {context.root}.")
             return
         found = await list_files(base, context, signal, most=_MOST_LISTED)
         if signal.aborted:
@@ -70,9 +70,9 @@ class Glob(BuiltinTool):
         if signal.aborted:
             yield failure("The search was stopped.", summary="stopped")
         elif names:
-            yield _shown(names, context, found, int(input.get("offset") or 0))
+            yield _shown(names, context, found, int(input.get("offset") or 0), base)
         else:
-            yield _nothing(pattern, await in_thread(ignored_note, base), found)
+            yield _nothing(pattern, await in_thread(ignored_note, base), found, _searched(base, context))
 
 
 def _split(input: Json, context: ToolContext) -> tuple[str, str]:
@@ -112,16 +112,24 @@ def _newest_first(
     return [path for _time, path in sorted(dated)]
 
 
-def _nothing(pattern: str, ignored: str, found: Found) -> Output:
+def _searched(base: str, context: ToolContext) -> str:
+    """The note that names the folder."""
+    folder = visible_text(context.launcher.inside(base)).replace("\n", "\u240a")
+    return f"\n\n[Searched {folder}.]"
+
+
+def _nothing(pattern: str, ignored: str, found: Found, searched: str) -> Output:
     text = f"No files match {visible_text(pattern)}.{ignored}"
     text += " The search was cut short; narrow it." if found.more or found.timed_out else ""
     notice = f"\n\n[{found.notice}]" if found.notice else ""
     return Output(
-        text + notice, summary="no files", display={"kind": "matches", "text": spell_hidden(text), "rows": []}
+        text + searched + notice,
+        summary="no files",
+        display={"kind": "matches", "text": spell_hidden(text), "rows": []},
     )
 
 
-def _shown(names: list[str], context: ToolContext, found: Found, offset: int) -> Output:
+def _shown(names: list[str], context: ToolContext, found: Found, offset: int, base: str) -> Output:
     incomplete = found.more or found.timed_out
     notice = f"\n\n[{found.notice}]" if found.notice else ""
     page = [os.fsencode(name_below(name, context)) for name in names[offset : offset + MOST_SHOWN]]
@@ -135,7 +143,7 @@ def _shown(names: list[str], context: ToolContext, found: Found, offset: int) ->
         text += "\n\n[The search was cut short by its limits; there may be more. Narrow the path or the pattern.]"
     count = f"{len(names):,}{'+' if incomplete else ''} file{'s' if len(names) != 1 else ''}"
     return Output(
-        text + notice,
+        text + _searched(base, context) + notice,
         summary=count,
         display={
             "kind": "matches",

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
@@ -52,7 +53,7 @@ class Grep(BuiltinTool):
         ["pattern"],
         {
             "pattern": {"type": "string", "minLength": 1, "description": "A regular expression (ripgrep's syntax)"},
-            "path": {"type": "string", "description": "A file or folder; default: the working directory"},
+            "path": {"type": "string", "description": "A file or folder; default: the project's root"},
             "glob": {"type": "string", "description": "Only files like this: *.{ts,tsx}; several: *.py *.md !test_*"},
             "type": {"type": "string", "description": "Only files of this type, for example py, js, rust"},
             "output_mode": {"type": "string", "enum": ["files_with_matches", "content", "count"]},
@@ -85,7 +86,7 @@ class Grep(BuiltinTool):
     ) -> AsyncGenerator[Progress | Output, None]:
         path = absolute_path(input.get("path") or ".", context)
         if not await in_thread(os.path.exists, path):
-            yield failure(f"{shown_path(path, context)} does not exist. The working directory is {context.cwd}.")
+            yield failure(f"{shown_path(path, context)} does not exist. Relative paths start at {context.root}.")
             return
         page = _Page(input.get("head_limit", DEFAULT_LIMIT) or _MOST_LINES, input.get("offset", 0))
         enough = min(page.limit + page.offset, _MOST_LINES)
@@ -99,7 +100,7 @@ class Grep(BuiltinTool):
         elif found.error and not found.lines and not _unreadable(found):
             yield failure(_explained(found.error))
         else:
-            yield await in_thread(_shown, found, page, input, context)
+            yield await in_thread(_shown, found, page, input, context, path)
 
 
 @frozen
@@ -197,7 +198,7 @@ def _explained(error: str) -> str:
 
 def _visible(found: Found, mode: str, context: ToolContext) -> list[_Line]:
     """The lines without those of hidden files. Blocking: hiding looks at links on disk."""
-    base = str(context.cwd).rstrip("/") + "/"
+    base = str(context.root).rstrip("/") + "/"
     hidden: dict[bytes, bool] = {}
     lines: list[_Line] = []
     begun = b""
@@ -267,24 +268,28 @@ def _without_idle_marks(lines: list[_Line]) -> list[_Line]:
     return kept[:-1] if kept and not kept[-1].path else kept
 
 
-def _as_text(line: _Line, mode: str, numbers: bool) -> str:
+def _as_text(line: _Line, mode: str, numbers: bool, *, named: bool = True) -> str:
+    """`named`: the line begins with its file."""
     if mode == "files_with_matches":
         return line.path
     if not line.path:
         return "--"
     mark = ":" if line.is_match else "-"
     number = f"{line.number}{mark}" if line.number and numbers else ""
-    return f"{line.path}{mark}{number}{line.text}"
+    return f"{line.path}{mark}{number}{line.text}" if named else f"{number}{line.text}"
 
 
-def _shown(found: Found, page: _Page, input: Json, context: ToolContext) -> Output:
-    mode = _mode(input)
+def _shown(found: Found, page: _Page, input: Json, context: ToolContext, path: str) -> Output:
+    """`path`: what was searched. Blocking."""
+    mode, in_folder = _mode(input), Path(path).is_dir()
+    place = _in_a_line(context.launcher.inside(path) if in_folder else shown_path(path, context))
+    named = in_folder or mode != "content"
     every = _visible(found, mode, context)
     rows: list[_Line] = []
     texts: list[str] = []
     size = 0
     for line in map(_around_match, every[page.offset : page.offset + page.limit]):
-        text = _as_text(line, mode, input.get("-n", True))
+        text = _as_text(line, mode, input.get("-n", True), named=named)
         size += len(text) + 1
         if size > _MOST_CHARACTERS and texts:
             break
@@ -297,12 +302,14 @@ def _shown(found: Found, page: _Page, input: Json, context: ToolContext) -> Outp
     summary = _summary(every, mode, "+" if incomplete else "")
     if mode == "count" and every:
         notes.insert(0, f"Total: {summary}")
+    notes += [] if rows and not named else [f"[Searched {place}.]"]
     if not rows:
-        nothing = f"No matches.{ignored_note(absolute_path(input.get('path') or '.', context))}"
+        nothing = f"No matches.{ignored_note(path)}"
         texts = [f"No matches past offset {page.offset}." if page.offset and every else nothing]
         summary = "no matches"
+    head = [f"{place}:"] if rows and not named else []
     return Output(
-        "\n\n".join(["\n".join(texts), *notes]),
+        "\n\n".join(["\n".join([*head, *texts]), *notes]),
         summary=summary,
         display={
             "kind": "matches",

@@ -25,7 +25,7 @@ class MultiEdit(ChangingTool):
     input_schema = object_schema(
         ["file_path", "edits"],
         {
-            "file_path": {"type": "string", "description": "The file, absolute or relative to the working directory"},
+            "file_path": {"type": "string", "description": "The file, absolute or relative to the project's root"},
             "edits": {
                 "type": "array",
                 "minItems": 1,

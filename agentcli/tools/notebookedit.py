@@ -15,7 +15,10 @@ class NotebookEdit(ChangingTool):
     input_schema = object_schema(
         ["notebook_path", "new_source"],
         {
-            "notebook_path": {"type": "string", "description": "The .ipynb file"},
+            "notebook_path": {
+                "type": "string",
+                "description": "The notebook, absolute or relative to the project's root",
+            },
             "cell_id": {
                 "type": "string",
                 "description": "The cell; for insert, the one after which (none: at the top)",

@@ -41,7 +41,7 @@ class Read(BuiltinTool):
     input_schema = object_schema(
         ["file_path"],
         {
-            "file_path": {"type": "string", "description": "The file, absolute or relative to the working directory"},
+            "file_path": {"type": "string", "description": "The file, absolute or relative to the project's root"},
             "offset": {"type": "integer", "minimum": 0, "description": "First line (of a notebook: cell), from 1"},
             "limit": {"type": "integer", "minimum": 1, "description": "How many lines (of a notebook: cells)"},
             "pages": {"type": "string", "description": "Of a PDF: a page or a range, e.g. 3 or 1-5; at most 20 pages"},
@@ -154,7 +154,7 @@ def _refused(refusal: Refusal, path: str, context: ToolContext) -> Output:
     folder = Path(path).parent
     if not hint and not folder.is_dir():
         hint = f" Neither does its folder, {shown_path(str(folder), context)}."
-    return failure(f"{refusal.text}{hint} The working directory is {context.cwd}.", summary="not found")
+    return failure(f"{refusal.text}{hint} Relative paths start at {context.root}.", summary="not found")
 
 
 def _listed(folder: str, context: ToolContext) -> str:

@@ -133,7 +133,7 @@ async def _start(
         try:
             child = await Child.start(
                 [*command, *arguments],
-                cwd=context.cwd,
+                cwd=context.root,
                 environ={"PATH": os.defpath},
                 separate_errors=True,
                 pass_descriptors=pass_descriptors,

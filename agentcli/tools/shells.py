@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.process import exit_text
 from agentcli.tools.shellcommand import ShellCommand, refused_hosts_note
@@ -21,6 +22,8 @@ from agentcli.tools.strays import Watch, end_marked, new_mark
 MOST_RUNNING = 20
 _MOST_KEPT = 40
 """With those that have ended: their last output can still be asked for."""
+
+ENDED_WITH_SESSION = "ended because agentcli was closed"
 
 Status = Literal["running", "completed", "failed", "killed"]
 
@@ -37,6 +40,22 @@ class BackgroundTask:
     seconds: float = 0.0
     """How long it has run."""
 
+    def report(self) -> Json:
+        """For programs, in the words of stream-json's `task_notification`."""
+        status = "stopped" if self.status == "killed" else self.status
+        return {"task_id": self.id, "command": self.command, "status": status, "summary": self.summary}
+
+
+@dataclass(slots=True)
+class EarlierShell:
+    """A background command of an earlier process of the session: it has ended, and its output is gone."""
+
+    id: str
+    command: str
+    ended: str
+    told: bool = False
+    """The model knows that it has ended."""
+
 
 @dataclass(slots=True)
 class Shell:
@@ -50,13 +69,16 @@ class Shell:
     told: bool = False
     """The model knows that it has ended."""
     stopping: bool = False
+    with_session: bool = False
+    """It is stopped because the session is closed."""
 
     @property
     def ended(self) -> str:
         """How it ended, in words; empty while it runs."""
         if self.status == "running":
             return ""
-        ended = "killed" if self.status == "killed" else exit_text(self.command.code)
+        killed = ENDED_WITH_SESSION if self.with_session else "killed"
+        ended = killed if self.status == "killed" else exit_text(self.command.code)
         if self.status != "killed" and self.command.stopped_for:
             ended = f"{ended}. {self.command.stopped_for}"
         if hosts := self.command.refused_hosts:
@@ -72,11 +94,13 @@ class Shell:
 class Shells:
     """One per session; lives on one event loop. `aclose` it."""
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: Sequence[EarlierShell] = (), last_number: int = 0) -> None:
+        """`last_number`: of the ids that the session has used before, so that none is used twice."""
+        self.earlier = tuple(earlier)
         self.mark = new_mark()
         """In the environment of everything the session starts."""
         self._shells: dict[str, Shell] = {}
-        self._count = 0
+        self._count = last_number
         self._changes: list[BackgroundTask] = []
         self._changed = asyncio.Event()
         self._in_front: dict[str, asyncio.Event] = {}
@@ -147,11 +171,18 @@ class Shells:
         shell.stopping = True
         await shell.command.stop()
 
+    async def end_all(self) -> None:
+        """End every command because the session is closed: SIGTERM, two seconds, SIGKILL; all at the same time."""
+        shells = [shell for shell in self._shells.values() if not shell.command.done]
+        for shell in shells:
+            shell.with_session = True
+        await asyncio.gather(*(self.stop(shell) for shell in shells))
+
     async def aclose(self) -> None:
-        """End everything: SIGTERM, two seconds, SIGKILL; all at the same time."""
+        """End everything."""
         shells = [shell for shell in self._shells.values() if not shell.command.done]
         try:
-            await asyncio.gather(*(self.stop(shell) for shell in shells))
+            await self.end_all()
             if self._watching:
                 await end_marked(self.mark)
         finally:

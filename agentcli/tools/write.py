@@ -23,7 +23,7 @@ class Write(BuiltinTool):
     input_schema = object_schema(
         ["file_path", "content"],
         {
-            "file_path": {"type": "string", "description": "The file, absolute or relative to the working directory"},
+            "file_path": {"type": "string", "description": "The file, absolute or relative to the project's root"},
             "content": {"type": "string", "description": "The whole new content"},
         },
     )

@@ -231,7 +231,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self.run_worker(self._warm(engine, first), exit_on_error=False, group="warm")
 
     async def _warm(self, engine: Engine, first: bool) -> None:
-        self.chat.session.set_branch(await asyncio.to_thread(branch_of, engine.cwd))
+        self.chat.session.set_branch(await asyncio.to_thread(branch_of, engine.root))
         from agentcli.tui.blocks.answer import warm_up
 
         await asyncio.to_thread(warm_up)

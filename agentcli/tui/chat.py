@@ -188,7 +188,7 @@ class ChatScreen(Screen[None]):
             return ConfirmDialog(event, self.palette, typed=lambda: self.prompt.last_typed)
         from agentcli.tui.screens.permission import PermissionDialog
 
-        cwd = self.session.engine.cwd if self.session.engine else Path.cwd()
+        cwd = self.session.engine.root if self.session.engine else Path.cwd()
         return PermissionDialog(event, self.palette, waiting, cwd=cwd, typed=lambda: self.prompt.last_typed)
 
     @on(StatusLine.Failed)

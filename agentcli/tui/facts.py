@@ -96,7 +96,7 @@ def facts_of(engine: Engine, branch: str) -> Facts:
         cache_cold=outlook.cold,
         cached_share=usage.cache_read_input_tokens / usage.prompt_tokens if usage.prompt_tokens else None,
         branch=branch,
-        cwd=shown_path(engine.cwd),
+        cwd=shown_path(engine.root),
         sandbox=engine.sandbox,
         session=engine.session_id,
         tasks=sum(task.status == "running" for task in engine.background_tasks),

@@ -78,6 +78,8 @@ class Presenter:
         self._streams: dict[tuple[str, int], _Stream] = {}
         self._tools: dict[str, ToolItem] = {}
         """Calls of this submission that have not ended, by the id of the call."""
+        self._beside: dict[str, ToolItem] = {}
+        """The same for shell lines of the user that run beside it."""
         self._spelling: dict[tuple[str, int], ToolItem] = {}
         self._of_reply: dict[str, list[str]] = {}
         """The items of each reply, for when it is taken back."""
@@ -132,12 +134,23 @@ class Presenter:
     @property
     def running_calls(self) -> tuple[str, ...]:
         """The ids of calls that run now, the newest first."""
-        return tuple(call for call, item in reversed(self._tools.items()) if item.status == "running")
+        calls = {**self._beside, **self._tools}
+        return tuple(call for call, item in reversed(calls.items()) if item.status == "running")
 
     # --------------------------------------------------------------------------------------------------- events
 
     def show(self, event: ev.Event, now: float) -> list[Operation]:
         return [] if self._halted and isinstance(event, _STREAMED) else self._show(event, now)
+
+    def show_beside(self, event: ev.Event, now: float) -> list[Operation]:
+        """An event of a shell line that runs beside a submission: it is no part of what that one does, outlives it, and
+        is shown after an interruption too."""
+        kept = self.activity, self._halted, self._tools
+        self._halted, self._tools = False, self._beside
+        try:
+            return self._show(event, now)
+        finally:
+            self.activity, self._halted, self._tools = kept
 
     @singledispatchmethod
     def _show(self, event: ev.Event, now: float) -> list[Operation]:

@@ -259,9 +259,10 @@ class Session:
         return None
 
     def interrupt(self) -> bool:
-        """ESC: false when nothing runs. Says so at once; what was queued goes back into the box."""
+        """ESC: false when nothing runs. Says so at once; what was queued goes back into the box. A shell line beside
+        the submission goes on; ESC without a submission ends it."""
         if not self.busy and not self._next:
-            return False
+            return self._engine is not None and self._engine.stop_shell_lines()
         drafts: list[Draft] = []
         if self._engine is not None and self.busy and not self._stopping:
             self._abort(AbortReason.USER_CANCEL)
@@ -489,6 +490,9 @@ class Session:
     # ------------------------------------------------------------------------------------------ beside, questions
 
     def _runs_beside(self, draft: Draft) -> bool:
+        if draft.text.startswith("!"):
+            # Commands of the user's own shell wait for one another, not for the model.
+            return self._engine is not None and self._engine.model_works
         from agentcli.commands.registry import find
         from agentcli.commands.run import parse
 
@@ -499,6 +503,11 @@ class Session:
     def _run_beside(self, draft: Draft) -> None:
         from agentcli.commands.registry import find
         from agentcli.commands.run import parse
+
+        async def shell(engine: Engine) -> None:
+            async with aclosing(engine.shell(draft.expanded().removeprefix("!").strip())) as events:
+                async for event in events:
+                    self._view.apply(self.presenter.show_beside(event, self._now()))
 
         async def run(engine: Engine) -> None:
             name, arguments = parse(draft.text) or ("", "")
@@ -514,7 +523,8 @@ class Session:
 
         assert self._engine is not None
         self._view.apply(self.presenter.told(draft.text))
-        task = asyncio.get_running_loop().create_task(run(self._engine))
+        work = shell(self._engine) if draft.text.startswith("!") else run(self._engine)
+        task = asyncio.get_running_loop().create_task(work)
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 

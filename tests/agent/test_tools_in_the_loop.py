@@ -132,7 +132,7 @@ async def test_progress_reaches_the_consumer_and_not_the_log() -> None:
 
 
 @played
-async def test_a_changed_directory_holds_for_the_following_calls_and_submissions() -> None:
+async def test_a_changed_directory_holds_for_the_following_replies_and_submissions() -> None:
     seen: list[Path] = []
 
     class Moving(FakeTool):
@@ -146,7 +146,7 @@ async def test_a_changed_directory_holds_for_the_following_calls_and_submissions
     async with b.engine:
         events = await b.run()
         await b.run()
-    assert seen == [Path("/work"), Path("/work/a"), Path("/work/b")]
+    assert seen == [Path("/work"), Path("/work"), Path("/work/b")]
     assert only(events, ev.DirectoryChanged)[0].cwd == "/work/b"
 
 

@@ -195,6 +195,24 @@ async def test_a_shell_line_runs_at_once_and_the_model_hears_of_it_with_the_next
         assert await app.leave() == 0
 
 
+async def test_a_shell_line_does_not_wait_for_the_working_model_and_shows_its_own_directory(tmp_path: Path) -> None:
+    wait = call("Bash", command="while ! [ -e inner/go ]; do sleep 0.02; done")
+    arguments = ["--allowedTools", "Bash"]
+    async with app_with(tmp_path, reply(wait), reply("I saw it"), arguments=arguments) as (app, server):
+        await app.ready()
+        await app.submit("wait for the file")
+        await app.wait_for("Bash while")
+        await app.submit("!mkdir inner && cd inner && echo made-$((1+1))")
+        await app.wait_for("made-2")
+        assert len(server.bodies) == 1, "the model still waits for its command"
+        await app.submit("!touch go; echo also-$((2+2))")
+        await app.wait_for("(in inner)")
+        await app.wait_for("I saw it")
+        said = json.dumps(server.bodies[1]["messages"])
+        assert "made-2" in said
+        assert await app.leave() == 0
+
+
 # ------------------------------------------------------------------------------------------------ pages and sessions
 
 

@@ -362,6 +362,26 @@ async def test_commands_of_the_registry_and_those_of_the_screen_work_in_lines(tm
         assert await app.end() == 0
 
 
+async def test_a_shell_line_does_not_wait_for_the_working_model(tmp_path: Path) -> None:
+    wait = call("Bash", command="while ! [ -e inner/go ]; do sleep 0.02; done")
+    arguments = [*PLAIN, "--allowedTools", "Bash"]
+    async with app_with(tmp_path, reply(wait), reply("I saw it"), arguments=arguments, rows=40) as (app, server):
+        await prompted(app)
+        await app.submit("wait for the file")
+        await app.wait_for("* Bash while")
+        await app.submit("!mkdir inner && cd inner && echo made-$((1+1))")
+        await app.wait_for("made-2")
+        assert len(server.bodies) == 1, "the model still waits for its command"
+        await app.submit("!touch go; echo also-$((2+2))")
+        await app.wait_for("(in inner)")
+        await app.wait_for("I saw it")
+        said = json.dumps(server.bodies[1]["messages"])
+        assert "made-2" in said
+        await prompted(app)
+        await app.submit("/exit")
+        assert await app.end() == 0
+
+
 async def test_shift_tab_changes_the_mode_which_stands_before_the_prompt(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("x"), arguments=[*PLAIN, "go"]) as (app, _server):
         await app.wait_for("of the context")

@@ -65,6 +65,8 @@ class FakeEngine:
     model = "claude-x"
     permission_mode = PermissionMode.DEFAULT
 
+    background_tasks: tuple[Any, ...] = ()
+
     def __init__(self, *plays: list[Step]) -> None:
         self._plays = list(plays)
         self.running = False
@@ -84,6 +86,9 @@ class FakeEngine:
 
     async def aclose(self) -> None:
         self.closed = True
+
+    async def end_background(self) -> list[Event]:
+        return []
 
     async def submit(self, prompt: Any) -> AsyncGenerator[Event, None]:
         self.prompts.append(prompt)

@@ -259,10 +259,10 @@ def test_a_failure_of_the_api_never_says_success() -> None:
     assert (frame["api_error_status"], frame["terminal_reason"]) == (400, "model_error")
 
 
-def test_a_limit_has_errors_and_no_result() -> None:
+def test_a_limit_has_its_message_in_errors_and_result() -> None:
     frame = result_frame(failed("Too many turns.", subtype="error_max_turns", terminal="max_turns", text="so far"))
     assert (frame["subtype"], frame["errors"]) == ("error_max_turns", ["Too many turns."])
-    assert "result" not in frame
+    assert frame["result"] == "Too many turns."
 
 
 SILENT = {

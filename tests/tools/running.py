@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,11 @@ async def run_fully(
                 progress.append(event)
     assert len(outputs) == 1
     return outputs[0], progress
+
+
+def hits_of(output: Output) -> str:
+    """The text of a search without the note that names the folder."""
+    return re.sub(r"\n\n\[Searched [^\n]*\.\]", "", text_of(output))
 
 
 def text_of(output: Output) -> str:

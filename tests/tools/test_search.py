@@ -13,7 +13,7 @@ from agentcli.tools import ripgrep
 from agentcli.tools.base import ToolContext
 from agentcli.tools.glob import Glob
 from agentcli.tools.grep import Grep
-from tests.tools.running import context_in, run, text_of
+from tests.tools.running import context_in, hits_of, run
 
 pytestmark = pytest.mark.anyio
 IGNORED = " (Files that .gitignore excludes were not looked at.)"
@@ -52,12 +52,12 @@ def context(tmp_path: Path) -> ToolContext:
 async def test_files_are_listed_newest_first_without_ignored_ones(
     pattern: str, expected: list[str], context: ToolContext
 ) -> None:
-    assert text_of(await run(Glob(), context, pattern=pattern)).splitlines() == expected
+    assert hits_of(await run(Glob(), context, pattern=pattern)).splitlines() == expected
 
 
 async def test_an_absolute_pattern_and_a_path_are_understood(context: ToolContext) -> None:
-    assert text_of(await run(Glob(), context, pattern=f"{context.cwd}/src/*.py")) == "src/new.py"
-    assert text_of(await run(Glob(), context, pattern="*.py", path="src/deep")) == "src/deep/old.py"
+    assert hits_of(await run(Glob(), context, pattern=f"{context.cwd}/src/*.py")) == "src/new.py"
+    assert hits_of(await run(Glob(), context, pattern="*.py", path="src/deep")) == "src/deep/old.py"
     (need,) = Glob().needs({"pattern": "/etc/*.conf"}, context)
     assert (need.kind, need.target) == ("read", "/etc")
     (need,) = Glob().needs({"pattern": "../../x/*.conf"}, context)
@@ -65,28 +65,28 @@ async def test_an_absolute_pattern_and_a_path_are_understood(context: ToolContex
 
 
 async def test_no_files_and_no_folder_are_said(context: ToolContext) -> None:
-    assert text_of(await run(Glob(), context, pattern="*.nothing")) == f"No files match **/*.nothing.{IGNORED}"
+    assert hits_of(await run(Glob(), context, pattern="*.nothing")) == f"No files match **/*.nothing.{IGNORED}"
     assert (await run(Glob(), context, pattern="*", path="missing")).is_error
 
 
 async def test_more_than_a_hundred_files_are_counted(context: ToolContext, tmp_path: Path) -> None:
     for number in range(130):
         (tmp_path / f"many{number}.txt").touch()
-    text = text_of(await run(Glob(), context, pattern="*.txt"))
+    text = hits_of(await run(Glob(), context, pattern="*.txt"))
     assert "[30 more files match." in text
 
 
 async def test_odd_file_names_are_harmless(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "we\x1b[31mird\n.odd").touch()
     (tmp_path / os.fsdecode(b"bad\xff.odd")).touch()
-    text = text_of(await run(Glob(), context, pattern="*.odd"))
+    text = hits_of(await run(Glob(), context, pattern="*.odd"))
     assert "\x1b" not in text
     assert "\ufffd" in text
 
 
 async def test_circular_links_are_not_followed(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "src/loop").symlink_to(tmp_path)
-    assert "loop/" not in text_of(await run(Glob(), context, pattern="**/*.py"))
+    assert "loop/" not in hits_of(await run(Glob(), context, pattern="**/*.py"))
 
 
 # ------------------------------------------------------------------------------------------------------------ Grep
@@ -94,56 +94,56 @@ async def test_circular_links_are_not_followed(context: ToolContext, tmp_path: P
 
 async def test_files_with_matches_is_the_default(context: ToolContext) -> None:
     output = await run(Grep(), context, pattern="needle")
-    assert text_of(output).splitlines() == [".hidden.py", "a b.py", "src/deep/old.py", "src/new.py"]
+    assert hits_of(output).splitlines() == [".hidden.py", "a b.py", "src/deep/old.py", "src/new.py"]
     assert output.summary == "4 files"
 
 
 async def test_content_with_context_lines(context: ToolContext) -> None:
-    text = text_of(await run(Grep(), context, pattern="needle", path="src/new.py", output_mode="content", dash_C=1))
-    assert text == "src/new.py-1-import os\nsrc/new.py:2:# needle src/new.py\nsrc/new.py-3-last = 1"
-    plain = text_of(
+    text = hits_of(await run(Grep(), context, pattern="needle", path="src/new.py", output_mode="content", dash_C=1))
+    assert text == "src/new.py:\n1-import os\n2:# needle src/new.py\n3-last = 1"
+    plain = hits_of(
         await run(
             Grep(), context, pattern="NEEDLE", path="src/new.py", output_mode="content", dash_i=True, dash_n=False
         )
     )
-    assert plain == "src/new.py:# needle src/new.py"
+    assert plain == "src/new.py:\n# needle src/new.py"
 
 
 async def test_counts_globs_and_types(context: ToolContext) -> None:
-    assert "src/new.py:1" in text_of(await run(Grep(), context, pattern="needle", output_mode="count")).splitlines()
-    assert text_of(await run(Grep(), context, pattern="needle", glob="new.*")) == "src/new.py"
-    assert text_of(await run(Grep(), context, pattern="needle", type="js")) == f"No matches.{IGNORED}"
-    assert "unrecognized file type" in text_of(await run(Grep(), context, pattern="needle", type="nonsense"))
+    assert "src/new.py:1" in hits_of(await run(Grep(), context, pattern="needle", output_mode="count")).splitlines()
+    assert hits_of(await run(Grep(), context, pattern="needle", glob="new.*")) == "src/new.py"
+    assert hits_of(await run(Grep(), context, pattern="needle", type="js")) == f"No matches.{IGNORED}"
+    assert "unrecognized file type" in hits_of(await run(Grep(), context, pattern="needle", type="nonsense"))
 
 
 async def test_a_match_may_span_lines(context: ToolContext) -> None:
-    assert text_of(await run(Grep(), context, pattern="os.*last", path="src/new.py")) == "No matches."
-    assert text_of(await run(Grep(), context, pattern="os.*last", path="src/new.py", multiline=True)) == "src/new.py"
+    assert hits_of(await run(Grep(), context, pattern="os.*last", path="src/new.py")) == "No matches."
+    assert hits_of(await run(Grep(), context, pattern="os.*last", path="src/new.py", multiline=True)) == "src/new.py"
 
 
 async def test_results_are_limited_and_can_be_paged(context: ToolContext) -> None:
-    first = text_of(await run(Grep(), context, pattern="needle", head_limit=3))
+    first = hits_of(await run(Grep(), context, pattern="needle", head_limit=3))
     assert first.splitlines()[:3] == [".hidden.py", "a b.py", "src/deep/old.py"]
     assert "Continue with offset 3" in first
-    assert text_of(await run(Grep(), context, pattern="needle", head_limit=3, offset=3)) == "src/new.py"
-    assert text_of(await run(Grep(), context, pattern="needle", offset=10)) == "No matches past offset 10."
+    assert hits_of(await run(Grep(), context, pattern="needle", head_limit=3, offset=3)) == "src/new.py"
+    assert hits_of(await run(Grep(), context, pattern="needle", offset=10)) == "No matches past offset 10."
 
 
 async def test_a_pattern_that_looks_like_a_flag_is_a_pattern(context: ToolContext) -> None:
-    assert text_of(await run(Grep(), context, pattern="--pre=sh")) == f"No matches.{IGNORED}"
+    assert hits_of(await run(Grep(), context, pattern="--pre=sh")) == f"No matches.{IGNORED}"
 
 
 async def test_a_wrong_pattern_and_a_missing_path_are_errors(context: ToolContext) -> None:
     wrong = await run(Grep(), context, pattern="(")
     assert wrong.is_error
-    assert "unclosed group" in text_of(wrong)
-    assert "does not exist" in text_of(await run(Grep(), context, pattern="x", path="missing"))
+    assert "unclosed group" in hits_of(wrong)
+    assert "does not exist" in hits_of(await run(Grep(), context, pattern="x", path="missing"))
 
 
 async def test_settings_of_the_users_own_ripgrep_do_not_count(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "rc").write_text("--files-without-match\n")
     changed = context_in(tmp_path, environ={**os.environ, "RIPGREP_CONFIG_PATH": str(tmp_path / "rc")})
-    assert "src/new.py" in text_of(await run(Grep(), changed, pattern="needle")).splitlines()
+    assert "src/new.py" in hits_of(await run(Grep(), changed, pattern="needle")).splitlines()
 
 
 async def test_an_abort_ends_a_search(context: ToolContext, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ async def test_a_search_that_takes_too_long_is_ended(
     (programs / "rg").chmod(0o755)
     monkeypatch.setattr(ripgrep, "TIME_LIMIT", 0.2)
     slow = context_in(tmp_path, environ={"PATH": f"{programs}:{os.environ['PATH']}"})
-    text = text_of(await run(Grep(), slow, pattern="x"))
+    text = hits_of(await run(Grep(), slow, pattern="x"))
     assert text.startswith("found.py\n")
     assert "was ended after" in text
 
@@ -189,25 +189,25 @@ async def test_a_planted_ripgrep_is_never_run(
     monkeypatch.chdir(tmp_path)
     folder = entry.format(project=tmp_path, outside=programs)
     context = context_in(tmp_path, environ={"PATH": f"{folder}:{os.environ['PATH']}"})
-    assert text_of(await run(Grep(), context, pattern="thread")) == "a.py"
-    assert text_of(await run(Glob(), context, pattern="a.*")).endswith("a.py")
+    assert hits_of(await run(Grep(), context, pattern="thread")) == "a.py"
+    assert hits_of(await run(Glob(), context, pattern="a.*")).endswith("a.py")
     assert not (programs / "sprung").exists()
 
 
 @pytest.mark.parametrize("mode", ["files_with_matches", "content", "count"])
 async def test_hidden_files_do_not_show_up_in_a_search(mode: str, tmp_path: Path, context: ToolContext) -> None:
     hiding = context_in(tmp_path, hides=lambda path: path.endswith("new.py"))
-    text = text_of(await run(Grep(), hiding, pattern="needle", output_mode=mode, dash_C=1))
+    text = hits_of(await run(Grep(), hiding, pattern="needle", output_mode=mode, dash_C=1))
     assert "old.py" in text
     assert "new.py" not in text
-    assert "new.py" not in text_of(await run(Glob(), hiding, pattern="**/*.py"))
+    assert "new.py" not in hits_of(await run(Glob(), hiding, pattern="**/*.py"))
 
 
 # ------------------------------------------------------------------------------------------------- which, how many
 
 
 async def test_a_glob_does_not_bring_back_what_is_ignored(context: ToolContext) -> None:
-    found = text_of(await run(Grep(), context, pattern="needle", glob="*.py")).splitlines()
+    found = hits_of(await run(Grep(), context, pattern="needle", glob="*.py")).splitlines()
     assert found == [".hidden.py", "a b.py", "src/deep/old.py", "src/new.py"]
 
 
@@ -224,17 +224,17 @@ async def test_a_glob_does_not_bring_back_what_is_ignored(context: ToolContext) 
     ],
 )
 async def test_several_globs_can_be_given(given: str, expected: list[str], context: ToolContext) -> None:
-    assert text_of(await run(Grep(), context, pattern="needle", glob=given)).splitlines() == expected
+    assert hits_of(await run(Grep(), context, pattern="needle", glob=given)).splitlines() == expected
 
 
 async def test_a_glob_and_a_type_both_have_to_match(context: ToolContext) -> None:
-    assert text_of(await run(Grep(), context, pattern="needle", glob="new.*", type="py")) == "src/new.py"
+    assert hits_of(await run(Grep(), context, pattern="needle", glob="new.*", type="py")) == "src/new.py"
 
 
 async def test_how_many_more_there_are_is_said(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "many.txt").write_text("hit\n" * 1000)
     output = await run(Grep(), context, pattern="hit", output_mode="content", head_limit=10, offset=5)
-    lines = text_of(output).splitlines()
+    lines = hits_of(output).splitlines()
     assert lines[:2] == ["many.txt:6:hit", "many.txt:7:hit"]
     assert lines[-1] == "[985 more lines. Continue with offset 15, or narrow the search.]"
     assert output.summary == "1,000 matching lines in 1 file"
@@ -242,7 +242,7 @@ async def test_how_many_more_there_are_is_said(context: ToolContext, tmp_path: P
 
 async def test_counts_have_a_total(context: ToolContext) -> None:
     output = await run(Grep(), context, pattern="needle|last", output_mode="count", glob="{new,old}.py")
-    assert text_of(output) == "src/deep/old.py:2\nsrc/new.py:2\n\nTotal: 4 matching lines in 2 files"
+    assert hits_of(output) == "src/deep/old.py:2\nsrc/new.py:2\n\nTotal: 4 matching lines in 2 files"
     assert output.display["rows"] == [{"path": "src/deep/old.py", "count": 2}, {"path": "src/new.py", "count": 2}]
 
 
@@ -257,21 +257,21 @@ async def test_matches_come_as_a_table_for_people(context: ToolContext) -> None:
 
 async def test_long_lines_are_cut_with_a_mark(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("hit " + "x" * 100_000 + "\n")
-    text = text_of(await run(Grep(), context, pattern="hit", output_mode="content"))
+    text = hits_of(await run(Grep(), context, pattern="hit", output_mode="content"))
     assert len(text) < 700
     assert "omitted end of long line" in text
 
 
 async def test_a_match_in_a_binary_file_is_said_and_not_shown(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "data.bin").write_bytes(b"\0\1hit\n")
-    text = text_of(await run(Grep(), context, pattern="hit", path="data.bin", output_mode="content"))
-    assert text.startswith("data.bin:binary file matches")
+    text = hits_of(await run(Grep(), context, pattern="hit", path="data.bin", output_mode="content"))
+    assert text.startswith("data.bin:\nbinary file matches")
     assert "\0" not in text
 
 
 async def test_what_is_hidden_leaves_no_marks_behind(context: ToolContext, tmp_path: Path) -> None:
     hiding = context_in(tmp_path, hides=lambda path: "deep" in path or path.endswith("a b.py"))
-    text = text_of(await run(Grep(), hiding, pattern="needle", output_mode="content", dash_A=1))
+    text = hits_of(await run(Grep(), hiding, pattern="needle", output_mode="content", dash_A=1))
     assert text.splitlines() == [
         ".hidden.py:2:# needle .hidden.py",
         ".hidden.py-3-last = 1",
@@ -288,7 +288,7 @@ async def test_what_is_hidden_leaves_no_marks_behind(context: ToolContext, tmp_p
 async def test_a_wrong_expression_is_explained_in_a_few_lines(pattern: str, context: ToolContext) -> None:
     output = await run(Grep(), context, pattern=pattern)
     assert output.is_error
-    text = text_of(output)
+    text = hits_of(output)
     assert text.startswith("regex parse error:")
     assert text.endswith("put a backslash before them.")
     assert len(text.splitlines()) <= 6
@@ -306,11 +306,11 @@ async def test_files_that_cannot_be_read_are_a_note_and_no_error(
     assert not output.is_error
     first = "/x/a.py:1:hit" if hit else f"No matches.{IGNORED}"
     note = "[Could not be read: /x/b.py: Permission denied (os error 13) and 1 other.]"
-    assert text_of(output) == f"{first}\n\n{note}"
+    assert hits_of(output) == f"{first}\n\n{note}"
 
 
 async def test_look_ahead_works(context: ToolContext) -> None:
-    assert text_of(await run(Grep(), context, pattern="needle(?= src/new)")) == "src/new.py"
+    assert hits_of(await run(Grep(), context, pattern="needle(?= src/new)")) == "src/new.py"
 
 
 # ---------------------------------------------------------------------------------------------- without ripgrep
@@ -348,21 +348,21 @@ async def test_the_plain_search_finds_the_same(
     for name in ("src/a.log", "src/kept.log", "src/deep/secret.txt", "src/deep/a.log"):
         (tmp_path / name).write_text("needle\n")
     (tmp_path / "data.bin").write_bytes(b"needle\0")
-    expected = text_of(await run(Grep(), context, **INPUTS[number]))
+    expected = hits_of(await run(Grep(), context, **INPUTS[number]))
     monkeypatch.setattr(ripgrep, "find_ripgrep", lambda *_given: None)
-    found = text_of(await run(Grep(), context, **INPUTS[number]))
+    found = hits_of(await run(Grep(), context, **INPUTS[number]))
     assert found == f"{expected}\n\n{NOTICE}"
 
 
 async def test_files_are_listed_without_ripgrep_too(plain: ToolContext) -> None:
-    text = text_of(await run(Glob(), plain, pattern="**/*.py"))
+    text = hits_of(await run(Glob(), plain, pattern="**/*.py"))
     assert text.splitlines() == ["src/new.py", "src/deep/old.py", ".hidden.py", "a b.py", "", NOTICE]
-    assert text_of(await run(Glob(), plain, pattern="*.none")).endswith(NOTICE)
+    assert hits_of(await run(Glob(), plain, pattern="*.none")).endswith(NOTICE)
 
 
 async def test_a_wrong_expression_and_type_are_explained_without_ripgrep_too(plain: ToolContext) -> None:
-    assert "regex parse error" in text_of(await run(Grep(), plain, pattern="("))
-    assert "unrecognized file type" in text_of(await run(Grep(), plain, pattern="x", type="nonsense"))
+    assert "regex parse error" in hits_of(await run(Grep(), plain, pattern="("))
+    assert "unrecognized file type" in hits_of(await run(Grep(), plain, pattern="x", type="nonsense"))
 
 
 async def test_an_expression_that_never_ends_is_ended(
@@ -370,11 +370,11 @@ async def test_an_expression_that_never_ends_is_ended(
 ) -> None:
     (tmp_path / "trap.txt").write_text("a" * 5000 + "\n")
     monkeypatch.setattr(ripgrep, "TIME_LIMIT", 0.5)
-    assert "was ended" in text_of(await run(Grep(), plain, pattern="(a+)+b", path="trap.txt"))
+    assert "was ended" in hits_of(await run(Grep(), plain, pattern="(a+)+b", path="trap.txt"))
 
 
 async def test_a_ripgrep_that_does_not_run_is_replaced(context: ToolContext, tmp_path: Path, programs: Path) -> None:
     (programs / "rg").write_bytes(b"\x7fELF not really")
     (programs / "rg").chmod(0o755)
     broken = context_in(tmp_path, environ={"PATH": f"{programs}:{os.environ['PATH']}"})
-    assert text_of(await run(Grep(), broken, pattern="needle", path="src/new.py")) == f"src/new.py\n\n{NOTICE}"
+    assert hits_of(await run(Grep(), broken, pattern="needle", path="src/new.py")) == f"src/new.py\n\n{NOTICE}"

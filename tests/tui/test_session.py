@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
 from agentcli.agent.questions import Audience
+from agentcli.core import events as ev
+from agentcli.core.messages import TextBlock, ToolResultBlock
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.interactive.draft import Draft
 from agentcli.tools.base import Output
@@ -307,3 +309,33 @@ async def test_work_that_cannot_even_be_cancelled_is_told_with_what_to_do() -> N
         desk.session.interrupt()
         await desk.until(lambda: any("cannot be stopped" in text for text in desk.shown.texts()))
         await desk.idle()
+
+
+@played
+async def test_a_shell_line_beside_the_work_outlives_it_and_esc_ends_it() -> None:
+    """Esc stops the model's work first; the user's own command goes on until the next Esc."""
+    stopped: list[str] = []
+
+    async def shell(_command: str) -> Any:
+        yield ev.ToolStarted(agent=ev.PERSON, tool_use_id="s", name="!", input={}, title="! tail -f log")
+        yield ev.ToolProgressed(agent=ev.PERSON, tool_use_id="s", text="one line\n")
+        while not stopped:
+            await asyncio.sleep(0.1)
+        result = ToolResultBlock("s", (TextBlock("one line"),), is_error=True)
+        yield ev.ToolFinished(agent=ev.PERSON, tool_use_id="s", name="!", result=result, summary="stopped")
+
+    async with Desk(reply(say("Hello"), pause(60), "and on")) as desk:
+        engine = desk.bench.engine
+        engine.shell = shell  # type: ignore[method-assign]
+        engine.stop_shell_lines = lambda: not stopped and not stopped.append("stopped")  # type: ignore[method-assign]
+        desk.send("go")
+        await desk.until(lambda: "answer: Hello" in desk.shown.texts())
+        desk.send("!tail -f log")
+        await desk.until(lambda: "tool: ! tail -f log [running]" in desk.shown.texts())
+        assert desk.session.busy, "the model works on"
+        assert desk.session.interrupt()
+        await desk.idle()
+        assert "tool: ! tail -f log [running]" in desk.shown.texts()
+        assert (desk.session.interrupt(), stopped) == (True, ["stopped"])
+        await desk.until(lambda: "tool: ! tail -f log [running]" not in desk.shown.texts())
+        assert not desk.session.interrupt()

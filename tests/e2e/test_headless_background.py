@@ -1,0 +1,142 @@
+"""What becomes of background commands when a headless run ends, and what a resumed session says of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+
+import pytest
+
+from tests.e2e.program import Ended, Program, processes_in
+from tests.support.scripts import call, fails, reply, say, think
+from tests.support.server import LoopbackServer
+
+pytestmark = pytest.mark.anyio
+
+LASTING = call("Bash", command="sleep 600", run_in_background=True)
+WAITING = call("Bash", command="while ! [ -e go ]; do sleep 0.02; done; exit 3", run_in_background=True)
+ALLOWED = ("--allowedTools", "Bash")
+
+
+def result_of(ended: Ended) -> dict[str, object]:
+    return ended.frames[-1]
+
+
+def last_text(server: LoopbackServer) -> str:
+    return json.dumps(server.bodies[-1]["messages"][-1], ensure_ascii=False)
+
+
+async def test_text_output_names_what_was_still_running_and_ended(program: Program) -> None:
+    async with LoopbackServer(reply(LASTING), reply(say("Started."))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "serve", *ALLOWED)
+    assert (ended.code, ended.out) == (0, "Started.\n")
+    assert ended.err == (
+        "agentcli: 1 background command was still running and ended with the run: bash_1 (sleep 600). "
+        "--wait-background waits for it.\n"
+    )
+    assert processes_in(program.work) == []
+
+
+async def test_the_result_of_json_and_stream_json_lists_them(program: Program) -> None:
+    async with LoopbackServer(*[reply(LASTING), reply(say("Started."))] * 2) as server:
+        program.talk_to(server.url)
+        one = await program.run("-p", "serve", "--output-format", "json", *ALLOWED)
+        many = await program.run("-p", "serve", "--output-format", "stream-json", "--verbose", *ALLOWED)
+    summary = "ended because agentcli was closed"
+    task = {"task_id": "bash_1", "command": "sleep 600", "status": "stopped", "summary": summary}
+    assert one.frames[0]["background_tasks"] == [task]
+    assert (one.err, result_of(many)["background_tasks"]) == ("", [task])
+    told = next(frame for frame in many.frames if frame.get("subtype") == "task_notification")
+    assert (told["task_id"], told["status"], told["summary"]) == ("bash_1", "stopped", summary)
+
+
+async def test_wait_background_waits_for_their_end(program: Program) -> None:
+    async with LoopbackServer(reply(WAITING), reply(say("Started."))) as server:
+        program.talk_to(server.url)
+        running = await program.start(
+            "-p", "build", "--wait-background", "--output-format", "stream-json", "--verbose", *ALLOWED
+        )
+        running.end_input()
+        while not (text := (await running.frame("assistant"))["message"]["content"][0].get("text")):
+            continue
+        assert text == "Started."
+        (program.work / "go").touch()
+        ended = await running.finish()
+    assert ended.code == 0
+    assert [(task["status"], task["summary"]) for task in result_of(ended)["background_tasks"]] == [  # type: ignore[attr-defined]
+        ("failed", "exit code 3")
+    ]
+
+
+async def test_a_signal_ends_the_wait_and_the_result_still_comes(program: Program) -> None:
+    async with LoopbackServer(reply(LASTING), reply(say("Started."))) as server:
+        program.talk_to(server.url)
+        running = await program.start(
+            "-p", "serve", "--wait-background", "--output-format", "stream-json", "--verbose", *ALLOWED
+        )
+        running.end_input()
+        while not (await running.frame("assistant"))["message"]["content"][0].get("text"):
+            continue
+        # The answer is there; only the wait keeps the program.
+        await asyncio.sleep(0.1)
+        running.signal(signal.SIGINT)
+        ended = await running.finish()
+    assert ended.code == 130
+    assert [task["status"] for task in result_of(ended)["background_tasks"]] == ["stopped"]  # type: ignore[attr-defined]
+    assert processes_in(program.work) == []
+
+
+async def test_a_resumed_model_is_told_what_became_of_each_and_no_id_comes_twice(program: Program) -> None:
+    quick = call("Bash", command="exit 4", run_in_background=True)
+    replies = [reply(LASTING, quick), reply(say("Started.")), reply(call("BashOutput", bash_id="bash_1"), LASTING)]
+    async with LoopbackServer(*replies, reply(say("I see.")), reply(say("Yes."))) as server:
+        program.talk_to(server.url)
+        first = await program.run("-p", "serve", *ALLOWED)
+        assert first.code == 0
+        second = await program.run("-p", "-c", "and now?", "--output-format", "json", *ALLOWED)
+        told = json.dumps(server.bodies[2]["messages"][-1], ensure_ascii=False)
+        assert "bash_1 (sleep 600): ended because agentcli was closed; its output is gone" in told
+        assert "bash_2 (exit 4): " in json.dumps(server.bodies[2]["messages"], ensure_ascii=False)
+        assert "bash_1 ran before this session was resumed: ended because agentcli was closed" in last_text(server)
+        assert [task["task_id"] for task in second.frames[0]["background_tasks"]] == ["bash_3"]
+        await program.run("-p", "-c", "again", *ALLOWED)
+        again = json.dumps(server.bodies[4]["messages"], ensure_ascii=False)
+        assert again.count("bash_1 (sleep 600)") == 1, "told once"
+        assert "bash_3 (sleep 600): ended because agentcli was closed" in again
+
+
+# ------------------------------------------------------------------------------------------------ stream-json
+
+
+async def test_the_frames_of_a_message_have_its_usage_and_the_last_one_all_of_it(program: Program) -> None:
+    usage = {"input_tokens": 70, "output_tokens": 41, "cache_read_input_tokens": 9}
+    (program.work / "a.txt").write_text("a\n")
+    first = reply(think("hm"), say("I look."), call("Read", file_path="a.txt"), usage=usage)
+    for partial in ((), ("--include-partial-messages",)):
+        async with LoopbackServer(first, reply(say("Done."), usage=usage)) as server:
+            program.talk_to(server.url)
+            ended = await program.run("-p", "go", "--output-format", "stream-json", "--verbose", *partial)
+        frames = [frame for frame in ended.frames if frame["type"] in ("assistant", "user", "result")]
+        assert [frame["type"] for frame in frames] == ["assistant"] * 3 + ["user", "assistant", "result"]
+        used = [frame["message"]["usage"] for frame in frames if frame["type"] == "assistant"]
+        assert all((each["input_tokens"], each["cache_read_input_tokens"]) == (70, 9) for each in used)
+        assert [used[2]["output_tokens"], used[3]["output_tokens"]] == [41, 41]
+        assert frames[-1]["usage"]["output_tokens"] == 82
+        if partial:
+            kinds = [frame.get("event", frame)["type"] for frame in ended.frames]
+            last = max(place for place, kind in enumerate(kinds) if kind == "assistant")
+            assert last < len(kinds) - 1 - kinds[::-1].index("message_stop"), "before the end of its message"
+
+
+async def test_every_error_has_its_message_in_result_too(program: Program) -> None:
+    async with LoopbackServer(fails(400, "no such thing"), reply(call("Glob", pattern="*"))) as server:
+        program.talk_to(server.url)
+        api = await program.run("-p", "go", "--output-format", "json")
+        turns = await program.run("-p", "go", "--output-format", "json", "--max-turns", "1")
+    for ended, subtype in ((api, "error_during_execution"), (turns, "error_max_turns")):
+        [frame] = ended.frames
+        assert (ended.code, frame["subtype"], frame["is_error"]) == (1, subtype, True)
+        assert frame["errors"]
+        assert frame["result"] == "\n".join(frame["errors"])
