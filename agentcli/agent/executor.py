@@ -101,7 +101,9 @@ class Executor:
 
     def results(self) -> list[CallResult]:
         """One result for every call, synthetic where it had none. To be asked when nothing runs any more."""
-        return [entry.result or failed(entry.call, INTERRUPTED, "interrupted") for entry in self._entries]
+        return [
+            entry.result or failed(entry.call, INTERRUPTED, "interrupted", "interrupted") for entry in self._entries
+        ]
 
     def drop_unstarted(self) -> None:
         """Forget the calls that have not begun to work; for a reply that broke off behind them."""
@@ -169,7 +171,7 @@ class Executor:
                 await asyncio.wait((running,), timeout=ABORT_GRACE_SECONDS)
         finally:
             await cancel_and_wait([aborted])
-        return running.result() if running.done() else failed(call, INTERRUPTED, "interrupted")
+        return running.result() if running.done() else failed(call, INTERRUPTED, "interrupted", "interrupted")
 
     def _cancel_siblings(self, failed_entry: _Entry) -> None:
         for entry in self._entries:

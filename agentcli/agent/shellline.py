@@ -20,7 +20,6 @@ from agentcli.core.plaintext import plain_line
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.environment import quiet_environment
 
-PERSON = "person"
 _TOLD = 16_000
 """Characters of the output that the model is told; a person's command can print anything."""
 
@@ -41,14 +40,14 @@ async def run_shell_line(
     own = {"launcher": BareLauncher(), "environ": quiet_environment(environ), "by_person": True}
     context = replace(context, call_id=call_id, **own)  # type: ignore[arg-type]
     yield ev.ToolStarted(
-        agent=PERSON, tool_use_id=call_id, name="!", input=input, title=f"! {plain_line(command, 500)}"
+        agent=ev.USER_AGENT, tool_use_id=call_id, name="!", input=input, title=f"! {plain_line(command, 500)}"
     )
     output = Output("The command is empty or contains control characters; it was not run.", is_error=True)
     if tool.check(input, context) is None:
         async with aclosing(tool.run(input, context, signal)) as items:
             async for item in items:
                 if isinstance(item, Progress):
-                    yield ev.ToolProgressed(agent=PERSON, tool_use_id=call_id, text=item.text, data=item.data)
+                    yield ev.ToolProgressed(agent=ev.USER_AGENT, tool_use_id=call_id, text=item.text, data=item.data)
                 else:
                     output = item
     text = output.content if isinstance(output.content, str) else ""
@@ -56,13 +55,14 @@ async def run_shell_line(
     if output.new_cwd is not None:
         yield ev.DirectoryChanged(cwd=str(output.new_cwd))
     yield ev.ToolFinished(
-        agent=PERSON,
+        agent=ev.USER_AGENT,
         tool_use_id=call_id,
         name="!",
         result=ToolResultBlock(call_id, (TextBlock(text),), output.is_error),
         summary=output.summary,
         display=output.display,
         duration_ms=int((clock.monotonic() - began) * 1000),
+        outcome="done" if not output.is_error else "interrupted" if signal.aborted else "failed",
     )
 
 

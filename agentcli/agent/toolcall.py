@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import field, replace
 from functools import partial
-from typing import Protocol, cast
+from typing import Literal, Protocol, cast
 
 from agentcli.agent.network_offer import (
     MOST_OFFERS,
@@ -53,6 +53,8 @@ from agentcli.tools.schema import checked
 from agentcli.tools.titles import title_of
 
 Emit = Callable[[Event], Awaitable[None]]
+Outcome = Literal["done", "denied", "interrupted", "failed"]
+"""Of a call that has ended."""
 INVALID_JSON_SHOWN = 200
 
 
@@ -63,21 +65,24 @@ class CallResult:
     output: Output
     hook_stop: str | None = None
     hook_context: tuple[str, ...] = ()
+    outcome: Outcome = "done"
+    accepted_hunks: tuple[int, int] | None = None
 
 
-def failed(call: ToolUseBlock, text: str, summary: str = "") -> CallResult:
+def failed(call: ToolUseBlock, text: str, summary: str = "", outcome: Outcome = "failed") -> CallResult:
     """An error result for a call that did not get to run, or not to its end."""
     wrapped = f"<tool_use_error>{clean_text(text)}</tool_use_error>"
     output = Output(wrapped, is_error=True, summary=summary or text.partition("\n")[0][:200])
-    return CallResult(call, ToolResultBlock(call.id, (TextBlock(wrapped),), is_error=True), output)
+    return CallResult(call, ToolResultBlock(call.id, (TextBlock(wrapped),), is_error=True), output, outcome=outcome)
 
 
 class _Refused(Exception):
     """Ends the way of a call early, inside this module only."""
 
-    def __init__(self, text: str, summary: str = "") -> None:
+    def __init__(self, text: str, summary: str = "", outcome: Outcome = "failed") -> None:
         super().__init__(text)
         self.summary = summary
+        self.outcome = outcome
 
 
 @frozen
@@ -87,8 +92,8 @@ class _Approved:
     context: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
     by: Approval = "mode"
-    said: str = ""
-    """What the person said with their yes; the model gets it with the result."""
+    answer: Answer | None = None
+    """The user's yes; the model gets its message with the result."""
 
 
 @frozen
@@ -151,12 +156,12 @@ class ToolRunner:
             began = self.clock.monotonic()
             result = await self._run_tool(call, approved, context, signal, emit)
         except _Refused as refusal:
-            result = failed(call, str(refusal), refusal.summary)
+            result = failed(call, str(refusal), refusal.summary, refusal.outcome)
             if not signal.aborted:
                 post = await self.hooks.after_refused_tool(call, str(refusal))
                 result = replace(result, hook_stop=post.stop, hook_context=post.context)
         except Aborted:
-            result = failed(call, "The user interrupted before this call ran.", "interrupted")
+            result = failed(call, "The user interrupted before this call ran.", "interrupted", "interrupted")
         except Exception as error:  # noqa: BLE001 - SPEC T4: a crash is a result, too
             result = failed(call, f"{call.name} failed unexpectedly: {type(error).__name__}: {error}")
         await emit(
@@ -168,6 +173,8 @@ class ToolRunner:
                 display=result.output.display,
                 structured=result.output.structured,
                 duration_ms=int((self.clock.monotonic() - began) * 1000),
+                outcome=result.outcome,
+                accepted_hunks=list(result.accepted_hunks or ()),
             )
         )
         return result
@@ -178,7 +185,7 @@ class ToolRunner:
         verdict = await signal.run(self.hooks.before_tool(call, input))
         if verdict.decision == "deny":
             await emit(PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=verdict.reason))
-            raise _Refused(verdict.reason or "A hook denied this call.", "denied by a hook")
+            raise _Refused(verdict.reason or "A hook denied this call.", "denied by a hook", "denied")
         if verdict.updated_input is not None:
             input = self._parse(tool, verdict.updated_input, context, answered=verdict.decision == "allow")
         needs = tool.needs(input, context)
@@ -194,10 +201,10 @@ class ToolRunner:
                 details=list(decision.details),
             )
         )
-        said = ""
+        answer: Answer | None = None
         if decision.behavior == "ask":
             asked = input
-            input, said = await self._ask(call, tool, input, needs, decision, context, signal, emit)
+            input, answer = await self._ask(call, tool, input, needs, decision, context, signal, emit)
             # An answer that changes the input is the decision about what the changed input needs.
             needs = needs if input is asked else tool.needs(input, context)
         elif decision.behavior == "deny":
@@ -205,7 +212,7 @@ class ToolRunner:
         if signal.reason is not None:
             raise Aborted(signal.reason)
         by: Approval = "answer" if decision.behavior == "ask" else "rule" if decision.rule else "mode"
-        return _Approved(tool, input, verdict.context, needs, by, said)
+        return _Approved(tool, input, verdict.context, needs, by, answer)
 
     def title(self, name: str, input: Json) -> str:
         """One line for people about a call."""
@@ -255,9 +262,8 @@ class ToolRunner:
         context: ToolContext,
         signal: AbortSignal,
         emit: Emit,
-    ) -> tuple[Json, str]:
-        """The input to run with, and what was said with it, after a yes; raises on a no. An abort withdraws the
-        question."""
+    ) -> tuple[Json, Answer]:
+        """The input to run with, and the answer, after a yes; raises on a no. An abort withdraws the question."""
         if self.questions.audience is Audience.NOBODY and _is_question(needs):
             await self._deny(call, input, getattr(tool, "unanswered", "Nobody is there to answer."), emit)
         if self.questions.audience is Audience.NOBODY:
@@ -283,8 +289,8 @@ class ToolRunner:
                 self.on_interrupting_denial()
             await self._deny(call, input, _refusal(tool, answer.message), emit)
         if answer.updated_input is not None and answer.updated_input != input:
-            return self._parse(tool, answer.updated_input, context, answered=True), answer.message
-        return input, answer.message
+            return self._parse(tool, answer.updated_input, context, answered=True), answer
+        return input, answer
 
     async def _answer_to(self, question: PermissionRequested, signal: AbortSignal, emit: Emit) -> Answer:
         """The answer, with its rules and its mode applied. An abort withdraws the question and is raised."""
@@ -376,7 +382,7 @@ class ToolRunner:
                 rules=list(rules),
             )
         )
-        raise _Refused(reason, "denied")
+        raise _Refused(reason, "denied", "denied")
 
     async def _output(
         self, call: ToolUseBlock, approved: _Approved, context: ToolContext, work: _Work
@@ -407,14 +413,19 @@ class ToolRunner:
             return failed(call, f"{call.name} ended without a result.")
         output = await self._with_network(call, approved, output, context, work)
         block = result_block(call, output)
-        if approved.said:
-            note = TextBlock(clean_text(f"The person who approved this call says: {approved.said}"))
+        answer = approved.answer
+        if answer is not None and answer.message:
+            note = TextBlock(clean_text(f"The person who approved this call says: {answer.message}"))
             block = replace(block, content=(*block.content, note))
         await self._apply(output, emit)
+        result = CallResult(call, block, output, hook_context=approved.context)
+        if answer is not None:
+            result = replace(result, accepted_hunks=answer.accepted_hunks)
         if signal.aborted:
-            return CallResult(call, block, output, hook_context=approved.context)
+            return replace(result, outcome="interrupted" if block.is_error else "done")
         post = await self.hooks.after_tool(call, approved.input, block)
-        return CallResult(call, block, output, post.stop, (*approved.context, *post.context))
+        outcome: Outcome = "failed" if block.is_error else "done"
+        return replace(result, hook_stop=post.stop, hook_context=(*approved.context, *post.context), outcome=outcome)
 
 
 def _fitted(tool: Tool, given: Json, *, answered: bool = False) -> tuple[Json, list[str]]:

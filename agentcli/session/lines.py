@@ -15,6 +15,7 @@ sessionId, timestamp, cwd, version, isSidechain, message); a message of several 
     edit             requests show old content otherwise from here on (`edits`, `step`)
     pin              what the person wants kept in the context, all of it (`items`)
     seen             what the model has seen of files, those that are new since the last (`files`)
+    shown            an event that belongs to no message, to be shown again when the session is resumed (`event`)
     submission-end   a Result: how it ended, cost, usage per model, number of messages in the log
     resume           another process goes on from here: what is still open above stays as it is
     system-context   the system context has changed

@@ -124,7 +124,7 @@ class Actions:
             self.say(f"agentcli itself failed: {type(error).__name__}: {error}", "error")
 
     def say(self, text: str, level: str = "info") -> None:
-        self._chat.apply(self._chat.session.presenter.note(text, level))
+        self._chat.session.note(text, level)
 
     def _line(self, text: str) -> None:
         self._chat.send(Draft(text))

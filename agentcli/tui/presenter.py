@@ -48,7 +48,9 @@ _STREAMED = (
     ev.ThinkingStreamed,
     ev.ToolInputStreamed,
     ev.BlockFinished,
+    ev.ToolStarted,
     ev.ToolProgressed,
+    ev.PermissionRequested,
     ev.RetryScheduled,
 )
 
@@ -70,8 +72,10 @@ class _Stream:
 
 
 class Presenter:
-    def __init__(self, title_of: Titles = lambda _name, _input: "") -> None:
+    def __init__(self, title_of: Titles = lambda _name, _input: "", prefix: str = "") -> None:
+        """`prefix`: of the ids of items, where items of several presenters stand in one transcript."""
         self._title_of = title_of
+        self._prefix = prefix
         self.activity = Activity()
         self._numbers = itertools.count(1)
         self._streams: dict[tuple[str, int], _Stream] = {}
@@ -115,7 +119,10 @@ class Presenter:
     def interrupted(self, now: float, steering: bool = False) -> list[Operation]:
         """Say so at once; what the engine tells later about the same changes nothing more. `steering`: a new prompt
         is the reason and says enough."""
+        calls = dict(self._tools)
         operations = self._close(now, "interrupted")
+        # What they put out until they have ended is still to come.
+        self._tools = {call: replace(item, status="interrupted") for call, item in calls.items()}
         if not self._halted and not steering:
             operations.append(Add(EndItem(id=self._new("end"), text=wording.INTERRUPTED, level="warning")))
         self._halted = True
@@ -158,7 +165,7 @@ class Presenter:
         match message.origin:
             case Origin.PROMPT | Origin.QUEUED:
                 pictures = sum(isinstance(block, ImageBlock) for block in message.content)
-                return PromptItem(id=message.id, text=text, images=pictures)
+                return PromptItem(id=message.id, text=plain_text(message.typed), images=pictures)
             case Origin.ATTACHMENT | Origin.HOOK | Origin.RECOVERY:
                 told = wording.told(message)
                 return self._notice(told, "info", message.origin.value) if told else None
@@ -167,6 +174,18 @@ class Presenter:
             case Origin.SUMMARY:
                 return OutputItem(id=message.id, text=text, kind="markdown", title=wording.SUMMARY)
         return None
+
+    @_show.register
+    def _(self, event: ev.CommandEntered, now: float) -> list[Operation]:
+        return self.told(event.text)
+
+    @_show.register
+    def _(self, event: ev.SessionResumed, now: float) -> list[Operation]:
+        return self.settled(now)
+
+    @_show.register
+    def _(self, event: ev.SubmissionInterrupted, now: float) -> list[Operation]:
+        return self.interrupted(now, event.steering)
 
     @_show.register
     def _(self, event: ev.NoticeRaised, now: float) -> list[Operation]:
@@ -249,7 +268,8 @@ class Presenter:
         elif is_thinking(block):
             text = plain_text(block.thinking) if isinstance(block, ThinkingBlock) else ""
             began = stream.began if stream else self.activity.began
-            item = ThinkingItem(id=self._of(*place), text=text.strip("\n"), seconds=max(0.0, now - began))
+            seconds = max(0.0, now - began) if event.duration_ms is None else event.duration_ms / 1_000
+            item = ThinkingItem(id=self._of(*place), text=text.strip("\n"), seconds=seconds)
             seen = True
         else:
             return []
@@ -371,7 +391,7 @@ class Presenter:
         operations = self._tool(
             event.tool_use_id,
             status=wording.tool_status(event),
-            summary=" · ".join(filter(None, (plain_line(event.summary), wording.hunks_taken(event.result.text)))),
+            summary=" · ".join(filter(None, (plain_line(event.summary), wording.hunks_taken(event)))),
             display=event.display or self._planned(event.tool_use_id),
             output=plain_text(event.result.text[:RESULT_SHOWN]),
             duration_ms=event.duration_ms,
@@ -400,7 +420,7 @@ class Presenter:
     @_show.register
     def _(self, event: ev.Result, now: float) -> list[Operation]:
         aborted = event.terminal in wording.ABORTED
-        operations = self._close(now, "interrupted" if aborted else "failed")
+        operations = self._close(now, "interrupted" if aborted or self._halted else "failed")
         if aborted and not self._halted:
             operations.append(Add(EndItem(id=self._new("end"), text=wording.INTERRUPTED, level="warning")))
         elif not aborted and (ended := wording.ended(event)) is not None and ended[0] not in self._told:
@@ -417,15 +437,15 @@ class Presenter:
         return operations
 
     def _close(self, now: float, status: str) -> list[Operation]:
-        """Nothing stays open: thinking folds, calls that did not end say so."""
+        """Nothing stays open: thinking folds, calls that did not end say so, half-written ones were never made."""
         operations: list[Operation] = []
         for (message_id, index), stream in self._streams.items():
             if stream.shown and isinstance(stream.item, ThinkingItem):
                 # The text is the transcript's by now; an item without it folds what was there.
                 operations.append(Replace(replace(stream.item, text="", seconds=max(0.0, now - stream.began))))
                 self._belongs(message_id, self._of(message_id, index))
-        open_calls = [*self._spelling.values()]
-        open_calls += [replace(item, display=item.display or self._planned(call)) for call, item in self._tools.items()]
+        operations += [Remove(item.id) for item in self._spelling.values()]
+        open_calls = [replace(item, display=item.display or self._planned(call)) for call, item in self._tools.items()]
         operations += [Replace(replace(item, status=status)) for item in open_calls]  # type: ignore[arg-type]
         self._streams.clear()
         self._spelling.clear()
@@ -464,4 +484,4 @@ class Presenter:
         return f"{message_id}:{index}"
 
     def _new(self, kind: str) -> str:
-        return f"{kind}-{next(self._numbers)}"
+        return f"{self._prefix}{kind}-{next(self._numbers)}"

@@ -166,7 +166,7 @@ class Session:
 
         self._engine = engine
         if past is None:
-            past = replayed(engine.messages, engine.title_of)
+            past = replayed(engine.take_history(), engine.title_of)
         if past:
             self._view.apply([*map(Remove, self._previewed), Above(tuple(past))])
             self._previewed = []
@@ -195,6 +195,12 @@ class Session:
         self._next = [_Due(due.draft, self._show_sent(due.draft)) for due in self._next]
         self._holding = False
         self.open(engine, past)
+
+    def note(self, text: str, level: str = "info") -> None:
+        """Show a line of the front end's own, which a resumed session shows again."""
+        if self._engine is not None:
+            self._engine.note_shown(ev.NoticeRaised(text=text, level=level))
+        self._view.apply(self.presenter.note(text, level))
 
     def withdraw_queued(self) -> list[Draft]:
         """What waits, out of the queue."""
@@ -340,6 +346,8 @@ class Session:
 
     async def _work(self, engine: Engine, draft: Draft) -> AsyncGenerator[ev.Event, None]:
         """The events of what was sent. Reading what a draft holds (pictures) may take a thread."""
+        if _is_command(draft):
+            engine.note_shown(ev.CommandEntered(text=draft.text))
         if draft.text.startswith("!"):
             work = engine.shell(draft.expanded().removeprefix("!").strip())
         else:
@@ -348,7 +356,8 @@ class Session:
             line = parse(draft.text)
             if line is None:
                 pictures = draft.images > 0
-                work = engine.submit(await asyncio.to_thread(draft.content) if pictures else draft.expanded())
+                content = await asyncio.to_thread(draft.content) if pictures else draft.expanded()
+                work = engine.submit(content, draft.text)
             else:
                 # Argument text that was pasted is meant as it was pasted.
                 line = parse(draft.expanded()) or line
@@ -370,13 +379,13 @@ class Session:
                         await asyncio.sleep(0)
                         breath = time.monotonic()
         except asyncio.CancelledError:
-            self._view.apply(self.presenter.note("The work did not stop in time and was cut off.", "warning"))
+            self.note("The work did not stop in time and was cut off.", "warning")
         except Exception as error:  # a bug of ours ends this submission, not the app
             import logging
 
             logging.getLogger("agentcli").exception("the submission failed")
             text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
-            self._view.apply(self.presenter.note(text, "error"))
+            self.note(text, "error")
         finally:
             self._ended()
 
@@ -449,7 +458,7 @@ class Session:
                 done, _pending = await asyncio.wait([task], timeout=0.5)
             if not done:
                 text = "What runs cannot be stopped. Quit with Ctrl+C twice and go on with agentcli -c."
-                self._view.apply(self.presenter.note(text, "error"))
+                self.note(text, "error")
 
         if self._running is not None and not self._stopping:
             self._guard = asyncio.get_running_loop().create_task(guard(self._running))
@@ -509,10 +518,12 @@ class Session:
                 async for event in events:
                     if isinstance(event, ev.PermissionRequested):
                         self._asked_beside.add(event.request_id)
+                    engine.note_shown(event)
                     self._take(event)
             self.refresh_facts()
 
         assert self._engine is not None
+        self._engine.note_shown(ev.CommandEntered(text=draft.text))
         self._view.apply(self.presenter.told(draft.text))
         task = asyncio.get_running_loop().create_task(run(self._engine))
         self._beside.add(task)
@@ -551,11 +562,11 @@ class Session:
 
         async def tell_of_files(engine: Engine) -> None:
             # Once: the model is told with the next prompt, and until then it stays true.
-            self._view.apply(self.presenter.note(await engine.file_changes()))
+            self.note(await engine.file_changes())
 
         async def tell_of_rules(engine: Engine) -> None:
             while True:
-                self._view.apply(self.presenter.note(await engine.rule_changes()))
+                self.note(await engine.rule_changes())
 
         async def watch(engine: Engine) -> None:
             await asyncio.gather(follow_commands(engine), tell_of_files(engine), tell_of_rules(engine))

@@ -155,7 +155,8 @@ class HunkReview(Panel[Answer | None]):
         elif input is self.event.input:
             self.dismiss(Answer("allow"))
         else:
-            self.dismiss(Answer("allow", message=told, updated_input=input))
+            accepted = (len(self.accepted), len(hunks))
+            self.dismiss(Answer("allow", message=told, updated_input=input, accepted_hunks=accepted))
 
     def pressed(self, event: events.Key) -> bool:
         if not self.hunks or self.typing:
