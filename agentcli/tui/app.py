@@ -27,7 +27,7 @@ from agentcli.interactive.drafts import DraftStore, drafts_folder
 from agentcli.interactive.history import History, history_path
 from agentcli.tui import memory
 from agentcli.tui.chat import ChatScreen
-from agentcli.tui.facts import branch_of, shown_path
+from agentcli.tui.facts import shown_path
 from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Above, Add, NoticeItem, Remove, WelcomeItem
 from agentcli.tui.preferences import Preferences
@@ -231,7 +231,6 @@ class AgentApp(App[int], inherit_bindings=False):
         self.run_worker(self._warm(engine, first), exit_on_error=False, group="warm")
 
     async def _warm(self, engine: Engine, first: bool) -> None:
-        self.chat.session.set_branch(await asyncio.to_thread(branch_of, engine.cwd))
         from agentcli.tui.blocks.answer import warm_up
 
         await asyncio.to_thread(warm_up)

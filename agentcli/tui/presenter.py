@@ -373,7 +373,7 @@ class Presenter:
     @_show.register
     def _(self, event: ev.ToolStarted, now: float) -> list[Operation]:
         title = plain_line(event.title, 2_000)
-        self._phase("tools", plain_line(event.title, 80))
+        self._phase("tools", plain_line(event.title, 80), tool_began=now)
         if event.tool_use_id not in self._tools:
             # A command that the person typed: there was no call of the model before it.
             item = ToolItem(id=self._new("call"), name=plain_line(event.name), title=title, status="running", began=now)
@@ -399,7 +399,10 @@ class Presenter:
         )
         self._tools.pop(event.tool_use_id, None)
         running = [item for item in self._tools.values() if item.status == "running"]
-        self._phase("tools", plain_line(running[-1].title, 80) if running else "Working")
+        if running:
+            self._phase("tools", plain_line(running[-1].title, 80), tool_began=running[-1].began)
+        else:
+            self._phase("tools", "Working")
         return operations
 
     def _planned(self, call: str) -> Json:
@@ -464,10 +467,11 @@ class Presenter:
         known = "error" if level == "error" else "warning" if level == "warning" else "info"
         return NoticeItem(id=self._new("notice"), text=plain_text(text), level=known, code=code)  # type: ignore[arg-type]
 
-    def _phase(self, phase: str, text: str, until: float = 0.0) -> None:
+    def _phase(self, phase: str, text: str, until: float = 0.0, tool_began: float = 0.0) -> None:
         if self.activity.phase == "interrupting":
             return
-        self.activity = replace(self.activity, phase=phase, text=text, until=until)  # type: ignore[arg-type]
+        changes = {"phase": phase, "text": text, "until": until, "tool_began": tool_began}
+        self.activity = replace(self.activity, **changes)  # type: ignore[arg-type]
 
     def _count(self, text: str) -> None:
         """Tokens are known only at the end of a response; until then about four characters are one."""

@@ -19,6 +19,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
+from agentcli.tui.branch import BranchWatch
 from agentcli.tui.facts import FactsFeed
 from agentcli.tui.model import Above, Activity, Add, Clear, Facts, Item, Operation, Remove
 from agentcli.tui.presenter import Presenter
@@ -135,6 +136,7 @@ class Session:
         self._asked_beside: set[str] = set()
         """Questions of commands that run beside a submission."""
         self._facts = FactsFeed(view.show_facts)
+        self._branch = BranchWatch(self._facts.set_branch)
         self._stop: AbortReason | None = None
         """Why what runs is to stop. Said to the engine again with each event: the first time it may not have begun."""
         self._holding = False
@@ -173,6 +175,7 @@ class Session:
         for notice in engine.take_notices():
             self._view.apply(self.presenter.show(notice, self._now()))
         self._facts.follow(engine)
+        self._branch.follow(engine)
         self._watch_background()
         self._go_on()
 
@@ -210,6 +213,7 @@ class Session:
         """End everything, the engine too."""
         engine, self._engine = self._engine, None
         self._facts.close()
+        await self._branch.aclose()
         if engine is not None:
             engine.abort(AbortReason.SHUTDOWN)
         tasks = [task for task in (self._running, self._guard, self._watching, *self._beside) if task is not None]
@@ -412,6 +416,8 @@ class Session:
                 self._view.finished(event)
         if isinstance(event, _CHANGES_FACTS):
             self.refresh_facts()
+        if isinstance(event, ev.ToolFinished | ev.DirectoryChanged | ev.Result):
+            self._branch.look()
 
     def _ended(self) -> None:
         self._running = None
@@ -575,9 +581,6 @@ class Session:
             self._watching = asyncio.get_running_loop().create_task(watch(self._engine))
 
     # ------------------------------------------------------------------------------------------------------ facts
-
-    def set_branch(self, branch: str) -> None:
-        self._facts.set_branch(branch)
 
     def refresh_facts(self) -> None:
         """Something that the status line shows may have changed."""

@@ -1,7 +1,7 @@
 """A resumed session looks as it did: one of everything in the app, and then what a new process shows of the file.
 
-Truly of the moment, and therefore not in the comparison: the welcome at the top of a new session, the activity line, the
-prompt box, the status line, dialogs, and live durations of what still runs.
+Truly of the moment, and therefore not in the comparison: the welcome at the top of a new session, the activity line,
+the prompt box, the status line, dialogs, and live durations of what still runs.
 """
 
 from __future__ import annotations
@@ -207,7 +207,8 @@ def test_outcomes_are_typed_fields_of_the_session_file(tmp_path: Path) -> None:
     async def live(pilot: Pilot[int], app: AgentApp) -> None:
         await work(pilot, app)
         engine = app.chat.session.engine
-        assert engine is not None and engine._parts.store.path is not None
+        assert engine is not None
+        assert engine._parts.store.path is not None
         paths.append(engine._parts.store.path)
 
     Desk(tmp_path, *REPLIES).play(live, SIZE)
