@@ -38,7 +38,7 @@ def branch_of(cwd: Path) -> str:
         if not head.startswith("ref:"):
             return head[:8]
         branch = head.removeprefix(_BRANCHES)
-        return "" if branch == _NO_BRANCH or branch == head else branch
+        return "" if branch in (_NO_BRANCH, head) else branch
     return ""
 
 

@@ -266,6 +266,9 @@ def test_a_limit_has_errors_and_no_result() -> None:
 
 
 SILENT = {
+    "CommandEntered",
+    "SessionResumed",
+    "SubmissionInterrupted",
     "DirectoryChanged",
     "BlockStarted",
     "TextStreamed",
