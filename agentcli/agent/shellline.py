@@ -17,6 +17,7 @@ from agentcli.core.ids import Clock
 from agentcli.core.launch import BareLauncher
 from agentcli.core.messages import TextBlock, ToolResultBlock
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.environment import quiet_environment
 
@@ -68,5 +69,5 @@ async def run_shell_line(
 
 def _told(command: str, text: str) -> str:
     if len(text) > _TOLD:
-        text = f"{text[: _TOLD // 2]}\n[{len(text) - _TOLD:,} characters left out]\n{text[-_TOLD // 2 :]}"
+        text = f"{text[: _TOLD // 2]}\n[{counted(len(text) - _TOLD, 'character')} left out]\n{text[-_TOLD // 2 :]}"
     return f"[The user ran a command in their own shell: {command}\nIts output:\n{text}]"

@@ -130,7 +130,7 @@ def ended(event: ev.Result) -> tuple[str, Level, tuple[str, ...]] | None:
         return None
     parts = [seconds(event.duration_ms / 1000)] if event.duration_ms >= 1_000 else []
     if event.turns > 1:
-        parts.append(f"{event.turns} turns")
+        parts.append(counted(event.turns, "turn"))
     return " · ".join(parts), "info", ()
 
 

@@ -13,6 +13,7 @@ from functools import singledispatchmethod
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ThinkingBlock, ToolUseBlock, is_thinking
 from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
+from agentcli.core.plural import counted, plural
 from agentcli.interactive import wording
 from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Look, Piece, line, prose
 from agentcli.plain.results import INDENT, result_lines
@@ -161,7 +162,8 @@ class Printer:
                 count = text.count("\n") + 1
                 if self._verbose:
                     return [line(wording.SUMMARY, "strong"), Answer(text), AnswerEnd(), Gap()]
-                return self.note(f"{wording.SUMMARY}: {count} lines. --verbose shows them.")
+                them = plural(count, "it", "them")
+                return self.note(f"{wording.SUMMARY}: {counted(count, 'line')}. --verbose shows {them}.")
         return []
 
     @_show.register
@@ -327,7 +329,7 @@ class Printer:
             return []
         words = [wording.seconds(event.duration_ms / 1_000)]
         if event.turns > 1:
-            words.append(f"{event.turns} turns")
+            words.append(counted(event.turns, "turn"))
         if event.total_cost_usd > 0:
             whole = f" ({wording.dollars(event.total_cost_usd)} in all)" if event.total_cost_usd - cost > 1e-9 else ""
             words.append(f"{wording.dollars(cost)}{whole}")

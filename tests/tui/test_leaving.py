@@ -52,7 +52,10 @@ def command(text: str) -> Opens:
 
 
 def pushed(make: Callable[[AgentApp], Any]) -> Opens:
-    return lambda app: None if app.push_screen(make(app), app.left_with.append) else None  # type: ignore[attr-defined]
+    def opens(app: AgentApp) -> None:
+        app.push_screen(make(app), app.left_with.append)  # type: ignore[attr-defined]
+
+    return opens
 
 
 async def nothing(_welcome: Welcome) -> Welcome:
