@@ -19,6 +19,7 @@ from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.tools.shells import EarlierShell, Shell, Shells
 from agentcli.tools.todowrite import NAME as TASK_LIST_TOOL
 
@@ -140,7 +141,8 @@ class BackgroundReports:
         for shell in ended:
             shell.told = True
             unread = shell.command.output.unread
-            rest = f"{unread:,} characters of output not read yet, see BashOutput" if unread else "no further output"
+            unseen = f"{counted(unread, 'character')} of output not read yet, see BashOutput"
+            rest = unseen if unread else "no further output"
             lines.append(f"{shell.id} ({plain_line(shell.command.text, 100)}): {shell.ended}; {rest}")
         if not lines:
             return ()

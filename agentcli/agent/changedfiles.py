@@ -20,6 +20,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Json, Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import in_thread, shown_path
 from agentcli.tools.diff import diff_display
@@ -269,7 +270,7 @@ def _compared(path: str, seen: Seen, stamp: Stamp, told: str | None) -> Change |
     data: bytes | None = None
     digest, what = _GONE, "is gone"
     if stamp is not None and stamp[1] > LARGEST_LOADED:
-        digest, what = f"{stamp[1]} {stamp[2]}", f"has {stamp[1]:,} bytes now"
+        digest, what = f"{stamp[1]} {stamp[2]}", f"has {counted(stamp[1], 'byte')} now"
     elif stamp is not None:
         try:
             data = load_now(path)
@@ -330,7 +331,7 @@ def _text(changes: Sequence[Change], context: ToolContext) -> str:
     rest = [change for change in changes if not change.difference]
     lines = [f"{_name(change, context)} {change.what}" for change in rest[:MOST_NAMED]]
     if len(rest) > MOST_NAMED:
-        lines.append(f"and {len(rest) - MOST_NAMED:,} more files")
+        lines.append(f"and {counted(len(rest) - MOST_NAMED, 'more file')}")
     if lines:
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "]"

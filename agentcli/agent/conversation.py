@@ -65,6 +65,8 @@ class Conversation:
     view: View = field(default_factory=View)
     log: tuple[Message, ...] = ()
     """Of a resumed session."""
+    history: list[ev.Event] = field(default_factory=list)
+    """What a resumed session has shown; the front end takes it out."""
     last_reply_at: str = ""
     """When the last reply in it came, as a timestamp; "" if that is not known."""
     last_front: Front | None = None

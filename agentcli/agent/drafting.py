@@ -21,6 +21,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock
+from agentcli.core.plural import counted
 from agentcli.providers.base import Provider
 
 
@@ -171,7 +172,8 @@ def _kept_lines(pieces: words.Pieces) -> list[str]:
         lines.append(f"{_counted(len(pieces.pinned), 'pinned item')}, word for word")
     if pieces.exchange:
         size = sum(map(message_tokens, pieces.exchange))
-        lines.append(f"the last {_counted(len(pieces.exchange), 'message')} as they were (about {size:,} tokens)")
+        amount = counted(size, "token")
+        lines.append(f"the last {_counted(len(pieces.exchange), 'message')} as they were (about {amount})")
     if pieces.pending:
         lines.append("what has not been answered yet")
     return lines
@@ -188,7 +190,8 @@ def _dropped_lines(summarised: Sequence[Message], pieces: words.Pieces, density:
         if kind is not None:
             counts[kind] += len(message.tool_results) or 1
             sizes[kind] += message_tokens(message)
-    return tuple(f"{_counted(counts[kind], kind)} (about {round(sizes[kind] * density):,} tokens)" for kind in counts)
+    amounts = {kind: counted(round(size * density), "token") for kind, size in sizes.items()}
+    return tuple(f"{_counted(counts[kind], kind)} (about {amounts[kind]})" for kind in counts)
 
 
 _SAID = "<user_message>\n"
@@ -208,4 +211,4 @@ _PLURALS = {
 
 
 def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what if count == 1 else _PLURALS.get(what, what + 's')}"
+    return counted(count, what, _PLURALS.get(what, ""))

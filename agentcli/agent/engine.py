@@ -32,7 +32,7 @@ from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.core.aio import cancel_and_wait
-from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, user_message
+from agentcli.core.messages import TYPED, Json, Message, Origin, TextBlock, ToolResultBlock, user_message
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.providers.base import Effort, Thinking
 
@@ -65,8 +65,12 @@ class Engine(Curated):
 
     def abort(self, reason: AbortReason = AbortReason.USER_CANCEL) -> None:
         """Stop the submission in flight; without one this does nothing."""
-        if self._controller is not None:
-            self._controller.abort(reason)
+        if self._controller is None:
+            return
+        first = not self._controller.signal.aborted
+        self._controller.abort(reason)
+        if first and reason in (AbortReason.USER_CANCEL, AbortReason.INTERRUPT):
+            self._parts.store.record(ev.SubmissionInterrupted(steering=reason is AbortReason.INTERRUPT))
 
     def set_model(self, model: str) -> None:
         self._profile = replace(self._profile, model=self._parts.catalog.resolve(model))
@@ -91,10 +95,13 @@ class Engine(Curated):
 
     # ---------------------------------------------------------------------------------------------------- the work
 
-    async def submit(self, prompt: Prompt) -> AsyncGenerator[ev.Event, None]:
-        """One prompt, to its end. Closing the generator aborts the work and leaves nothing behind."""
+    async def submit(self, prompt: Prompt, typed: str = "") -> AsyncGenerator[ev.Event, None]:
+        """One prompt, to its end. Closing the generator aborts the work and leaves nothing behind. `typed`: how the
+        user has it before their eyes, where that is another text (pasted text as a placeholder)."""
         content = prompt_blocks(prompt)
         message = Message("user", content, self._parts.ids.new(), Origin.PROMPT)
+        if typed and typed != message.text:
+            message = replace(message, meta={TYPED: typed})
         async with aclosing(self._owned(self._submission(message))) as events:
             async for event in events:
                 yield event

@@ -178,7 +178,7 @@ class Executor:
         return running.result() if running.done() else self._not_done(call)
 
     def _not_done(self, call: ToolUseBlock) -> CallResult:
-        return failed(call, words.call_not_done(self._controller.signal.reason), "interrupted")
+        return failed(call, words.call_not_done(self._controller.signal.reason), "interrupted", "interrupted")
 
     def _cancel_siblings(self, failed_entry: _Entry) -> None:
         for entry in self._entries:

@@ -283,6 +283,23 @@ class Holdings:
         notices, self._notices = self._notices, []
         return notices
 
+    def take_history(self) -> list[ev.Event]:
+        """What a resumed session has shown, in order, for a front end to show again; empty the next time."""
+        history = list(self._parts.history)
+        self._parts.history.clear()
+        if not history and self._log:
+            from agentcli.session.history import history_of
+
+            return history_of(self._log)
+        return history
+
+    def note_shown(self, event: ev.Event) -> None:
+        """Record what a front end shows beside the events of a submission, to be shown again after a resume."""
+        from agentcli.session.history import SHOWN_ONLY
+
+        if isinstance(event, SHOWN_ONLY):
+            self._parts.store.record(event)
+
     def title_of(self, name: str, input: Json) -> str:
         """One line for people about a call, as `ToolStarted` has it."""
         tool = self._parts.registry.get(name)
@@ -393,7 +410,9 @@ class Holdings:
         await self._parts.seams.workspace.warm(self._tool_context.working_dirs)
 
     def _kept(self, event: ev.Event) -> None:
-        self._parts.store.record(event)
+        if not any(event is notice for notice in self._parts.notices):
+            # What a start has to say is said again by the next one.
+            self._parts.store.record(event)
         if isinstance(event, ev.MessageAppended):
             self._log.append(event.message)
             if event.message.origin is Origin.QUEUED:

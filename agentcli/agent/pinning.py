@@ -15,6 +15,7 @@ from agentcli.context.steps import Situation, newest_exchange, rewriting_usd, re
 from agentcli.context.view import View
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Message, Origin, ToolResultBlock, ToolUseBlock, UnknownBlock, is_thinking
+from agentcli.core.plural import counted
 
 NOT_THERE = "There is no such item in the context. /context items lists them with their ids."
 SYSTEM = "The system prompt is part of every request."
@@ -374,4 +375,4 @@ def _dollars(usd: float) -> str:
 
 
 def _counted(tokens: int) -> str:
-    return f"{tokens:,} token{'' if tokens == 1 else 's'}"
+    return counted(tokens, "token")

@@ -20,6 +20,8 @@ class Reply:
     """Complete ones, by index."""
     open_text: dict[int, list[str]] = field(default_factory=dict)
     """Text of blocks that still stream; kept when the user interrupts."""
+    opened: dict[int, float] = field(default_factory=dict)
+    """When each block began, on the monotonic clock."""
     held: list[tuple[int, ToolUseBlock]] = field(default_factory=list)
     """Tool calls that the output cap may have cut: they do not run before the next block or the end says otherwise."""
 

@@ -17,6 +17,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, Message, TextBlock, clean_text
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.readcache import ReadCache
 from agentcli.tools.shells import BackgroundTask
@@ -155,7 +156,7 @@ async def restored(
         meta[_TASKS] = True
     add("plan", plan_text(log), "the plan that was approved")
     running = [task for task in around.background() if task.status == "running"]
-    add("background", background_text(running), f"{len(running)} running background command(s)")
+    add("background", background_text(running), counted(len(running), "running background command"))
     if paths and budget > LEAST_FILE_TOKENS:
         for file in await around.files(paths, signal):
             room = min(FILE_TOKENS, budget)

@@ -2,7 +2,7 @@
 
 It runs as in their shell, outside the sandbox and with the variables that tools never see. The model is told what was
 run and what came of it before the next prompt. It has a working directory of its own, which a `cd` in it changes and a
-`cd` of the Bash tool does not. Its events belong to the agent `events.PERSON`: they are shown, and not kept as
+`cd` of the Bash tool does not. Its events belong to the agent `events.USER_AGENT`: they are shown, and not kept as
 the model's own calls.
 """
 
@@ -21,6 +21,7 @@ from agentcli.core.ids import Clock
 from agentcli.core.launch import BareLauncher
 from agentcli.core.messages import Json, TextBlock, ToolResultBlock
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import name_below
 from agentcli.tools.environment import quiet_environment
@@ -95,14 +96,14 @@ async def _run(
     context = replace(context, call_id=call_id, **own)  # type: ignore[arg-type]
     shown = {**input, "folder": folder} if folder else input
     yield ev.ToolStarted(
-        agent=ev.PERSON, tool_use_id=call_id, name="!", input=shown, title=f"! {plain_line(command, 500)}{where}"
+        agent=ev.USER_AGENT, tool_use_id=call_id, name="!", input=shown, title=f"! {plain_line(command, 500)}{where}"
     )
     output = Output("The command is empty or contains control characters; it was not run.", is_error=True)
     if tool.check(input, context) is None:
         async with aclosing(tool.run(input, context, signal)) as items:
             async for item in items:
                 if isinstance(item, Progress):
-                    yield ev.ToolProgressed(agent=ev.PERSON, tool_use_id=call_id, text=item.text, data=item.data)
+                    yield ev.ToolProgressed(agent=ev.USER_AGENT, tool_use_id=call_id, text=item.text, data=item.data)
                 else:
                     output = item
     text = output.content if isinstance(output.content, str) else ""
@@ -110,17 +111,18 @@ async def _run(
     if output.new_cwd is not None:
         moved(output.new_cwd)
     yield ev.ToolFinished(
-        agent=ev.PERSON,
+        agent=ev.USER_AGENT,
         tool_use_id=call_id,
         name="!",
         result=ToolResultBlock(call_id, (TextBlock(text),), output.is_error),
         summary=output.summary,
         display=output.display,
         duration_ms=int((line.clock.monotonic() - began) * 1000),
+        outcome="done" if not output.is_error else "interrupted" if signal.aborted else "failed",
     )
 
 
 def _told(command: str, where: str, text: str) -> str:
     if len(text) > _TOLD:
-        text = f"{text[: _TOLD // 2]}\n[{len(text) - _TOLD:,} characters left out]\n{text[-_TOLD // 2 :]}"
+        text = f"{text[: _TOLD // 2]}\n[{counted(len(text) - _TOLD, 'character')} left out]\n{text[-_TOLD // 2 :]}"
     return f"[The user ran a command in their own shell{where}: {command}\nIts output:\n{text}]"

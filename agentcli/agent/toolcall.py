@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from agentcli.agent import words
 from agentcli.agent.decide import Source
@@ -56,6 +56,8 @@ from agentcli.tools.schema import checked
 from agentcli.tools.titles import title_of
 
 Emit = Callable[[Event], Awaitable[None]]
+Outcome = Literal["done", "denied", "interrupted", "failed"]
+"""Of a call that has ended."""
 INVALID_JSON_SHOWN = 200
 
 
@@ -68,23 +70,28 @@ class CallResult:
     hook_context: tuple[str, ...] = ()
     stopped_by: Source = "hook"
     """Where `hook_stop` comes from."""
-    denied: bool = False
-    """The user, a rule or a hook refused the call."""
+    outcome: Outcome = "done"
+    accepted_hunks: tuple[int, int] | None = None
+
+    @property
+    def denied(self) -> bool:
+        """The user, a rule or a hook refused the call."""
+        return self.outcome == "denied"
 
 
-def failed(call: ToolUseBlock, text: str, summary: str = "") -> CallResult:
+def failed(call: ToolUseBlock, text: str, summary: str = "", outcome: Outcome = "failed") -> CallResult:
     """An error result for a call that did not get to run, or not to its end."""
     output = Output(text, is_error=True, summary=summary or text.partition("\n")[0][:200])
-    return CallResult(call, result_block(call, output), output)
+    return CallResult(call, result_block(call, output), output, outcome=outcome)
 
 
 class _Refused(Exception):
     """Ends the way of a call early, inside this module only."""
 
-    def __init__(self, text: str, summary: str = "", *, denied: bool = False) -> None:
+    def __init__(self, text: str, summary: str = "", outcome: Outcome = "failed") -> None:
         super().__init__(text)
         self.summary = summary
-        self.denied = denied
+        self.outcome = outcome
 
 
 @frozen
@@ -94,8 +101,8 @@ class _Approved:
     context: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
     by: Approval = "mode"
-    said: str = ""
-    """What the person said with their yes; the model gets it with the result."""
+    answer: Answer | None = None
+    """The user's yes; the model gets its message with the result."""
 
 
 @frozen
@@ -158,17 +165,11 @@ class ToolRunner:
             began = self.clock.monotonic()
             result = await self._run_tool(call, approved, context, signal, emit)
         except _Refused as refusal:
-            result = failed(call, str(refusal), refusal.summary)
+            result = failed(call, str(refusal), refusal.summary, refusal.outcome)
             post = await self._after(self.hooks.after_refused_tool(call, str(refusal)), signal, emit)
-            result = replace(
-                result,
-                hook_stop=post.stop,
-                hook_context=post.context,
-                stopped_by=post.by,
-                denied=refusal.denied,
-            )
+            result = replace(result, hook_stop=post.stop, hook_context=post.context, stopped_by=post.by)
         except Aborted as abort:
-            result = failed(call, words.call_not_done(abort.reason, begun=False), "interrupted")
+            result = failed(call, words.call_not_done(abort.reason, begun=False), "interrupted", "interrupted")
         except Exception as error:  # noqa: BLE001 - SPEC T4: a crash is a result, too
             result = failed(call, f"{call.name} failed unexpectedly: {type(error).__name__}: {error}")
         await emit(
@@ -180,6 +181,8 @@ class ToolRunner:
                 display=result.output.display,
                 structured=result.output.structured,
                 duration_ms=int((self.clock.monotonic() - began) * 1000),
+                outcome=result.outcome,
+                accepted_hunks=list(result.accepted_hunks or ()),
             )
         )
         return result
@@ -190,7 +193,7 @@ class ToolRunner:
         verdict = await signal.run(self.hooks.before_tool(call, input))
         if verdict.decision == "deny":
             await emit(PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=verdict.reason))
-            raise _Refused(verdict.reason or "A hook denied this call.", "denied by a hook", denied=True)
+            raise _Refused(verdict.reason or "A hook denied this call.", "denied by a hook", "denied")
         if verdict.updated_input is not None:
             input = self._parse(tool, verdict.updated_input, context, answered=verdict.decision == "allow")
         needs = tool.needs(input, context)
@@ -206,10 +209,10 @@ class ToolRunner:
                 details=list(decision.details),
             )
         )
-        said = ""
+        answer: Answer | None = None
         if decision.behavior == "ask":
             asked = input
-            input, said = await self._ask(call, tool, input, needs, decision, context, signal, emit)
+            input, answer = await self._ask(call, tool, input, needs, decision, context, signal, emit)
             # An answer that changes the input is the decision about what the changed input needs.
             needs = needs if input is asked else tool.needs(input, context)
         elif decision.behavior == "deny":
@@ -217,7 +220,7 @@ class ToolRunner:
         if signal.reason is not None:
             raise Aborted(signal.reason)
         by: Approval = "answer" if decision.behavior == "ask" else "rule" if decision.rule else "mode"
-        return _Approved(tool, input, verdict.context, needs, by, said)
+        return _Approved(tool, input, verdict.context, needs, by, answer)
 
     def title(self, name: str, input: Json) -> str:
         """One line for people about a call."""
@@ -267,9 +270,8 @@ class ToolRunner:
         context: ToolContext,
         signal: AbortSignal,
         emit: Emit,
-    ) -> tuple[Json, str]:
-        """The input to run with, and what was said with it, after a yes; raises on a no. An abort withdraws the
-        question."""
+    ) -> tuple[Json, Answer]:
+        """The input to run with, and the answer, after a yes; raises on a no. An abort withdraws the question."""
         if self.questions.audience is Audience.NOBODY and _is_question(needs):
             await self._deny(call, input, getattr(tool, "unanswered", "Nobody is there to answer."), emit)
         if self.questions.audience is Audience.NOBODY:
@@ -295,8 +297,8 @@ class ToolRunner:
                 self.on_interrupting_denial()
             await self._deny(call, input, _refusal(tool, answer.message), emit)
         if answer.updated_input is not None and answer.updated_input != input:
-            return self._parse(tool, answer.updated_input, context, answered=True), answer.message
-        return input, answer.message
+            return self._parse(tool, answer.updated_input, context, answered=True), answer
+        return input, answer
 
     async def _answer_to(self, question: PermissionRequested, signal: AbortSignal, emit: Emit) -> Answer:
         """The answer, with its rules and its mode applied. An abort withdraws the question and is raised."""
@@ -388,7 +390,7 @@ class ToolRunner:
                 rules=list(rules),
             )
         )
-        raise _Refused(reason, "denied", denied=True)
+        raise _Refused(reason, "denied", "denied")
 
     async def _after(
         self, hook: Coroutine[Any, Any, PostToolVerdict], signal: AbortSignal, emit: Emit
@@ -432,12 +434,18 @@ class ToolRunner:
             return failed(call, f"{call.name} ended without a result.")
         output = await self._with_network(call, approved, output, context, work)
         block = result_block(call, output)
-        if approved.said:
-            note = TextBlock(clean_text(f"The person who approved this call says: {approved.said}"))
+        answer = approved.answer
+        if answer is not None and answer.message:
+            note = TextBlock(clean_text(f"The person who approved this call says: {answer.message}"))
             block = replace(block, content=(*block.content, note))
         await self._apply(output, emit)
+        aborted = signal.aborted
         post = await self._after(self.hooks.after_tool(call, approved.input, block), signal, emit)
-        return CallResult(call, block, output, post.stop, (*approved.context, *post.context), post.by)
+        context_added = (*approved.context, *post.context)
+        result = CallResult(call, block, output, post.stop, context_added, post.by)
+        if block.is_error:
+            result = replace(result, outcome="interrupted" if aborted else "failed")
+        return replace(result, accepted_hunks=answer.accepted_hunks) if answer is not None else result
 
 
 def _fitted(tool: Tool, given: Json, *, answered: bool = False) -> tuple[Json, list[str]]:

@@ -173,6 +173,7 @@ class Turn:
             case model.Opened(index, kind, name):
                 assert self._reply is not None
                 self._release_held()
+                self._reply.opened[index] = self._parts.clock.monotonic()
                 yield ev.BlockStarted(message_id=self._reply.message_id, index=index, kind=kind, name=name)
             case model.Closed():
                 yield self._block_closed(item)
@@ -196,8 +197,14 @@ class Turn:
                 reply.held.append((closed.index, block))
             else:
                 self._executor.submit(block)
+        began = reply.opened.pop(closed.index, None)
         return ev.BlockFinished(
-            message_id=reply.message_id, api_id=reply.api_id, model=reply.model, index=closed.index, block=block
+            message_id=reply.message_id,
+            api_id=reply.api_id,
+            model=reply.model,
+            index=closed.index,
+            block=block,
+            duration_ms=None if began is None else int((self._parts.clock.monotonic() - began) * 1000),
         )
 
     def _release_held(self) -> None:
@@ -358,6 +365,7 @@ class Turn:
                     name=result.call.name,
                     result=result.block,
                     summary=result.output.summary,
+                    outcome=result.outcome,
                 )
         if results:
             yield from self._ordered_results(results)

@@ -87,6 +87,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             seams=seams,
             view=session.view,
             log=tuple(session.log),
+            history=session.history,
             last_reply_at=session.last_reply_at,
             last_front=session.front,
             earlier=totals_from(session.spent),

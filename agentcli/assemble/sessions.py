@@ -16,6 +16,7 @@ from agentcli.context.edits import edit_from_dict
 from agentcli.context.prompt import system_context, system_parts
 from agentcli.context.view import View
 from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message
 from agentcli.core.programs import clean_search_path
@@ -28,6 +29,8 @@ from agentcli.workspace.late import LateHistory
 class OpenedSession:
     store: Store
     log: Sequence[Message] = ()
+    history: list[Event] = field(default_factory=list)
+    """What it has shown, in order."""
     view: View = field(default_factory=View)
     system_context: str | None = None
     user_contexts: Mapping[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
@@ -110,7 +113,8 @@ class SessionParts:
         # Without a file of its own the conversation goes on from the other's.
         elsewhere = results_along(workplace.state_dir, loaded.forked_from if options.persist else path.stem)
         contexts = loaded.system_context, loaded.user_contexts
-        opened = OpenedSession(store, loaded.messages, view, *contexts, forked_from, elsewhere, loaded.pinned)
+        told = loaded.messages, loaded.history
+        opened = OpenedSession(store, *told, view, *contexts, forked_from, elsewhere, loaded.pinned)
         front = front_from(loaded.front, loaded.front_version)
         opened = replace(opened, directory=loaded.directory, background=loaded.background)
         return replace(opened, last_reply_at=loaded.last_reply_at, seen=loaded.seen, spent=loaded.spent, front=front)

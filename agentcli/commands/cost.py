@@ -11,6 +11,7 @@ from agentcli.commands.base import say
 from agentcli.commands.table import WIDTH, table, width_of
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.core.usage import ModelTotals, Totals, Usage
 
 _MOST_PROMPTS = 10
@@ -175,4 +176,4 @@ def cached(usage: Usage) -> str:
 
 
 def _requests(count: int) -> str:
-    return "1 request" if count == 1 else f"{count:,} requests"
+    return counted(count, "request")

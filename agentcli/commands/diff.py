@@ -6,9 +6,10 @@ from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import fail, say
-from agentcli.commands.files import change_lines, counted
+from agentcli.commands.files import change_lines
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_text
+from agentcli.core.plural import counted
 
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from agentcli.agent.engine import Engine
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.workspace.base import FileChange, UndoReport
 
 _MOST_LISTED = 50
@@ -19,10 +20,6 @@ def short_name(engine: Engine, path: str) -> str:
     root = str(engine.working_dirs[0])
     name = os.path.relpath(path, root) if path.startswith(f"{root.rstrip('/')}/") else path
     return plain_line(name.encode("utf-8", "replace").decode(), 300)
-
-
-def counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from agentcli.core.bounded_json import JsonLimitError, parse_json
 from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
+from agentcli.core.plural import counted, plural
 
 SIZE_LIMIT = 1024 * 1024
 MOST_PROBLEMS = 20
@@ -87,8 +88,8 @@ def parse_document(raw: bytes, name: str) -> Document:
         return _unusable(name, "must hold one JSON object, such as {}")
     shown = sorted(doubled)[:MOST_PROBLEMS]
     twice = [Problem(f"{name}: {short(key)} is there twice; the last one counts.", name) for key in shown]
-    if len(doubled) > len(shown):
-        twice.append(Problem(f"{name}: {len(doubled) - len(shown):,} more names are there twice.", name))
+    if rest := len(doubled) - len(shown):
+        twice.append(Problem(f"{name}: {counted(rest, 'more name')} {plural(rest, 'is', 'are')} there twice.", name))
     return Document(values, tuple(twice), frozenset(doubled))
 
 

@@ -373,6 +373,14 @@ KEYS: tuple[Key, ...] = (
         repository="no",
         environment=("AGENTCLI_PLAIN",),
     ),
+    Key(
+        "exitTranscript",
+        "text",
+        "What the terminal app leaves on the normal screen: the last prompt and answer, everything or nothing.",
+        default="last",
+        choices=("last", "all", "none"),
+        repository="no",
+    ),
     Key("mouse", "boolean", "Whether the terminal app takes the mouse.", default=True, repository="no"),
     Key(
         "notifications",

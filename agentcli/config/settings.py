@@ -23,6 +23,7 @@ from agentcli.config.trust import content_digest, trust_root
 from agentcli.config.values import Unfit, fit, fit_text
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
+from agentcli.core.plural import counted, plural
 
 _MOST_TEXTS = 1_000
 _MOST_TEXT = 65_536
@@ -252,8 +253,9 @@ class _Reading:
         unknown = [name for name in flat if name not in BY_NAME]
         for name in unknown[:MOST_PROBLEMS]:
             self._say(source, f"the setting {short(name)} is not known{_did_you_mean(name)}. It is ignored.")
-        if len(unknown) > MOST_PROBLEMS:
-            self._say(source, f"{len(unknown) - MOST_PROBLEMS:,} more settings are not known. They are ignored.")
+        if (rest := len(unknown) - MOST_PROBLEMS) > 0:
+            are, they = plural(rest, "is", "are"), plural(rest, "It is", "They are")
+            self._say(source, f"{counted(rest, 'more setting')} {are} not known. {they} ignored.")
         for name, value in flat.items():
             key = BY_NAME.get(name)
             if key is None:

@@ -26,7 +26,7 @@ from agentcli.core.messages import (
 )
 from agentcli.core.usage import Usage
 
-PERSON = "person"
+USER_AGENT = "person"
 """The agent of events about a command that the user typed behind a `!`."""
 
 
@@ -59,6 +59,26 @@ class MessageAppended(Event):
     """The log grew by this message. Persisted before anybody sees it."""
 
     message: Message
+
+
+@frozen(kw_only=True)
+class CommandEntered(Event):
+    """The user entered a slash command or a shell line. Recorded to be shown again; front ends have shown it."""
+
+    text: str
+
+
+@frozen(kw_only=True)
+class SubmissionInterrupted(Event):
+    """The user stopped what runs. Recorded to be shown again; front ends have shown it."""
+
+    steering: bool = False
+    """A new prompt is the reason and takes its place."""
+
+
+@frozen(kw_only=True)
+class SessionResumed(Event):
+    """Only in the history of a session: what follows is from another process, with totals of its own."""
 
 
 @frozen(kw_only=True)
@@ -133,6 +153,8 @@ class BlockFinished(Event):
     model: str
     index: int
     block: Block
+    duration_ms: int | None = None
+    """From its start to its end; None when that was not measured."""
 
 
 @frozen(kw_only=True)
@@ -237,6 +259,10 @@ class ToolFinished(Event):
     display: Json = field(default_factory=dict)
     structured: Any = None
     duration_ms: int = 0
+    outcome: str = ""
+    """done, denied, interrupted or failed."""
+    accepted_hunks: list[int] = field(default_factory=list)
+    """Of a change that the user accepted in part: how many hunks, and of how many."""
 
 
 @frozen(kw_only=True)
@@ -516,7 +542,8 @@ def event_to_dict(event: Event) -> Json:
     data: Json = {"event": type(event).__name__}
     for spec in fields(event):
         value = getattr(event, spec.name)
-        encode = _ENCODE.get(spec.name)
+        # A string is one already: a `block` may also be the name of one.
+        encode = _ENCODE.get(spec.name) if not isinstance(value, str) else None
         data[spec.name] = encode(value) if encode else value
     return data
 
@@ -528,4 +555,5 @@ def event_from_dict(data: Mapping[str, Any]) -> Event:
         raise ValueError(f"unknown event: {data.get('event')!r}")
     known = {spec.name for spec in fields(kind)}
     values = {name: value for name, value in data.items() if name in known}
-    return kind(**{name: _DECODE[name](value) if name in _DECODE else value for name, value in values.items()})
+    decoded = (name for name, value in values.items() if name in _DECODE and not isinstance(value, str))
+    return kind(**{**values, **{name: _DECODE[name](values[name]) for name in decoded}})

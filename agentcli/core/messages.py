@@ -19,6 +19,9 @@ from agentcli.core.usage import Usage
 COPY_OF = "copy_of"
 """In a message's meta: the id of the message that is said again here, behind a compaction."""
 
+TYPED = "typed"
+"""In a prompt's meta: how the user typed it, where pasted text stands as a placeholder."""
+
 Json = dict[str, Any]
 Role = Literal["user", "assistant"]
 
@@ -114,6 +117,12 @@ class Message:
     @property
     def text(self) -> str:
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+    @property
+    def typed(self) -> str:
+        """A prompt as the user typed it."""
+        typed = self.meta.get(TYPED)
+        return typed if isinstance(typed, str) else self.text
 
     @property
     def is_copy(self) -> bool:

@@ -88,3 +88,5 @@ class Answer:
     """Switch to this mode with the answer (approving a plan, "accept all edits")."""
     interrupt: bool = False
     """On a denial: end the submission too."""
+    accepted_hunks: tuple[int, int] | None = None
+    """Of a change that is accepted in part: how many hunks, and of how many."""

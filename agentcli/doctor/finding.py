@@ -9,6 +9,7 @@ from typing import Literal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -60,8 +61,8 @@ def summary(findings: Iterable[Finding]) -> str:
             counts[finding.status] += 1
     if not any(counts.values()):
         return "All is well."
-    warnings = f"{counts['warn']} warning{'' if counts['warn'] == 1 else 's'}"
-    failures = f"{counts['fail']} failure{'' if counts['fail'] == 1 else 's'}"
+    warnings = counted(counts["warn"], "warning")
+    failures = counted(counts["fail"], "failure")
     said = [text for text, count in ((failures, counts["fail"]), (warnings, counts["warn"])) if count]
     return f"{' and '.join(said)}; the arrows say what to do."
 

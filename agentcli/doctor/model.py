@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from agentcli.assemble.model import ModelParts
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.doctor.finding import Finding
 from agentcli.doctor.patient import Patient
 from agentcli.providers.catalog import DEFAULT_MODEL
@@ -60,7 +61,7 @@ def endpoint(patient: Patient) -> Iterator[Finding]:
 
 def _models(patient: Patient, taken: str, names: Sequence[str]) -> Iterator[Finding]:
     wanted = patient.ground.catalog.resolve(patient.ground.settings.text("model") or DEFAULT_MODEL)
-    count = f"{len(names)} model{'' if len(names) == 1 else 's'}"
+    count = counted(len(names), "model")
     if any(name == wanted or name.startswith(f"{wanted}-") for name in names):
         yield Finding("ok", "endpoint", f"{taken}, has {count}, {wanted} among them")
         return

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.own_programs import run_in_foreground, user_environment
+from agentcli.core.plural import counted
 from agentcli.core.programs import find_program, lies_in
 
 _USUAL = ("nano", "vim", "vi", "emacs")
@@ -74,5 +75,5 @@ def read_back(file: Path, name: str) -> Written | NotWritten:
     """What the editor of this name has made of it. Raises OSError."""
     size = file.stat().st_size
     if size > _LARGEST:
-        return NotWritten(f"What {name} wrote is too large for a prompt ({size:,} bytes).")
+        return NotWritten(f"What {name} wrote is too large for a prompt ({counted(size, 'byte')}).")
     return Written(file.read_text(encoding="utf-8", errors="replace").removesuffix("\n"))

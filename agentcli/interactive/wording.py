@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Message, Origin
 from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.plural import counted
 
 Level = Literal["info", "warning", "error"]
 Outcome = Literal["done", "denied", "interrupted", "failed"]
@@ -102,18 +102,18 @@ def notice(event: ev.Event) -> tuple[str, Level]:
     return type(event).__name__, "info"
 
 
-def hunks_taken(result: str) -> str:
-    """What of a change the person took, when they did not take all; "" else."""
-    found = re.search(r"accepted (\d+) of (\d+) hunks", result)
-    return f"you took {found.group(1)} of {found.group(2)} hunks" if found else ""
+def hunks_taken(event: ev.ToolFinished) -> str:
+    """What of a change the user accepted, when it was not all; "" else."""
+    match event.accepted_hunks:
+        case [int(accepted), int(proposed)]:
+            return f"you took {accepted} of {counted(proposed, 'hunk')}"
+    return ""
 
 
 def tool_status(event: ev.ToolFinished) -> Outcome:
-    if not event.result.is_error:
-        return "done"
-    if event.summary.startswith("denied"):
-        return "denied"
-    return "interrupted" if event.summary == "interrupted" else "failed"
+    if event.outcome in ("done", "denied", "interrupted", "failed"):
+        return event.outcome  # type: ignore[return-value]
+    return "failed" if event.result.is_error else "done"
 
 
 def ended(event: ev.Result) -> tuple[str, Level, tuple[str, ...]] | None:
@@ -130,7 +130,7 @@ def ended(event: ev.Result) -> tuple[str, Level, tuple[str, ...]] | None:
         return None
     parts = [seconds(event.duration_ms / 1000)] if event.duration_ms >= 1_000 else []
     if event.turns > 1:
-        parts.append(f"{event.turns} turns")
+        parts.append(counted(event.turns, "turn"))
     return " · ".join(parts), "info", ()
 
 

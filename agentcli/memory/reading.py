@@ -14,6 +14,7 @@ import stat
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import clean_text
 from agentcli.core.plaintext import plain_text
+from agentcli.core.plural import counted, plural
 
 LARGEST_READ = 1024 * 1024
 LONGEST_TOLD = 40_000
@@ -77,7 +78,8 @@ def text_of(data: bytes) -> Reading:
     text = clean_text(plain_text(text))
     visible = _INVISIBLE.sub("", text)
     hidden = len(text) - len(visible)
-    problem = f"holds {hidden:,} characters that cannot be seen; they are left out" if hidden else ""
+    they_are = plural(hidden, "it is", "they are")
+    problem = f"holds {counted(hidden, 'character')} that cannot be seen; {they_are} left out" if hidden else ""
     text = visible.strip()
     if len(text) <= LONGEST_TOLD:
         return Reading(text, digest, problem)

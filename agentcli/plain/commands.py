@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from agentcli.core.answers import answers as answer_texts
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.plural import counted
 from agentcli.plain.pieces import Line, line
 from agentcli.plain.reading import Left
 from agentcli.plain.session import Session
@@ -157,7 +158,7 @@ class Commands:
             raise AgentError("There is no earlier session in this folder.")
         for number, info in enumerate(found, 1):
             when = datetime.fromtimestamp(info.modified).strftime("%Y-%m-%d %H:%M")
-            count = "" if info.message_count is None else f"  {info.message_count} messages"
+            count = "" if info.message_count is None else f"  {counted(info.message_count, 'message')}"
             words = f"{plain_line(info.label, 100)}{count}"
             self._place.session.show([Line(((f"  {number:>2}  ", "mark"), (f"{when}  ", "quiet"), (words, "text")))])
         while True:
@@ -200,4 +201,5 @@ class Commands:
         data = base64.b64encode(pieces[-place].encode("utf-8", "replace")).decode("ascii")
         if not self._place.copy(f"\x1b]52;c;{data}\x07"):
             raise AgentError("This terminal cannot be asked to copy. Select the text with its own means.")
-        self._place.session.note(f"Handed to the terminal's clipboard: {what}, {len(pieces[-place]):,} characters.")
+        size = counted(len(pieces[-place]), "character")
+        self._place.session.note(f"Handed to the terminal's clipboard: {what}, {size}.")

@@ -13,12 +13,14 @@ from functools import singledispatchmethod
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ThinkingBlock, ToolUseBlock, is_thinking
 from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
+from agentcli.core.plural import counted, plural
 from agentcli.interactive import wording
 from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Look, Piece, line, prose
 from agentcli.plain.results import INDENT, result_lines
 
 SILENT: tuple[type[ev.Event], ...] = (
     ev.SessionStarted,
+    ev.SessionResumed,
     ev.RequestStarted,
     ev.ReplyStarted,
     ev.BlockStarted,
@@ -38,6 +40,7 @@ SILENT: tuple[type[ev.Event], ...] = (
     ev.ContextCompacted,  # its boundary is a message
     ev.LoopContinued,
     ev.LoopEnded,  # the result follows
+    ev.CommandEntered,  # the user has typed it just now
 )
 """Events that print nothing; every other one has a method."""
 
@@ -125,7 +128,10 @@ class Printer:
     # --------------------------------------------------------------------------------------------------- events
 
     def show(self, event: ev.Event, now: float) -> list[Piece]:
-        if self._halted and event.agent != ev.PERSON:
+        if isinstance(event, ev.SessionResumed):
+            self.settled()
+            self._cost = 0.0
+        if self._halted and event.agent != ev.USER_AGENT:
             return []
         pieces = self._show(event, now)
         if pieces and not isinstance(event, ev.ToolStarted):
@@ -147,7 +153,7 @@ class Printer:
         text = plain_text(message.text)
         match message.origin:
             case Origin.PROMPT | Origin.QUEUED:
-                return [Gap(), *prompt_lines(text), Gap()]
+                return [Gap(), *prompt_lines(plain_text(message.typed)), Gap()]
             case Origin.ATTACHMENT | Origin.HOOK | Origin.RECOVERY:
                 told = wording.told(message)
                 return self.note(told) if told else []
@@ -157,8 +163,13 @@ class Printer:
                 count = text.count("\n") + 1
                 if self._verbose:
                     return [line(wording.SUMMARY, "strong"), Answer(text), AnswerEnd(), Gap()]
-                return self.note(f"{wording.SUMMARY}: {count} lines. --verbose shows them.")
+                them = plural(count, "it", "them")
+                return self.note(f"{wording.SUMMARY}: {counted(count, 'line')}. --verbose shows {them}.")
         return []
+
+    @_show.register
+    def _(self, event: ev.SubmissionInterrupted, now: float) -> list[Piece]:
+        return self.halt() if event.steering else self.interrupted()
 
     @_show.register
     def _(self, event: ev.NoticeRaised, now: float) -> list[Piece]:
@@ -210,7 +221,8 @@ class Printer:
             rows: list[Piece] = [line(unended, "quiet", "| ")] if unended.strip() else []
             if self._verbose and streamed is None and isinstance(block, ThinkingBlock) and block.thinking.strip():
                 rows = [line(row, "quiet", "| ") for row in plain_text(block.thinking).strip("\n").split("\n")]
-            return [*rows, line(f"thought for {wording.seconds(max(0.0, now - began))}", "quiet", "· ")]
+            seconds = max(0.0, now - began) if event.duration_ms is None else event.duration_ms / 1_000
+            return [*rows, line(f"thought for {wording.seconds(seconds)}", "quiet", "· ")]
         return []
 
     @_show.register
@@ -280,7 +292,7 @@ class Printer:
     def _(self, event: ev.ToolFinished, now: float) -> list[Piece]:
         call = self._calls.pop(event.tool_use_id, None) or _Call(plain_line(event.name))
         status = wording.tool_status(event)
-        taken = wording.hunks_taken(event.result.text)
+        taken = wording.hunks_taken(event)
         words = [status if status != "done" else "", plain_line(event.summary).removeprefix(status).lstrip(": "), taken]
         if event.duration_ms >= 1_000:
             words.append(wording.seconds(event.duration_ms / 1_000))
@@ -320,7 +332,7 @@ class Printer:
             return []
         words = [wording.seconds(event.duration_ms / 1_000)]
         if event.turns > 1:
-            words.append(f"{event.turns} turns")
+            words.append(counted(event.turns, "turn"))
         if event.total_cost_usd > 0:
             whole = f" ({wording.dollars(event.total_cost_usd)} in all)" if event.total_cost_usd - cost > 1e-9 else ""
             words.append(f"{wording.dollars(cost)}{whole}")

@@ -17,6 +17,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode, SaveTo
 from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command, shown_name
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import dollars, question_of
@@ -236,7 +237,7 @@ async def _options(options: Sequence[Json], several: bool, asking: Asking, other
             places = [int(word) for word in words]
             if all(1 <= place <= len(labels) for place in places):
                 return [labels[place - 1] for place in dict.fromkeys(places)]
-            asking.show([prose(f"There are {len(labels)} answers to choose from.", "warning", "! ", "warning")])
+            asking.show([prose(f"{counted(len(labels), 'answer')} to choose from.", "warning", "! ", "warning")])
         elif text:
             return [plain_text(text)]
         else:
@@ -330,7 +331,7 @@ def _effects(event: ev.CompactionProposed) -> list[Piece]:
 async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustState], None]) -> bool:
     """Ask about a folder that brings settings along, all of which are shown; false: the person wants to leave."""
     count = len(state.changed)
-    files = f"{count} file{'s' if count != 1 else ''}"
+    files = counted(count, "file")
     said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"
     pieces = _head("Changed settings: still trust this folder?" if state.known else "Trust this folder?")
     pieces.append(line(shown_name(str(state.root)), "strong", "  "))

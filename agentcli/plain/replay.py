@@ -1,45 +1,38 @@
-"""The end of a conversation that is gone on with, so that one knows where one is. Pure."""
+"""The end of a conversation that is resumed, so that the user knows where it stopped. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from agentcli.core.messages import Message, Origin, TextBlock, ToolUseBlock
-from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Piece, line
-from agentcli.plain.printer import Printer, Titles
+from agentcli.core import events as ev
+from agentcli.core.messages import Origin
+from agentcli.core.plaintext import plain_text
+from agentcli.core.plural import counted
+from agentcli.plain.pieces import Gap, Piece, line
+from agentcli.plain.printer import Printer, Titles, prompt_lines
 
 PROMPTS_SHOWN = 2
 
 
-def replayed(messages: Sequence[Message], title_of: Titles) -> list[Piece]:
-    """From the last but one prompt on: what was said and which calls were made. The rest is only counted."""
-    shown = [message for message in messages if not message.is_copy]
-    prompts = [place for place, message in enumerate(shown) if message.origin is Origin.PROMPT]
-    first = prompts[-PROMPTS_SHOWN] if len(prompts) >= PROMPTS_SHOWN else 0
-    printer = Printer(title_of)
+def replayed(history: Iterable[ev.Event], title_of: Titles, *, verbose: bool = False) -> list[Piece]:
+    """What was printed from the last but one prompt on; the messages before it are only counted."""
+    printer = Printer(title_of, verbose=verbose)
+    starts: list[tuple[int, int]] = []
+    """For each prompt: how many pieces and how many messages were before it."""
     pieces: list[Piece] = []
-    if first:
-        pieces.append(line(f"… {first:,} messages before", "quiet"))
-    for message in shown[first:]:
-        pieces += _reply(message, title_of) if message.origin is Origin.REPLY else _other(message, printer)
+    messages = 0
+    for event in history:
+        if isinstance(event, ev.MessageAppended) and event.message.origin is Origin.PROMPT:
+            starts.append((len(pieces), messages))
+            pieces += printer.message(event.message)
+        elif isinstance(event, ev.CommandEntered):
+            pieces += [Gap(), *prompt_lines(plain_text(event.text))]
+        else:
+            pieces += printer.show(event, 0.0)
+        messages += isinstance(event, ev.MessageAppended | ev.ReplyStarted)
+        if isinstance(event, ev.Result):
+            printer.settled()
+    first, before = starts[-PROMPTS_SHOWN] if len(starts) >= PROMPTS_SHOWN else (0, 0)
+    if before:
+        pieces = [line(f"… {counted(before, 'message')} before", "quiet"), *pieces[first:]]
     return [*pieces, Gap()] if pieces else []
-
-
-def _reply(message: Message, title_of: Titles) -> list[Piece]:
-    pieces: list[Piece] = []
-    for block in message.content:
-        if isinstance(block, TextBlock) and block.text.strip():
-            pieces += [Gap(), Answer(plain_text(block.text).strip("\n")), AnswerEnd(), Gap()]
-        elif isinstance(block, ToolUseBlock):
-            pieces.append(line(plain_line(title_of(block.name, block.input) or block.name, 2_000), mark="* "))
-    return pieces
-
-
-def _other(message: Message, printer: Printer) -> list[Piece]:
-    match message.origin:
-        case Origin.INTERRUPTION:
-            return printer.note("Interrupted.", "warning")
-        case Origin.ERROR:
-            return printer.note(message.text, "error")
-    return printer.message(message)

@@ -11,6 +11,7 @@ from typing import Any
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.plural import counted
 from agentcli.core.tool_errors import unwrapped
 from agentcli.plain.pieces import Line, Look, line
 from agentcli.tools.todowrite import todo_line
@@ -58,14 +59,14 @@ def capped(lines: Sequence[Line], most: int) -> list[Line]:
     """The first of them. One line more is shown rather than told of."""
     if len(lines) <= most + 1:
         return list(lines)
-    return [*lines[:most], line(f"{INDENT}… {len(lines) - most:,} more lines", "quiet")]
+    return [*lines[:most], line(f"{INDENT}… {counted(len(lines) - most, 'more line')}", "quiet")]
 
 
 def _tail(lines: Sequence[Line], most: int) -> list[Line]:
     """The last of them: what a command says at its end matters most."""
     if len(lines) <= most + 1:
         return list(lines)
-    return [line(f"{INDENT}… {len(lines) - most:,} more lines above", "quiet"), *lines[-most:]]
+    return [line(f"{INDENT}… {counted(len(lines) - most, 'more line')} above", "quiet"), *lines[-most:]]
 
 
 def diff_lines(text: str) -> list[Line]:

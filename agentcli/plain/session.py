@@ -143,6 +143,12 @@ class Session:
     def note(self, text: str, level: str = "info") -> None:
         self.show(self._printer.note(text, level))
 
+    def _noted(self, text: str, level: str = "info") -> list[Piece]:
+        """A line of our own about the conversation, recorded to be shown again after a resume."""
+        if self._engine is not None:
+            self._engine.note_shown(ev.NoticeRaised(text=text, level=level))
+        return self._printer.note(text, level)
+
     def echo(self, text: str) -> None:
         """What is sent without having been typed at the prompt just now."""
         self.show([Gap(), *prompt_lines(text)])
@@ -202,11 +208,15 @@ class Session:
     def _work(self, text: str) -> AsyncGenerator[ev.Event, None]:
         assert self._engine is not None
         if text.startswith("!"):
+            self._engine.note_shown(ev.CommandEntered(text=text))
             return self._engine.shell(text.removeprefix("!").strip())
         from agentcli.commands.run import parse, run_command
 
         line = parse(text)
-        return self._engine.submit(text) if line is None else run_command(self._engine, *line)
+        if line is None:
+            return self._engine.submit(text)
+        self._engine.note_shown(ev.CommandEntered(text=text))
+        return run_command(self._engine, *line)
 
     async def _drive(self, engine: Engine, work: AsyncGenerator[ev.Event, None]) -> None:
         try:
@@ -221,13 +231,13 @@ class Session:
                         await asyncio.sleep(0)
                         breath = time.monotonic()
         except asyncio.CancelledError:
-            self._print(self._printer.note("The work did not stop in time and was cut off.", "warning"))
+            self._print(self._noted("The work did not stop in time and was cut off.", "warning"))
         except Exception as error:  # a bug of ours ends this submission, not the session
             import logging
 
             logging.getLogger("agentcli").exception("the submission failed")
             text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
-            self._print(self._printer.note(text, "error"))
+            self._print(self._noted(text, "error"))
         finally:
             self._ended(engine)
 
@@ -413,11 +423,11 @@ class Session:
                     await told(self._printer.show(event, self._now()))
 
         async def tell_of_files(engine: Engine) -> None:
-            await told(self._printer.note(await engine.file_changes()))
+            await told(self._noted(await engine.file_changes()))
 
         async def tell_of_rules(engine: Engine) -> None:
             while True:
-                await told(self._printer.note(await engine.rule_changes()))
+                await told(self._noted(await engine.rule_changes()))
 
         async def both(engine: Engine) -> None:
             await asyncio.gather(follow_commands(engine), tell_of_files(engine), tell_of_rules(engine))

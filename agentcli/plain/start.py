@@ -312,7 +312,7 @@ class Plain:
         if engine.messages:
             from agentcli.plain.replay import replayed
 
-            pieces = [*replayed(engine.messages, engine.title_of), *pieces]
+            pieces = [*replayed(engine.take_history(), engine.title_of, verbose=self._start.verbose), *pieces]
         if pieces:
             await self._reader.above(lambda: self._writer.write(pieces))
         warming = asyncio.get_running_loop().create_task(self._warm(engine))

@@ -17,6 +17,7 @@ sessionId, timestamp, cwd, version, isSidechain, message); a message of several 
     seen             what the model has seen of files, those that are new since the last (`files`)
     directory        shell commands of the model run here from now on (`path`)
     background       a background command began or ended (`taskId`, `command`, `status`, `summary`)
+    shown            an event that belongs to no message, to be shown again when the session is resumed (`event`)
     submission-end   a Result: how it ended, cost, usage per model, number of messages in the log
     resume           another process goes on from here: what is still open above stays as it is
     system-context   the system context has changed

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.core.bounded_read import open_regular
+from agentcli.core.events import Event, MessageAppended
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
     Block,
@@ -32,7 +33,9 @@ from agentcli.core.messages import (
     is_thinking,
     usage_from_dict,
 )
+from agentcli.core.plural import counted, plural
 from agentcli.core.tool_errors import wrapped
+from agentcli.session.history import HistoryReader
 from agentcli.session.journal import Ending
 from agentcli.session.lines import FORMAT, decode_line, whole_message
 
@@ -56,6 +59,8 @@ class LoadedSession:
     path: Path
     session_id: str
     messages: list[Message] = field(default_factory=list)
+    history: list[Event] = field(default_factory=list)
+    """What was shown, in order."""
     redactions: list[Redaction] = field(default_factory=list)
     edits: list[tuple[str, Json]] = field(default_factory=list)
     """How old content is shown, in the form of `context.edits`, each with the id of the last message before it."""
@@ -103,9 +108,13 @@ class LoadedSession:
         if self.torn:
             found.append("The last record of this session was cut off when it was written; it is left out.")
         if self.skipped:
-            found.append(f"{self.skipped} unreadable line(s) of this session were skipped; the file keeps them.")
+            skipped = counted(self.skipped, "unreadable line")
+            found.append(
+                f"{skipped} of this session {plural(self.skipped, 'was', 'were')} skipped; the file keeps them."
+            )
         if self.lost:
-            found.append(f"{self.lost} record(s) of this session could not be saved at the time and are missing.")
+            lost, are = counted(self.lost, "record"), plural(self.lost, "is", "are")
+            found.append(f"{lost} of this session could not be saved at the time and {are} missing.")
         return found
 
 
@@ -119,8 +128,26 @@ def load_session(path: Path) -> LoadedSession:
 
 
 def load_end(path: Path, window: int = 256 * 1024) -> list[Message]:
-    """The last messages, from the last bytes of the file: to be shown until all of it is read, which takes a while for
-    a long conversation. Begins with a prompt if there is one. Raises OSError."""
+    """The last messages, from the last bytes of the file. Begins with a prompt if there is one. Raises OSError."""
+    session, whole = _read_end(path, window)
+    prompts = [number for number, message in enumerate(session.messages) if message.origin is Origin.PROMPT]
+    return session.messages[prompts[0] :] if not whole and prompts else session.messages
+
+
+def load_end_of_history(path: Path, window: int = 256 * 1024) -> list[Event]:
+    """What was shown last, from the last bytes of the file: to be shown until all of it is read, which takes a while
+    for a long conversation. Begins with a prompt if there is one. Raises OSError."""
+    session, whole = _read_end(path, window)
+    prompts = (number for number, event in enumerate(session.history) if _is_prompt(event))
+    return session.history if whole else session.history[next(prompts, 0) :]
+
+
+def _is_prompt(event: Event) -> bool:
+    return isinstance(event, MessageAppended) and event.message.origin is Origin.PROMPT
+
+
+def _read_end(path: Path, window: int) -> tuple[LoadedSession, bool]:
+    """What the last bytes of the file hold, and whether they are all of it."""
     with open_regular(path) as file:
         start = max(0, file.seek(0, SEEK_END) - window)
         file.seek(start)
@@ -132,9 +159,7 @@ def load_end(path: Path, window: int = 256 * 1024) -> list[Message]:
         if record is not None:
             reader.take(record)
     reader.settle()
-    messages = reader.session.messages
-    prompts = [number for number, message in enumerate(messages) if message.origin is Origin.PROMPT]
-    return messages[prompts[0] :] if start and prompts else messages
+    return reader.session, not start
 
 
 def read_records(path: Path) -> Iterator[Json]:
@@ -180,6 +205,8 @@ class _Reader:
 
     def __init__(self, session: LoadedSession) -> None:
         self.session = session
+        self._history = HistoryReader()
+        session.history = self._history.events
         self._replies: dict[str, _OpenReply] = {}
         self._results: dict[str, Block] = {}
         self._spent_before = 0
@@ -200,6 +227,7 @@ class _Reader:
             "directory": self._take_directory,
             "background": self._take_background,
             "seen": self._take_seen,
+            "shown": self._history.add_shown,
             "submission-end": self._take_submission_end,
             "resume": self._take_resume,
             "gap": self._take_gap,
@@ -232,6 +260,7 @@ class _Reader:
         self.session.format = max(self.session.format, int(record.get("format", FORMAT)))
         self._spent_before = len(self.session.spent)
         self.settle()
+        self._history.resume()
 
     def _take_gap(self, record: Json) -> None:
         self.session.lost += int(record["lost"])
@@ -257,6 +286,7 @@ class _Reader:
         self.session.title = str(record["customTitle"])
 
     def _take_submission_end(self, record: Json) -> None:
+        self._history.end_submission(record)
         if isinstance(used := record.get("modelUsage"), dict):
             # Each counts from the beginning of its process.
             self.session.spent[self._spent_before :] = [used]
@@ -265,10 +295,12 @@ class _Reader:
         self.session.redactions.append(
             Redaction(str(record["repair"]), str(record["through"]), str(record.get("text", "")))
         )
+        self._history.repair(record)
 
     def _take_edit(self, record: Json) -> None:
         last = self.session.messages[-1].id if self.session.messages else ""
         self.session.edits += [(last, dict(edit)) for edit in record["edits"]]
+        self._history.edit(record)
 
     def _take_seen(self, record: Json) -> None:
         last = self.session.messages[-1].id if self.session.messages else ""
@@ -293,21 +325,28 @@ class _Reader:
         else:
             is_part = isinstance(content, list) and any(block.get("type") == "tool_result" for block in content)
         if is_part:
-            self._results.update(_parts(record))
+            parts = _parts(record)
+            self._results.update(parts)
+            for block in parts.values():
+                self._history.add_result(record, block)
             return
         message = whole_message(record)
         self.settle()
         self._append(message, message.id)
+        self._history.add_message(message)
 
     def _take_local(self, record: Json) -> None:
         # Does not settle: an error may be shown while tools still run.
-        self.session.messages.append(whole_message(record))
+        message = whole_message(record)
+        self.session.messages.append(message)
+        self._history.add_message(message)
 
     def _take_assistant(self, record: Json) -> None:
         if record.get("origin", Origin.REPLY) != Origin.REPLY:
             message = whole_message(record)
             self.settle()
             self._append(message, message.id)
+            self._history.add_message(message)
             return
         body = record["message"]
         api_id = str(body.get("id") or "")
@@ -318,8 +357,13 @@ class _Reader:
                 # Written by another program, which marks no ends: the next reply ends the one before.
                 self.settle()
             named_by_us = api_id == message_id and "messageId" in record
-            self._replies[message_id] = _OpenReply("" if named_by_us else api_id, str(body.get("model") or ""))
-        self._replies[message_id].parts.update(parts)
+            model = str(body.get("model") or "")
+            self._replies[message_id] = _OpenReply("" if named_by_us else api_id, model)
+            self._history.add_reply(message_id, api_id, model)
+        reply = self._replies[message_id]
+        for index, block in enumerate(parts.values(), len(reply.parts)):
+            self._history.add_block(record, message_id, index, block)
+        reply.parts.update(parts)
 
     def _take_reply_end(self, record: Json) -> None:
         usage = record.get("usage")
@@ -341,6 +385,7 @@ class _Reader:
             self.session.last_reply_at = str(record.get("timestamp") or "")
         lost = len(record["parts"]) - len(found)
         self._replies.pop(message_id, None)
+        self._history.end_reply(message_id, message.is_copy)
         self._answer_calls()
         self.session.skipped += lost
         if not lost or found:
@@ -358,6 +403,7 @@ class _Reader:
             meta=dict(record.get("meta") or {}),
         )
         self._results.clear()
+        self._history.end_results(message.is_copy)
         if content or not record["parts"]:
             self._append(message, next(reversed(found), None))
 
@@ -365,6 +411,7 @@ class _Reader:
         reply = self._replies.pop(str(record["messageId"]), None)
         if reply is None:
             return
+        self._history.tombstone(str(record["messageId"]))
         void = {block.id for block in reply.parts.values() if isinstance(block, ToolUseBlock)}
         self._results = {
             uuid: block

@@ -10,6 +10,7 @@ Only the main agent's events are kept here.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from agentcli.core.errors import UsageError
 from agentcli.core.events import (
+    USER_AGENT,
     BackgroundChanged,
     BlockFinished,
     ContextEdited,
@@ -28,15 +30,20 @@ from agentcli.core.events import (
     RequestRepaired,
     Result,
     ToolFinished,
+    ToolStarted,
 )
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, usage_to_dict
+from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking, usage_to_dict
 from agentcli.session.base import Workplace
 from agentcli.session.errors import SessionExists, SessionTooNew
+from agentcli.session.history import SHOWN_ONLY, end_fields, event_record, result_fields
 from agentcli.session.journal import Journal
 from agentcli.session.lines import FORMAT, encode_line, whole_message_fields
 from agentcli.session.load import LoadedSession, load_session, read_records
 from agentcli.session.places import is_session_id, make_private_dir, results_path, session_path
+
+EARLY_LIMIT = 50
+EARLY_BYTES = 16_000
 
 
 @frozen
@@ -72,7 +79,9 @@ class SessionStore:
         self._message_count = len(loaded.messages) if loaded else 0
         self._reply: _OpenReply | None = None
         self._results: list[_Part] = []
-        self._call_lines: dict[str, str] = {}
+        self._call_lines: dict[str, _Part] = {}
+        self._early: deque[Event] = deque()
+        """Shown before there is anything to record: a session needs no file for them."""
 
     @classmethod
     def create(cls, workplace: Workplace, session_id: str) -> SessionStore:
@@ -151,6 +160,9 @@ class SessionStore:
         return self._journal.problem
 
     def record(self, event: Event) -> None:
+        if event.agent == USER_AGENT or (not event.agent and isinstance(event, SHOWN_ONLY)):
+            self._record_shown(event)
+            return
         if event.agent:
             return
         self._journal.retry_if_due(self._after_loss)
@@ -158,7 +170,7 @@ class SessionStore:
             case MessageAppended(message=message):
                 self._record_message(message)
             case BlockFinished():
-                self._record_block(event.message_id, event.api_id, event.model, event.block)
+                self._record_block(event.message_id, event.api_id, event.model, event.block, event.duration_ms)
             case ToolFinished():
                 self._record_result(event)
             case ReplyTombstoned(message_id=message_id):
@@ -166,7 +178,8 @@ class SessionStore:
             case RequestRepaired():
                 self._write("redaction", {"repair": event.repair, "through": event.through, "text": event.text})
             case ContextEdited():
-                self._write("edit", {"edits": event.edits, "step": event.step, "text": event.text})
+                said = {"step": event.step, "text": event.text, "freedTokens": event.freed_tokens}
+                self._write("edit", {"edits": event.edits, **said})
             case DirectoryChanged():
                 self._write("directory", {"path": event.cwd})
             case BackgroundChanged():
@@ -252,15 +265,19 @@ class SessionStore:
         if not message.origin.local:
             self._leaf = message.id
 
-    def _record_block(self, message_id: str, api_id: str, model: str, block: Block) -> _Part:
+    def _record_block(
+        self, message_id: str, api_id: str, model: str, block: Block, duration_ms: int | None = None
+    ) -> _Part:
         reply = self._open_reply(message_id)
         body = {"id": api_id or message_id, "type": "message", "role": "assistant", "model": model}
-        fields = {"messageId": message_id, "message": {**body, "content": [block_to_dict(block)]}}
+        fields: Json = {"messageId": message_id, "message": {**body, "content": [block_to_dict(block)]}}
+        if duration_ms is not None and is_thinking(block):
+            fields["durationMs"] = duration_ms
         part = _Part(self._write("assistant", fields), block)
         self._leaf = part.uuid
         reply.parts.append(part)
         if isinstance(block, ToolUseBlock):
-            self._call_lines[block.id] = part.uuid
+            self._call_lines[block.id] = part
         return part
 
     def _open_reply(self, message_id: str) -> _OpenReply:
@@ -291,9 +308,8 @@ class SessionStore:
             self._leaf = chosen[-1].uuid
 
     def _record_result(self, event: ToolFinished) -> None:
-        extra: Json = {"toolName": event.name, "durationMs": event.duration_ms}
-        if event.summary:
-            extra["summary"] = event.summary
+        known = result_fields(event)
+        extra = dict(known)
         if event.display:
             extra["display"] = event.display
         if event.structured is not None:
@@ -302,13 +318,14 @@ class SessionStore:
             part = self._result_part(event.result, event.tool_use_id, extra)
         except (TypeError, ValueError, RecursionError):
             # What a tool gives for people and programs is the tool author's: it may be no JSON. The result is.
-            part = self._result_part(event.result, event.tool_use_id)
+            part = self._result_part(event.result, event.tool_use_id, known)
         self._results.append(part)
 
     def _result_part(self, block: Block, tool_use_id: str = "", extra: Json | None = None) -> _Part:
         body = {"role": "user", "content": [block_to_dict(block)]}
         fields = {"origin": Origin.TOOL_RESULTS.value, "message": body, **(extra or {})}
-        return _Part(self._write("user", fields, parent=self._call_lines.get(tool_use_id)), block)
+        call = self._call_lines.get(tool_use_id)
+        return _Part(self._write("user", fields, parent=call.uuid if call else None), block)
 
     def _record_results(self, message: Message) -> None:
         def add(block: Block) -> _Part:
@@ -341,18 +358,41 @@ class SessionStore:
     def _record_submission_end(self, event: Result) -> None:
         self._void_open_reply()
         fields: Json = {
-            "terminal": event.terminal,
-            "subtype": event.subtype,
-            "isError": event.is_error,
-            "turns": event.turns,
-            "durationMs": event.duration_ms,
-            "costUsd": event.total_cost_usd,
+            **end_fields(event),
             "fullyPriced": event.fully_priced,
             "usage": usage_to_dict(event.usage),
             "modelUsage": event.model_usage,
             "messages": self._message_count,
         }
         self._write("submission-end", fields)
+
+    def _record_shown(self, event: Event) -> None:
+        """For no other reason than to be shown again: it makes no file, and waits for what does."""
+        if not isinstance(event, (*SHOWN_ONLY, ToolFinished)):
+            return
+        if self._opening is not None:
+            self._early.append(event)
+            while len(self._early) > EARLY_LIMIT:
+                self._early.popleft()
+            return
+        self._journal.retry_if_due(self._after_loss)
+        self._journal.append(self._shown_line(event))
+
+    def _shown_line(self, event: Event) -> bytes:
+        data = event_record(event)
+        call = self._call_lines.get(event.tool_use_id) if isinstance(event, ToolStarted) else None
+        if call is not None and isinstance(call.block, ToolUseBlock) and call.block.input == data.get("input"):
+            del data["input"]
+        return encode_line(self._line("shown", self._workplace.ids.new(), self._leaf, {"event": data}))
+
+    def _early_lines(self) -> bytes:
+        """Within limits: who lists sessions looks for the first prompt near the beginning of the file."""
+        lines: list[bytes] = []
+        while self._early:
+            line = self._shown_line(self._early.popleft())
+            if sum(map(len, lines)) + len(line) <= EARLY_BYTES:
+                lines.append(line)
+        return b"".join(lines)
 
     # ------------------------------------------------------------------------------------------------------- lines
 
@@ -383,6 +423,8 @@ class SessionStore:
             self._journal.append(self._header())
         elif kind == "resume":
             self._write("resume", {"format": FORMAT})
+        if kind is not None and (early := self._early_lines()):
+            self._journal.append(early)
 
     def _line(self, kind: str, uuid: str, parent: str | None, fields: Json) -> Json:
         return {

@@ -13,6 +13,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 
@@ -119,4 +120,4 @@ def _answer(question: Json, answers: Json) -> str:
 
 
 def _counted(count: int, asked: int) -> str:
-    return f"{count} of {asked} answered" if count < asked else f"{count} answer{'s' if count != 1 else ''}"
+    return f"{count} of {asked} answered" if count < asked else counted(count, "answer")

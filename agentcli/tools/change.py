@@ -16,6 +16,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import visible_text
+from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, os_failure, shown_path
 from agentcli.tools.diff import diff_display
@@ -234,7 +235,7 @@ def _present(intent: Intent, target: _Target, context: ToolContext) -> Present |
         hint = f"Did you mean {' or '.join(near)}?" if near else "Create it with Write."
         return _Outcome(failure(f"{found.text} {hint}", summary="not found"))
     if found.st_size > LARGEST_LOADED:
-        text = f"{shown} is too large to be changed this way ({found.st_size:,} bytes). Use a command instead."
+        text = f"{shown} is too large to be changed this way ({counted(found.st_size, 'byte')}). Use a command instead."
         return _Outcome(failure(text))
     data = load_now(target.real)
     if not data and intent.create:

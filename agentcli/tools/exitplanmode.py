@@ -9,6 +9,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need, PermissionMode
 from agentcli.core.plaintext import plain_text
+from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, object_schema
 
@@ -47,7 +48,7 @@ class ExitPlanMode(BuiltinTool):
         lines = plan.count("\n") + 1
         yield Output(
             f"The user has approved this plan. Plan mode is off: begin the work.\n\n{plan}",
-            summary=f"approved, {lines} line{'s' if lines != 1 else ''}",
+            summary=f"approved, {counted(lines, 'line')}",
             display={"kind": "plan", "plan": plain_text(plan)},
             structured={"plan": plan},
             mode="previous",

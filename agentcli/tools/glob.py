@@ -14,6 +14,7 @@ from agentcli.core.globs import LONGEST_PATTERN, glob_regex, has_magic
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import spell_hidden, visible_text
+from agentcli.core.plural import counted, plural
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import (
     BuiltinTool,
@@ -137,11 +138,11 @@ def _shown(names: list[str], context: ToolContext, found: Found, offset: int, ba
     text = "\n".join(shown) if shown else f"No files past offset {offset}; {len(names):,} match."
     following = offset + len(shown)
     if len(names) > following:
-        more = f"{len(names) - following:,} more files match"
+        more = f"{counted(len(names) - following, 'more file')} match"
         text += f"\n\n[{more}. Continue with offset {following}, or narrow the pattern.]"
     if incomplete:
         text += "\n\n[The search was cut short by its limits; there may be more. Narrow the path or the pattern.]"
-    count = f"{len(names):,}{'+' if incomplete else ''} file{'s' if len(names) != 1 else ''}"
+    count = f"{len(names):,}{'+' if incomplete else ''} {plural(len(names), 'file')}"
     return Output(
         text + _searched(base, context) + notice,
         summary=count,

@@ -8,6 +8,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.bashoutput import shell_of, unknown
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
@@ -42,7 +43,7 @@ class KillShell(BuiltinTool):
             return
         await context.shells.stop(shell)
         unread = shell.command.output.unread
-        rest = f" It has put out {unread:,} characters that you have not read." if unread else ""
+        rest = f" It has put out {counted(unread, 'character')} that you have not read." if unread else ""
         yield Output(
             f"{shell.id} was ended: {command}.{rest}", summary=f"ended {shell.id}", structured={"status": shell.status}
         )

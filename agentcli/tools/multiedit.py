@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.builtin import failure, object_schema
 from agentcli.tools.change import Change, ChangingTool, Intent, Present
@@ -66,9 +67,9 @@ def _intent(input: Json) -> Intent:
         data = encoded(now, now.text)
         if isinstance(data, Output):
             return data
-        done = f"Edited {present.shown} in {places} place{'s' if places != 1 else ''}" if present.text else ""
+        done = f"Edited {present.shown} in {counted(places, 'place')}" if present.text else ""
         message = done or f"Created {present.shown}"
-        return Change(data, now.text, f"{message}, by {len(edits)} edits.{''.join(notes)}")
+        return Change(data, now.text, f"{message}, by {counted(len(edits), 'edit')}.{''.join(notes)}")
 
     return Intent(input["file_path"], plan, create=not edits[0].old)
 

@@ -12,10 +12,11 @@ from agentcli.core.bounded_json import is_too_deep
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, Json, TextBlock
 from agentcli.core.plaintext import plain_text
+from agentcli.core.plural import counted
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
 from agentcli.tools.image import Picture, fitted
-from agentcli.tools.read_text import MOST_CHARACTERS, Wanted, counted, for_people, legible
+from agentcli.tools.read_text import MOST_CHARACTERS, Wanted, for_people, legible
 
 _MOST_OF_A_SOURCE = 20_000
 _MOST_OF_AN_OUTPUT = 4_000
@@ -165,4 +166,4 @@ def _clean(text: str) -> str:
 
 
 def _capped(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}… [{len(text) - most:,} more characters]"
+    return text if len(text) <= most else f"{text[:most]}… [{counted(len(text) - most, 'more character')}]"

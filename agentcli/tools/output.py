@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from agentcli.core.plaintext import ControlStripper
+from agentcli.core.plural import counted
 from agentcli.tools.builtin import in_thread
 from agentcli.tools.encoding import looks_binary
 
@@ -56,7 +57,7 @@ class HeadAndTail:
             return self._head + self._tail
         tail = self._tail[-_HALF:]
         left_out = self.characters - _HALF - len(tail)
-        return f"{self._head}\n\n[… {left_out:,} characters left out{where} …]\n\n{tail}"
+        return f"{self._head}\n\n[… {counted(left_out, 'character')} left out{where} …]\n\n{tail}"
 
 
 class CollectedOutput:
@@ -133,7 +134,7 @@ class CollectedOutput:
 
     def _shown(self, part: HeadAndTail) -> str:
         if looks_binary(self._sample):
-            return f"[binary output, {self.bytes:,} bytes]"
+            return f"[binary output, {counted(self.bytes, 'byte')}]"
         return part.text(self._where())
 
     def _where(self) -> str:

@@ -19,10 +19,11 @@ from agentcli.core.frozen import frozen
 from agentcli.core.installation import library_folders
 from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.core.own_programs import PIPE, isolated_python, kill_group, start_program_async
+from agentcli.core.plural import counted
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure, in_thread
 from agentcli.tools.image import Picture, fitted
-from agentcli.tools.read_text import MOST_CHARACTERS, Wanted, counted, for_people, legible
+from agentcli.tools.read_text import MOST_CHARACTERS, Wanted, for_people, legible
 
 MOST_PAGES = 20
 _SECONDS = 60
@@ -112,7 +113,7 @@ def _shown(result: dict[str, Any], wanted: Wanted) -> Output:
 def _page_text(text: str) -> str:
     text = legible(text).strip()
     if len(text) > _MOST_OF_A_PAGE:
-        return f"{text[:_MOST_OF_A_PAGE]}… [{len(text) - _MOST_OF_A_PAGE:,} more characters on this page]"
+        return f"{text[:_MOST_OF_A_PAGE]}… [{counted(len(text) - _MOST_OF_A_PAGE, 'more character')} on this page]"
     return text
 
 

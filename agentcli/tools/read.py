@@ -16,6 +16,7 @@ from pathlib import Path
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import ImageBlock, Json, TextBlock
 from agentcli.core.permission import Need
+from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, object_schema, os_failure, shown_path
 from agentcli.tools.encoding import decode, looks_binary
@@ -175,7 +176,7 @@ def _present(data: bytes, wanted: Wanted) -> tuple[Output, Seen | None]:
     if decoded is None:
         is_binary = looks_binary(data[:8192]) or b"\x00" in data
         what = binary_name(data) if is_binary else "in an unknown encoding"
-        text = f"{wanted.shown} is {what} ({len(data):,} bytes) and cannot be shown as text."
+        text = f"{wanted.shown} is {what} ({counted(len(data), 'byte')}) and cannot be shown as text."
         return failure(text, summary="binary"), None
     if wanted.path.endswith(".ipynb"):
         from agentcli.tools.notebook import parse_notebook, show_notebook
@@ -195,7 +196,7 @@ def _image(data: bytes, wanted: Wanted) -> Output:
 
     picture = fitted(data)
     if not isinstance(picture, Picture):
-        text = f"{wanted.shown} is a picture ({len(data):,} bytes) that cannot be shown: {picture.reason}."
+        text = f"{wanted.shown} is a picture ({counted(len(data), 'byte')}) that cannot be shown: {picture.reason}."
         return failure(text, summary="picture")
     source = {
         "type": "base64",

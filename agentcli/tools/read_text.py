@@ -13,6 +13,7 @@ from typing import BinaryIO
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, clean_text
 from agentcli.core.plaintext import spell_hidden, visible_text
+from agentcli.core.plural import counted
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
 from agentcli.tools.encoding import Decoded, decode, looks_binary
@@ -68,10 +69,6 @@ def for_people(text: str) -> str:
     return spell_hidden(text)
 
 
-def counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def text_page(decoded: Decoded, wanted: Wanted) -> Page | Output:
     lines = decoded.text.split(decoded.newline if decoded.newline == "\r" else "\n")
     if lines[-1] == "":
@@ -90,7 +87,7 @@ def shown_page(page: Page, wanted: Wanted, encoding: str | None, size: int | Non
     if page.total is None or page.first > 1 or page.last < page.total:
         of = f" of {page.total:,}" if page.total is not None else ""
         more = f" Continue with offset {page.last + 1}." if page.total is None or page.last < page.total else ""
-        large = f" The file has {size:,} bytes." if size is not None else ""
+        large = f" The file has {counted(size, 'byte')}." if size is not None else ""
         notices.append(f"Partial: lines {page.first:,}–{page.last:,}{of}.{more}{large}")
     if page.cut_lines:
         verb = "is" if page.cut_lines == 1 else "are"
@@ -140,7 +137,7 @@ def _page(lines: Iterable[str], wanted: Wanted, *, total: int | None) -> Page | 
         text = legible(line[:LONGEST_LINE])
         if len(line) > LONGEST_LINE:
             # A line of a file that is not loaded is itself cut before it gets here, so that its length is not known.
-            more = f"{len(line) - LONGEST_LINE:,} more characters in this line" if total is not None else "cut"
+            more = f"{counted(len(line) - LONGEST_LINE, 'more character')} in this line" if total is not None else "cut"
             text += f"… [{more}]"
             cut += 1
         size += len(text) + 8
@@ -160,11 +157,12 @@ def read_large(real: str, wanted: Wanted, stopped: Callable[[], bool]) -> Output
         sample = file.read(1 << 16)
         encoding = _encoding_of(sample)
         if encoding is None:
-            text = f"{wanted.shown} is {binary_name(sample)} ({size:,} bytes) and cannot be shown as text."
+            text = f"{wanted.shown} is {binary_name(sample)} ({counted(size, 'byte')}) and cannot be shown as text."
             return failure(text, summary="binary")
         if encoding.encoding.startswith(("utf-16", "utf-32")):
             name = encoding.unusual
-            text = f"{wanted.shown} is {name} and too large to be loaded ({size:,} bytes). Convert it first (iconv)."
+            large = f"{wanted.shown} is {name} and too large to be loaded ({counted(size, 'byte')})."
+            text = f"{large} Convert it first (iconv)."
             return failure(text, summary="too large")
         file.seek(len(encoding.mark))
         skipped = _skip_lines(file, wanted.offset - 1, stopped)

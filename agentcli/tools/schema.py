@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentcli.core.messages import Json
+from agentcli.core.plural import counted
 
 _NAMES = {
     "string": "a string",
@@ -126,12 +127,12 @@ def _bounds(schema: Mapping[str, Any], value: object, path: str) -> list[str]:
         if len(value) < schema.get("minLength", 0):
             found.append(_at(path, "must not be empty" if schema["minLength"] == 1 else "is too short"))
         if len(value) > schema.get("maxLength", len(value)):
-            found.append(_at(path, f"must have at most {schema['maxLength']} characters"))
+            found.append(_at(path, f"must have at most {counted(schema['maxLength'], 'character')}"))
     if isinstance(value, list):
         if len(value) < schema.get("minItems", 0):
-            found.append(_at(path, f"must have at least {schema['minItems']} items"))
+            found.append(_at(path, f"must have at least {counted(schema['minItems'], 'item')}"))
         if len(value) > schema.get("maxItems", len(value)):
-            found.append(_at(path, f"must have at most {schema['maxItems']} items"))
+            found.append(_at(path, f"must have at most {counted(schema['maxItems'], 'item')}"))
     return found
 
 

@@ -19,6 +19,7 @@ from agentcli.core.ids import Clock, SystemClock
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, failure, in_thread, object_schema
 
@@ -103,7 +104,7 @@ class WebFetch(BuiltinTool):
                 yield fetched
                 return
             page = fetched
-        yield Progress(f"Reading {len(page.text):,} characters of {address.host}")
+        yield Progress(f"Reading {counted(len(page.text), 'character')} of {address.host}")
         yield await _answered(page, input["prompt"], context, signal)
 
     async def _fetch(self, address: WebAddress, context: ToolContext, signal: AbortSignal) -> _Read | Output:
@@ -146,7 +147,7 @@ class WebFetch(BuiltinTool):
             )
         note = ""
         if content.cut or not page.complete:
-            note = f"The page is long: only its first {len(content.text):,} characters were read."
+            note = f"The page is long: only its first {counted(len(content.text), 'character')} were read."
         read = _Read(page.url, page.status, status, len(page.body), content.title, content.text, note)
         self._keep(address.text, read)
         return read

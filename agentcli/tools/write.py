@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
+from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, object_schema
 from agentcli.tools.change import Change, Intent, Present, change_file, preview_change, write_need
@@ -83,4 +84,4 @@ def _utf8(text: str) -> bytes:
 
 def _lines(text: str) -> str:
     count = text.count("\n") + (1 if text and not text.endswith("\n") else 0)
-    return f"{count:,} line{'s' if count != 1 else ''}"
+    return counted(count, "line")

@@ -16,6 +16,7 @@ from textual.screen import Screen
 
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import is_lone_key, plain_text
+from agentcli.core.plural import counted
 from agentcli.interactive.draft import Draft
 from agentcli.tui.theme.themes import ThemeError
 
@@ -124,7 +125,7 @@ class Actions:
             self.say(f"agentcli itself failed: {type(error).__name__}: {error}", "error")
 
     def say(self, text: str, level: str = "info") -> None:
-        self._chat.apply(self._chat.session.presenter.note(text, level))
+        self._chat.session.note(text, level)
 
     def _line(self, text: str) -> None:
         self._chat.send(Draft(text))
@@ -229,7 +230,8 @@ class Actions:
             rows.append(Row("edit", "Edit the last prompt and send it again", plain_text(last.text[:200])))
         if changes:
             names = ", ".join(str(change.path) for change in changes[:4])
-            rows.append(Row("undo", f"Undo what the last prompt changed in {len(changes)} files", plain_text(names)))
+            label = f"Undo what the last prompt changed in {counted(len(changes), 'file')}"
+            rows.append(Row("undo", label, plain_text(names)))
         if not rows:
             self.say("Nothing to go back to yet.")
             return

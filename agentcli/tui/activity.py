@@ -80,8 +80,9 @@ def _details(activity: Activity, now: float, palette: Palette, todo: str) -> lis
         details.append((0, (left, palette.warning)))
     if todo:
         details.append((4, (shortened(todo, 48), palette.muted)))
-    if activity.began > 0 and now - activity.began >= 1:
-        details.append((2, (elapsed(now - activity.began), palette.muted)))
+    began = activity.tool_began or activity.began
+    if began > 0 and now - began >= 1:
+        details.append((2, (elapsed(now - began), palette.muted)))
     if activity.tokens_out > 0:
         details.append((3, (f"↓ {amount(activity.tokens_out)} tokens", palette.muted)))
     if activity.phase not in ("waiting", "interrupting"):
@@ -95,8 +96,8 @@ def _style(activity: Activity, palette: Palette) -> Style:
     return palette.accent if activity.phase == "waiting" else palette.text
 
 
-def _words_of(activity: Activity) -> tuple[str, str, float]:
-    return activity.phase, activity.text, activity.until
+def _words_of(activity: Activity) -> tuple[str, str, float, float]:
+    return activity.phase, activity.text, activity.until, activity.tool_began
 
 
 class ActivityLine(Widget):

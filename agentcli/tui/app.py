@@ -27,12 +27,13 @@ from agentcli.interactive.drafts import DraftStore, drafts_folder
 from agentcli.interactive.history import History, history_path
 from agentcli.tui import memory
 from agentcli.tui.chat import ChatScreen
-from agentcli.tui.facts import branch_of, shown_path
+from agentcli.tui.facts import shown_path
 from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Above, Add, NoticeItem, Remove, WelcomeItem
 from agentcli.tui.preferences import Preferences
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.screens.frame import Sheet
+from agentcli.tui.screens.leaving import QuitWanted
 from agentcli.tui.screens.panel import Panel
 from agentcli.tui.terminal.driver import BackgroundColour, TakenOver
 from agentcli.tui.terminal.freeing import Freed
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
     from agentcli.tui.tour import Guide
 
 LATEST_TAKE_OVER = 2.5
+LAST_BLOCKS = 500
+"""Blocks among which the last prompt is looked for when the app ends."""
 LONG_WORK_SECONDS = 10.0
 """Work that took longer calls when it is done and nobody looks."""
 
@@ -231,7 +234,6 @@ class AgentApp(App[int], inherit_bindings=False):
         self.run_worker(self._warm(engine, first), exit_on_error=False, group="warm")
 
     async def _warm(self, engine: Engine, first: bool) -> None:
-        self.chat.session.set_branch(await asyncio.to_thread(branch_of, engine.root))
         from agentcli.tui.blocks.answer import warm_up
 
         await asyncio.to_thread(warm_up)
@@ -278,9 +280,24 @@ class AgentApp(App[int], inherit_bindings=False):
         engine = self.chat.session.engine
         if engine is not None and engine.persistent and engine.messages and self._start_with.tour is None:
             self.farewell = f"To go on with this session: agentcli -r {engine.session_id}"
+        if self._start_with.tour is None and (kept := self._exit_text()):
+            self.farewell = f"{kept}\n\n{self.farewell}".rstrip("\n")
         await self._files.aclose()
         await self.chat.session.close()
         self.exit(code)
+
+    def _exit_text(self) -> str:
+        from agentcli.tui.exit_text import exit_text
+
+        wanted, transcript = self.preferences.exit_transcript, self.chat.transcript
+        blocks = transcript.blocks() if wanted == "all" else transcript.end_blocks(LAST_BLOCKS)
+        try:
+            return exit_text(blocks, wanted, self.size.width)
+        except Exception:
+            import logging
+
+            logging.getLogger("agentcli").exception("the last answer could not be kept on the screen")
+            return ""
 
     def _welcome(self) -> tuple[str, ...]:
         if (tour := self._start_with.tour) is not None:
@@ -336,7 +353,26 @@ class AgentApp(App[int], inherit_bindings=False):
             self.chat.actions.copy_text(text, "the selection")
             screen.clear_selection()
         elif isinstance(screen, Panel | Sheet):
-            screen.leave()
+            if self.chat.closes_again("ctrl+c"):
+                self.leave()
+            else:
+                screen.leave()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "leave_dialog":
+            return isinstance(self.screen, Panel | Sheet) and not self.screen.typed_text
+        return super().check_action(action, parameters)
+
+    def action_leave_dialog(self) -> None:
+        """Ctrl+D in a dialog: twice quits, as everywhere."""
+        if self.chat.closes_again("ctrl+d"):
+            self.leave()
+        elif isinstance(self.screen, Panel | Sheet):
+            self.screen.tell("Ctrl+D again quits")
+
+    @on(QuitWanted)
+    def _quit_wanted(self) -> None:
+        self.leave()
 
     # ----------------------------------------------------------------------------------------------------- themes
 

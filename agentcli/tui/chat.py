@@ -77,6 +77,7 @@ class ChatScreen(Screen[None]):
         self._host = app
         self._dialog: tuple[str, ModalScreen[Answer | None]] | None = None
         self._pressed: tuple[str, float] = ("", 0.0)
+        self._closed_dialog_at = -TWICE_SECONDS
         self._sent_at = 0.0
         self._working = False
         self.tell_sent: Callable[[str], object] = lambda _text: None
@@ -281,6 +282,12 @@ class ChatScreen(Screen[None]):
         self._pressed = ("", 0.0) if twice else (name, now)
         return twice
 
+    def closes_again(self, name: str) -> bool:
+        """A key that quits the second time was pressed in a dialog; whether this is the second time."""
+        twice = self._twice(name)
+        self._closed_dialog_at = time.monotonic() if name == "ctrl+c" else -TWICE_SECONDS
+        return twice
+
     def action_interrupt(self) -> None:
         if self.finder.is_open:
             self.finder.close()
@@ -318,7 +325,9 @@ class ChatScreen(Screen[None]):
     def leave_or_copy(self) -> None:
         """Ctrl+C."""
         selected = self.get_selected_text()
-        if selected:
+        if time.monotonic() - self._closed_dialog_at < TWICE_SECONDS and self._twice("ctrl+c"):
+            self._host.leave()
+        elif selected:
             self.actions.copy_text(selected, "the selection")
             self.clear_selection()
         elif self.finder.is_open:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.core.bounded_read import read_start
 from agentcli.tui.model import Facts
 
 if TYPE_CHECKING:
@@ -109,19 +108,3 @@ def shown_path(path: Path) -> str:
     home = str(Path.home())
     text = str(path)
     return f"~{text[len(home) :]}" if text == home or text.startswith(f"{home}/") else text
-
-
-def branch_of(cwd: Path) -> str:
-    """The branch by git's own file; no git runs for it, because the folder may not be trusted."""
-    for folder in (cwd, *cwd.parents):
-        try:
-            place = folder / ".git"
-            if place.is_file():
-                place = folder / read_start(place).partition(":")[2].strip()
-        except (OSError, ValueError):
-            continue
-        head = read_start(place / "HEAD").strip()
-        if not head:
-            continue
-        return head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:8]
-    return ""

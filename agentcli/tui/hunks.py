@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
+from agentcli.core.plural import counted
 
 REVIEWABLE = ("Edit", "MultiEdit", "Write")
 """The tools whose calls can be narrowed to some of their hunks."""
@@ -131,14 +132,14 @@ def verdict(hunks: Sequence[Hunk], accepted: Collection[int]) -> str:
     if len(rejected) == len(hunks):
         return (
             "The person reviewed this change and rejected "
-            + ("it." if len(hunks) == 1 else f"all of its {len(hunks)} hunks.")
+            + ("it." if len(hunks) == 1 else f"all of its {counted(len(hunks), 'hunk')}.")
             + " Nothing was changed. Ask what they want instead, or propose another change."
         )
     diff = diff_of(rejected)
     if len(diff) > _MOST_TOLD:
         diff = diff[:_MOST_TOLD].rpartition("\n")[0] + "\n… (the rest is left out)"
     count = len(hunks) - len(rejected)
-    return f"The person accepted {count} of {len(hunks)} hunks; only those were applied. Rejected:\n{diff}"
+    return f"The person accepted {count} of {counted(len(hunks), 'hunk')}; only those were applied. Rejected:\n{diff}"
 
 
 def lines_of(text: str) -> list[str]:

@@ -59,7 +59,10 @@ FINDING_KEYS = (
 
 def app_bindings() -> list[Binding]:
     """Keys that work in dialogs, too."""
-    return [_binding(key) for key in SCREEN_KEYS if key.everywhere]
+    leave = next(key for key in SCREEN_KEYS if key.action == "leave")
+    # Before the dialog gets it; `check_action` of the app says when.
+    in_dialogs = Binding(leave.keys, "leave_dialog", leave.help, show=False, priority=True, id=leave.id)
+    return [*(_binding(key) for key in SCREEN_KEYS if key.everywhere), in_dialogs]
 
 
 def screen_bindings() -> list[Binding]:

@@ -182,6 +182,8 @@ class Activity:
     """What to say, e.g. `Thinking`, `Bash: pytest -q`, `529 overloaded, attempt 3 of 10`."""
     began: float = 0.0
     """Monotonic time of the submission's beginning."""
+    tool_began: float = 0.0
+    """Monotonic time at which the tool that `text` names began to run; 0 when it names none."""
     tokens_out: int = 0
     """Estimated tokens that came so far in this submission."""
     until: float = 0.0

@@ -26,6 +26,7 @@ class Preferences:
     reduced_motion: bool = False
     mouse: bool = True
     notifications: str = "auto"
+    exit_transcript: str = "last"
     status_line: Mapping[str, Any] | None = None
     keymap: Mapping[str, str] | None = None
     paths: Paths
@@ -79,6 +80,7 @@ def preferences_of(
         reduced_motion=settings.boolean("reducedMotion"),
         mouse=settings.boolean("mouse"),
         notifications=settings.text("notifications") or "auto",
+        exit_transcript=settings.text("exitTranscript") or "last",
         status_line=settings.mapping("statusLine") or None,
         keymap=settings.mapping("keymap") or None,
         paths=paths,

@@ -49,7 +49,9 @@ _STREAMED = (
     ev.ThinkingStreamed,
     ev.ToolInputStreamed,
     ev.BlockFinished,
+    ev.ToolStarted,
     ev.ToolProgressed,
+    ev.PermissionRequested,
     ev.RetryScheduled,
 )
 
@@ -71,8 +73,10 @@ class _Stream:
 
 
 class Presenter:
-    def __init__(self, title_of: Titles = lambda _name, _input: "") -> None:
+    def __init__(self, title_of: Titles = lambda _name, _input: "", prefix: str = "") -> None:
+        """`prefix`: of the ids of items, where items of several presenters stand in one transcript."""
         self._title_of = title_of
+        self._prefix = prefix
         self.activity = Activity()
         self._numbers = itertools.count(1)
         self._streams: dict[tuple[str, int], _Stream] = {}
@@ -119,7 +123,10 @@ class Presenter:
     def interrupted(self, now: float, steering: bool = False) -> list[Operation]:
         """Say so at once; what the engine tells later about the same changes nothing more. `steering`: a new prompt
         is the reason and says enough."""
+        calls = dict(self._tools)
         operations = self._close(now, "interrupted")
+        # What they put out until they have ended is still to come.
+        self._tools = {call: replace(item, status="interrupted") for call, item in calls.items()}
         if not self._halted and not steering:
             operations.append(Add(EndItem(id=self._new("end"), text=wording.INTERRUPTED, level="warning")))
         self._halted = True
@@ -174,7 +181,7 @@ class Presenter:
         match message.origin:
             case Origin.PROMPT | Origin.QUEUED:
                 pictures = sum(isinstance(block, ImageBlock) for block in message.content)
-                return PromptItem(id=message.id, text=text, images=pictures)
+                return PromptItem(id=message.id, text=plain_text(message.typed), images=pictures)
             case Origin.ATTACHMENT | Origin.HOOK | Origin.RECOVERY:
                 told = wording.told(message)
                 return self._notice(told, "info", message.origin.value) if told else None
@@ -183,6 +190,18 @@ class Presenter:
             case Origin.SUMMARY:
                 return OutputItem(id=message.id, text=text, kind="markdown", title=wording.SUMMARY)
         return None
+
+    @_show.register
+    def _(self, event: ev.CommandEntered, now: float) -> list[Operation]:
+        return self.told(event.text)
+
+    @_show.register
+    def _(self, event: ev.SessionResumed, now: float) -> list[Operation]:
+        return self.settled(now)
+
+    @_show.register
+    def _(self, event: ev.SubmissionInterrupted, now: float) -> list[Operation]:
+        return self.interrupted(now, event.steering)
 
     @_show.register
     def _(self, event: ev.NoticeRaised, now: float) -> list[Operation]:
@@ -269,7 +288,8 @@ class Presenter:
         elif is_thinking(block):
             text = plain_text(block.thinking) if isinstance(block, ThinkingBlock) else ""
             began = stream.began if stream else self.activity.began
-            item = ThinkingItem(id=self._of(*place), text=text.strip("\n"), seconds=max(0.0, now - began))
+            seconds = max(0.0, now - began) if event.duration_ms is None else event.duration_ms / 1_000
+            item = ThinkingItem(id=self._of(*place), text=text.strip("\n"), seconds=seconds)
             seen = True
         else:
             return []
@@ -373,7 +393,7 @@ class Presenter:
     @_show.register
     def _(self, event: ev.ToolStarted, now: float) -> list[Operation]:
         title = plain_line(event.title, 2_000)
-        self._phase("tools", plain_line(event.title, 80))
+        self._phase("tools", plain_line(event.title, 80), tool_began=now)
         if event.tool_use_id not in self._tools:
             # A command that the person typed: there was no call of the model before it.
             item = ToolItem(id=self._new("call"), name=plain_line(event.name), title=title, status="running", began=now)
@@ -391,7 +411,7 @@ class Presenter:
         operations = self._tool(
             event.tool_use_id,
             status=wording.tool_status(event),
-            summary=" · ".join(filter(None, (plain_line(event.summary), wording.hunks_taken(event.result.text)))),
+            summary=" · ".join(filter(None, (plain_line(event.summary), wording.hunks_taken(event)))),
             display=event.display or self._planned(event.tool_use_id),
             output=plain_text(event.result.text[:RESULT_SHOWN]),
             duration_ms=event.duration_ms,
@@ -399,7 +419,10 @@ class Presenter:
         )
         self._tools.pop(event.tool_use_id, None)
         running = [item for item in self._tools.values() if item.status == "running"]
-        self._phase("tools", plain_line(running[-1].title, 80) if running else "Working")
+        if running:
+            self._phase("tools", plain_line(running[-1].title, 80), tool_began=running[-1].began)
+        else:
+            self._phase("tools", "Working")
         return operations
 
     def _planned(self, call: str) -> Json:
@@ -420,7 +443,7 @@ class Presenter:
     @_show.register
     def _(self, event: ev.Result, now: float) -> list[Operation]:
         aborted = event.terminal in wording.ABORTED
-        operations = self._close(now, "interrupted" if aborted else "failed")
+        operations = self._close(now, "interrupted" if aborted or self._halted else "failed")
         if aborted and not self._halted:
             operations.append(Add(EndItem(id=self._new("end"), text=wording.INTERRUPTED, level="warning")))
         elif not aborted and (ended := wording.ended(event)) is not None and ended[0] not in self._told:
@@ -437,15 +460,15 @@ class Presenter:
         return operations
 
     def _close(self, now: float, status: str) -> list[Operation]:
-        """Nothing stays open: thinking folds, calls that did not end say so."""
+        """Nothing stays open: thinking folds, calls that did not end say so, half-written ones were never made."""
         operations: list[Operation] = []
         for (message_id, index), stream in self._streams.items():
             if stream.shown and isinstance(stream.item, ThinkingItem):
                 # The text is the transcript's by now; an item without it folds what was there.
                 operations.append(Replace(replace(stream.item, text="", seconds=max(0.0, now - stream.began))))
                 self._belongs(message_id, self._of(message_id, index))
-        open_calls = [*self._spelling.values()]
-        open_calls += [replace(item, display=item.display or self._planned(call)) for call, item in self._tools.items()]
+        operations += [Remove(item.id) for item in self._spelling.values()]
+        open_calls = [replace(item, display=item.display or self._planned(call)) for call, item in self._tools.items()]
         operations += [Replace(replace(item, status=status)) for item in open_calls]  # type: ignore[arg-type]
         self._streams.clear()
         self._spelling.clear()
@@ -464,10 +487,11 @@ class Presenter:
         known = "error" if level == "error" else "warning" if level == "warning" else "info"
         return NoticeItem(id=self._new("notice"), text=plain_text(text), level=known, code=code)  # type: ignore[arg-type]
 
-    def _phase(self, phase: str, text: str, until: float = 0.0) -> None:
+    def _phase(self, phase: str, text: str, until: float = 0.0, tool_began: float = 0.0) -> None:
         if self.activity.phase == "interrupting":
             return
-        self.activity = replace(self.activity, phase=phase, text=text, until=until)  # type: ignore[arg-type]
+        changes = {"phase": phase, "text": text, "until": until, "tool_began": tool_began}
+        self.activity = replace(self.activity, **changes)  # type: ignore[arg-type]
 
     def _count(self, text: str) -> None:
         """Tokens are known only at the end of a response; until then about four characters are one."""
@@ -484,4 +508,4 @@ class Presenter:
         return f"{message_id}:{index}"
 
     def _new(self, kind: str) -> str:
-        return f"{kind}-{next(self._numbers)}"
+        return f"{self._prefix}{kind}-{next(self._numbers)}"

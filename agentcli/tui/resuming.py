@@ -23,7 +23,7 @@ def past_of(engine: Engine) -> list[Item]:
     from agentcli.tui.blocks.highlight import warm
     from agentcli.tui.replay import replayed
 
-    items = replayed(engine.messages, engine.title_of)
+    items = replayed(engine.take_history(), engine.title_of)
     engine.outlook()
     warm({language for text in _answers(items) for language in _FENCE.findall(text)})
     return items
@@ -34,7 +34,7 @@ def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
     a thread: it also loads what the items are laid out with. Answers look as if they were being written: code in them
     does not wait for its colours, which take 50 ms to load."""
     from agentcli.session.find import find, latest
-    from agentcli.session.load import load_end
+    from agentcli.session.load import load_end_of_history
     from agentcli.tui.blocks.markdown import load_parser
     from agentcli.tui.replay import replayed
 
@@ -43,7 +43,7 @@ def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
     if len(found) != 1:
         return []
     try:
-        items = replayed(load_end(found[0].path), _title)
+        items = replayed(load_end_of_history(found[0].path), _title, "end-")
     except OSError:
         return []
     if _answers(items):

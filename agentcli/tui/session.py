@@ -19,6 +19,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
+from agentcli.tui.branch import BranchWatch
 from agentcli.tui.facts import FactsFeed
 from agentcli.tui.model import Above, Activity, Add, Clear, Facts, Item, Operation, Remove
 from agentcli.tui.presenter import Presenter
@@ -135,6 +136,7 @@ class Session:
         self._asked_beside: set[str] = set()
         """Questions of commands that run beside a submission."""
         self._facts = FactsFeed(view.show_facts)
+        self._branch = BranchWatch(self._facts.set_branch)
         self._stop: AbortReason | None = None
         """Why what runs is to stop. Said to the engine again with each event: the first time it may not have begun."""
         self._holding = False
@@ -166,13 +168,14 @@ class Session:
 
         self._engine = engine
         if past is None:
-            past = replayed(engine.messages, engine.title_of)
+            past = replayed(engine.take_history(), engine.title_of)
         if past:
             self._view.apply([*map(Remove, self._previewed), Above(tuple(past))])
             self._previewed = []
         for notice in engine.take_notices():
             self._view.apply(self.presenter.show(notice, self._now()))
         self._facts.follow(engine)
+        self._branch.follow(engine)
         self._watch_background()
         self._go_on()
 
@@ -196,6 +199,12 @@ class Session:
         self._holding = False
         self.open(engine, past)
 
+    def note(self, text: str, level: str = "info") -> None:
+        """Show a line of the front end's own, which a resumed session shows again."""
+        if self._engine is not None:
+            self._engine.note_shown(ev.NoticeRaised(text=text, level=level))
+        self._view.apply(self.presenter.note(text, level))
+
     def withdraw_queued(self) -> list[Draft]:
         """What waits, out of the queue."""
         return [waiting.draft for waiting in self._take_waiting()]
@@ -204,6 +213,7 @@ class Session:
         """End everything, the engine too."""
         engine, self._engine = self._engine, None
         self._facts.close()
+        await self._branch.aclose()
         if engine is not None:
             engine.abort(AbortReason.SHUTDOWN)
         tasks = [task for task in (self._running, self._guard, self._watching, *self._beside) if task is not None]
@@ -341,6 +351,8 @@ class Session:
 
     async def _work(self, engine: Engine, draft: Draft) -> AsyncGenerator[ev.Event, None]:
         """The events of what was sent. Reading what a draft holds (pictures) may take a thread."""
+        if _is_command(draft):
+            engine.note_shown(ev.CommandEntered(text=draft.text))
         if draft.text.startswith("!"):
             work = engine.shell(draft.expanded().removeprefix("!").strip())
         else:
@@ -349,7 +361,8 @@ class Session:
             line = parse(draft.text)
             if line is None:
                 pictures = draft.images > 0
-                work = engine.submit(await asyncio.to_thread(draft.content) if pictures else draft.expanded())
+                content = await asyncio.to_thread(draft.content) if pictures else draft.expanded()
+                work = engine.submit(content, draft.text)
             else:
                 # Argument text that was pasted is meant as it was pasted.
                 line = parse(draft.expanded()) or line
@@ -371,13 +384,13 @@ class Session:
                         await asyncio.sleep(0)
                         breath = time.monotonic()
         except asyncio.CancelledError:
-            self._view.apply(self.presenter.note("The work did not stop in time and was cut off.", "warning"))
+            self.note("The work did not stop in time and was cut off.", "warning")
         except Exception as error:  # a bug of ours ends this submission, not the app
             import logging
 
             logging.getLogger("agentcli").exception("the submission failed")
             text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
-            self._view.apply(self.presenter.note(text, "error"))
+            self.note(text, "error")
         finally:
             self._ended()
 
@@ -404,6 +417,8 @@ class Session:
                 self._view.finished(event)
         if isinstance(event, _CHANGES_FACTS):
             self.refresh_facts()
+        if isinstance(event, ev.ToolFinished | ev.DirectoryChanged | ev.Result):
+            self._branch.look()
 
     def _ended(self) -> None:
         self._running = None
@@ -450,7 +465,7 @@ class Session:
                 done, _pending = await asyncio.wait([task], timeout=0.5)
             if not done:
                 text = "What runs cannot be stopped. Quit with Ctrl+C twice and go on with agentcli -c."
-                self._view.apply(self.presenter.note(text, "error"))
+                self.note(text, "error")
 
         if self._running is not None and not self._stopping:
             self._guard = asyncio.get_running_loop().create_task(guard(self._running))
@@ -518,10 +533,12 @@ class Session:
                 async for event in events:
                     if isinstance(event, ev.PermissionRequested):
                         self._asked_beside.add(event.request_id)
+                    engine.note_shown(event)
                     self._take(event)
             self.refresh_facts()
 
         assert self._engine is not None
+        self._engine.note_shown(ev.CommandEntered(text=draft.text))
         self._view.apply(self.presenter.told(draft.text))
         work = shell(self._engine) if draft.text.startswith("!") else run(self._engine)
         task = asyncio.get_running_loop().create_task(work)
@@ -561,11 +578,11 @@ class Session:
 
         async def tell_of_files(engine: Engine) -> None:
             # Once: the model is told with the next prompt, and until then it stays true.
-            self._view.apply(self.presenter.note(await engine.file_changes()))
+            self.note(await engine.file_changes())
 
         async def tell_of_rules(engine: Engine) -> None:
             while True:
-                self._view.apply(self.presenter.note(await engine.rule_changes()))
+                self.note(await engine.rule_changes())
 
         async def watch(engine: Engine) -> None:
             await asyncio.gather(follow_commands(engine), tell_of_files(engine), tell_of_rules(engine))
@@ -574,9 +591,6 @@ class Session:
             self._watching = asyncio.get_running_loop().create_task(watch(self._engine))
 
     # ------------------------------------------------------------------------------------------------------ facts
-
-    def set_branch(self, branch: str) -> None:
-        self._facts.set_branch(branch)
 
     def refresh_facts(self) -> None:
         """Something that the status line shows may have changed."""

@@ -79,8 +79,17 @@ def run(start: Start, early: Instant | None = None) -> int:
     if app.failure is not None:
         raise app.failure
     if app.farewell:
-        os.write(1, f"{app.farewell}\n".encode())
+        _print(app.farewell)
     return app.return_code or 0 if code is None else code
+
+
+def _print(text: str) -> None:
+    """On the normal screen, without anything that a terminal would obey."""
+    from agentcli.core.plaintext import terminal_text
+
+    data = f"{terminal_text(text)}\n".encode(errors="replace")
+    while data:
+        data = data[os.write(1, data) :]
 
 
 def _check_terminal(environ: Mapping[str, str]) -> None:

@@ -18,6 +18,7 @@ from textual.widget import Widget
 
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command
 from agentcli.tui.model import Facts
 from agentcli.tui.modes import MODE_WORDS
@@ -268,7 +269,7 @@ def _todos(facts: Facts, palette: Palette) -> Part | None:
 def _tasks(facts: Facts, palette: Palette) -> Part | None:
     if facts.tasks <= 0:
         return None
-    return Part("tasks", [[(f"{facts.tasks} task{'s' if facts.tasks > 1 else ''}", palette.accent)], []], right=True)
+    return Part("tasks", [[(counted(facts.tasks, "task"), palette.accent)], []], right=True)
 
 
 def _sandbox(facts: Facts, palette: Palette) -> Part | None:

@@ -266,6 +266,9 @@ def test_a_limit_has_its_message_in_errors_and_result() -> None:
 
 
 SILENT = {
+    "CommandEntered",
+    "SessionResumed",
+    "SubmissionInterrupted",
     "DirectoryChanged",
     "BlockStarted",
     "TextStreamed",

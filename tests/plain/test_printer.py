@@ -23,6 +23,7 @@ from agentcli.plain.pieces import Answer, AnswerEnd, Gap, line
 from agentcli.plain.printer import SILENT, Printer
 from agentcli.plain.replay import replayed
 from agentcli.plain.writer import BareWriter, ColourWriter
+from agentcli.session.history import history_of
 from tests.headless.fake_engine import failed, result
 
 
@@ -167,7 +168,7 @@ def test_results_of_calls_that_ran_beside_one_another_say_whose_they_are() -> No
 
 def test_a_call_that_never_started_is_named_with_its_refusal() -> None:
     printed = Printed()
-    told = printed.show(call(), finished(text="no", is_error=True, summary="denied: by a rule"))
+    told = printed.show(call(), finished(text="no", is_error=True, summary="denied: by a rule", outcome="denied"))
     assert told == "* Bash make\n  denied · by a rule\n"
 
 
@@ -387,13 +388,15 @@ def test_of_an_old_conversation_the_end_is_printed_and_the_rest_counted() -> Non
         messages.append(user_message(f"question {number}", f"p{number}", Origin.PROMPT))
         reply = (TextBlock(f"answer {number}"), ToolUseBlock(f"t{number}", "Bash", {"command": "ls"}))
         messages.append(Message("assistant", reply, f"r{number}", Origin.REPLY))
+        result = ToolResultBlock(f"t{number}", (TextBlock("parser.py"),))
+        messages.append(Message("user", (result,), f"t{number}", Origin.TOOL_RESULTS))
     messages.append(Message("user", (TextBlock("x"),), "i", Origin.INTERRUPTION))
     printed = Printed()
-    printed.also(replayed(messages, lambda name, given: f"{name} {given['command']}"))
+    printed.also(replayed(history_of(messages), lambda name, given: f"{name} {given['command']}"))
     assert printed.text.startswith("… 2 messages before\n")
     assert "question 0" not in printed.text
-    assert "> question 1\n\nanswer 1\n\n* Bash ls\n" in printed.text
-    assert printed.text.endswith("! Interrupted.\n\n")
+    assert "> question 1\n\nanswer 1\n\n* Bash ls\n  done\n  parser.py\n" in printed.text
+    assert printed.text.endswith("say what to do instead.\n\n")
 
 
 def test_an_empty_conversation_prints_nothing() -> None:

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
+from agentcli.core import events as ev
+from agentcli.core.messages import ToolResultBlock
 from agentcli.tui.activity import SPINNER, STILL, ActivityLine, activity_text, elapsed
 from agentcli.tui.model import Activity
+from agentcli.tui.presenter import Presenter
 from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
 
 PALETTE = Palette()
@@ -236,3 +239,18 @@ def test_what_was_shown_before_it_was_on_the_screen_is_there_when_it_is() -> Non
             app.activity.show(Activity())
 
     asyncio.run(run())
+
+
+def test_a_running_tool_has_its_own_clock() -> None:
+    presenter = Presenter()
+    presenter.begin(100.0)
+    presenter.show(ev.ToolStarted(tool_use_id="a", title="Bash make", name="Bash", input={}), 160.0)
+    assert "5s" in text(presenter.activity, 165.0)
+    presenter.show(ev.ToolStarted(tool_use_id="b", title="Bash test", name="Bash", input={}), 170.0)
+    assert "Bash test · 2s" in text(presenter.activity, 172.0)
+    result = ToolResultBlock("b", ())
+    presenter.show(ev.ToolFinished(tool_use_id="b", name="Bash", result=result, outcome="done"), 180.0)
+    assert "Bash make · 25s" in text(presenter.activity, 185.0), "the one that still runs"
+    result = ToolResultBlock("a", ())
+    presenter.show(ev.ToolFinished(tool_use_id="a", name="Bash", result=result, outcome="done"), 190.0)
+    assert "Working · 1m 30s" in text(presenter.activity, 190.0), "without a tool: the submission's"

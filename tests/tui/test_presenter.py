@@ -192,7 +192,7 @@ def conversation(replies: Sequence[Any], prompts: int) -> tuple[Shown, Shown]:
             for number in range(prompts):
                 for event in await collect(engine.submit(f"prompt {number}")):
                     live.apply(presenter.show(event, 0.0))
-            again.apply([Above(tuple(replayed(engine.messages, engine.title_of)))])
+            again.apply([Above(tuple(replayed(engine.take_history(), engine.title_of)))])
 
     run_virtual(run)
     return live, again

@@ -89,7 +89,7 @@ def test_junk_at_the_end_of_a_file_does_no_harm(tmp_path: Path) -> None:
 def test_what_is_shown_first_is_the_end_of_what_is_shown_later(tmp_path: Path) -> None:
     path = write(tmp_path, 30)
     items = end_of_session(tmp_path, tmp_path, path.stem)
-    later = replayed(load_session(path).messages, lambda name, given: f"{name} {given['file_path']}")
+    later = replayed(load_session(path).history, lambda name, given: f"{name} {given['file_path']}")
     assert [replace(item, done=True) if isinstance(item, AnswerItem) else item for item in items] == later[
         -len(items) :
     ]

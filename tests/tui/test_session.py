@@ -317,12 +317,12 @@ async def test_a_shell_line_beside_the_work_outlives_it_and_esc_ends_it() -> Non
     stopped: list[str] = []
 
     async def shell(_command: str) -> Any:
-        yield ev.ToolStarted(agent=ev.PERSON, tool_use_id="s", name="!", input={}, title="! tail -f log")
-        yield ev.ToolProgressed(agent=ev.PERSON, tool_use_id="s", text="one line\n")
+        yield ev.ToolStarted(agent=ev.USER_AGENT, tool_use_id="s", name="!", input={}, title="! tail -f log")
+        yield ev.ToolProgressed(agent=ev.USER_AGENT, tool_use_id="s", text="one line\n")
         while not stopped:
             await asyncio.sleep(0.1)
         result = ToolResultBlock("s", (TextBlock("one line"),), is_error=True)
-        yield ev.ToolFinished(agent=ev.PERSON, tool_use_id="s", name="!", result=result, summary="stopped")
+        yield ev.ToolFinished(agent=ev.USER_AGENT, tool_use_id="s", name="!", result=result, summary="stopped")
 
     async with Desk(reply(say("Hello"), pause(60), "and on")) as desk:
         engine = desk.bench.engine

@@ -14,6 +14,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.frozen import frozen
+from agentcli.core.plural import counted
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import Run, clip, wrap
 from agentcli.tui.theme.palette import Palette
@@ -127,7 +128,7 @@ def joined(rows: Rows, width: int, palette: Palette, before: Sequence[Run] = ())
 
 def more(hidden: int, width: int, palette: Palette, before: Sequence[Run] = (), *, above: bool = False) -> Line:
     where = " above" if above else ""
-    text = f"… {hidden:,} more line{'' if hidden == 1 else 's'}{where}"
+    text = f"… {counted(hidden, 'more line')}{where}"
     room = width - size(before)
     key = " · Ctrl+O" if cell_len(text) + 9 <= room else ""
     return decoration([*before, (text, palette.muted), (key, palette.faint)], width)

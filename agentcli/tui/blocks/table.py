@@ -13,6 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from agentcli.core.plural import counted
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.glyphs import clean, width_of
 from agentcli.tui.blocks.wrap import Run, wrap
@@ -41,7 +42,7 @@ def table_lines(table: Table, width: int, palette: Palette) -> list[Line]:
     """Without margin, at most `width` wide."""
     lines = _table_lines(table, width, palette)
     if table.left_out:
-        note = f"… {table.left_out:,} more column{'' if table.left_out == 1 else 's'}"
+        note = f"… {counted(table.left_out, 'more column')}"
         lines += [Line(line.strip, "", 0, "") for line in wrap([(note, palette.muted)], width)]
     return lines
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from agentcli.core.plural import counted
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, decoration, filled, head, joined
 from agentcli.tui.blocks.wrap import Run, wrap
@@ -29,7 +30,7 @@ class PromptBlock(Block):
             start = wrap(_first_line(lines[0].text, palette), width, mark, blank)[0]
             lines = [Line(start.strip, lines[0].text, lines[0].indent, lines[0].joint), *lines[1:]]
         if self.item.images and not _PICTURE.search(self.item.text[:10_000]):
-            count = f"{self.item.images} picture{'' if self.item.images == 1 else 's'}"
+            count = counted(self.item.images, "picture")
             lines.append(decoration([*(blank if lines else mark), (f"+ {count}", palette.muted)], width))
         return [filled(line, width, palette.user) for line in lines or [decoration(mark, width)]]
 

@@ -16,6 +16,7 @@ from rich.style import Style
 from agentcli.agent.outlook import ContextItem
 from agentcli.agent.pinning import Dropped, Restored
 from agentcli.core.frozen import frozen
+from agentcli.core.plural import counted
 from agentcli.tui.screens.page import TextPage
 from agentcli.tui.screens.picker import ListSheet
 from agentcli.tui.screens.rows import Row
@@ -124,7 +125,7 @@ class ContextPage(ListSheet[str, None]):
         if item.category in _ALWAYS:
             age = "always"
         else:
-            age = "this prompt" if item.age <= 0 else f"{item.age:,} prompt{'s' if item.age > 1 else ''} ago"
+            age = "this prompt" if item.age <= 0 else f"{counted(item.age, 'prompt')} ago"
         cached = {True: "cached", False: "not cached", None: ""}[item.cached]
         # What is pinned has its sign: one word more would cost every row its last column on a usual screen.
         return f"{tokens(item.tokens):>6}  {_share(item.tokens, self._window):>5}  {age:>14}  {cached}".rstrip()
@@ -180,7 +181,7 @@ class ContextPage(ListSheet[str, None]):
             self._reload(done if isinstance(done, str) else f"Dropped: {done.text}.", good=good)
         elif self._control is not None and (shown := self._item) is not None:
             text = self._control.item_text(shown.id)
-            note = f"\n… {len(text) - _LONGEST_TEXT:,} more characters" if len(text) > _LONGEST_TEXT else ""
+            note = f"\n… {counted(len(text) - _LONGEST_TEXT, 'more character')}" if len(text) > _LONGEST_TEXT else ""
             self.open(TextPage(shown.label, [text[:_LONGEST_TEXT] + note], self.palette))
 
     def _pin(self, control: Control, item: str) -> None:

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from agentcli.core.frozen import frozen
+from agentcli.core.plural import counted
 from agentcli.core.usage import ModelTotals, Totals, Usage
 from agentcli.interactive.wording import dollars
 from agentcli.tui.screens.page import Page
@@ -176,4 +177,4 @@ def _price(used: ModelTotals, words: bool = False) -> str:
 
 
 def _requests(count: int) -> str:
-    return "1 request" if count == 1 else f"{count:,} requests"
+    return counted(count, "request")

@@ -21,6 +21,7 @@ from textual.widget import Widget
 from textual.worker import WorkType
 
 from agentcli.tui.blocks.wrap import Run
+from agentcli.tui.screens.leaving import TOLD_SECONDS
 from agentcli.tui.screens.line_edit import LineEdit
 from agentcli.tui.screens.runs import Runs, cut, keys_row, painted, safe
 from agentcli.tui.theme.palette import Palette
@@ -88,6 +89,7 @@ class Sheet(ModalScreen[T]):
         self.title_text = safe(title)
         self.palette = palette or Palette()
         self._above: Sheet[Any] | None = None
+        self._told = ""
         # Set here because a rule of the app for `Screen` would otherwise hide the transcript behind the sheet.
         self.styles.background = "transparent"
 
@@ -115,6 +117,8 @@ class Sheet(ModalScreen[T]):
         self.query_one("#rule", Lines).show([self._rule(width)])
         palette = self.palette
         keys = keys_row(self.keys(), width - 2 * MARGIN, palette.text, palette.muted)
+        if self._told:
+            keys = [(cut(self._told, width - 2 * MARGIN), palette.warning)]
         self.query_one("#keys", Lines).show([[(" " * MARGIN, palette.muted), *keys]])
 
     def set_palette(self, palette: Palette) -> None:
@@ -210,6 +214,19 @@ class Sheet(ModalScreen[T]):
     def leave(self) -> None:
         """Esc: nothing is chosen, nothing has changed."""
         self.close_with(None)
+
+    @property
+    def typed_text(self) -> str:
+        """What stands in the line in which one types."""
+        return "".join(line.line.text for line in self.query(SearchLine) if line.display)
+
+    def tell(self, text: str) -> None:
+        """A few words in place of the keys, for a moment."""
+        self._told = text
+        if self.is_open:
+            self.paint()
+        if text:
+            self.set_timer(TOLD_SECONDS, lambda: self.tell(""))
 
     def close_with(self, result: T | None) -> None:
         """At most once: Textual ends the app when a screen is closed that is closed already."""

@@ -17,6 +17,7 @@ from textual.strip import Strip
 from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
+from agentcli.core.plural import counted
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.hunks import Hunk, diff_of, narrowed, split, texts_of, verdict
@@ -136,7 +137,8 @@ class HunkReview(Panel[Answer | None]):
             return [Choice("back", "Back to the question")]
         if not count:
             return [Choice("done", "Deny: nothing is changed")]
-        label = f"Apply {count} of {len(hunks)} hunks" if count < len(hunks) else f"Apply all {count} hunks"
+        which = f"{count} of" if count < len(hunks) else "all"
+        label = f"Apply {which} {counted(len(hunks), 'hunk')}"
         return [Choice("done", label if len(hunks) > 1 else "Apply the hunk", locked=self.locked)]
 
     def choose(self, name: str) -> None:
@@ -155,7 +157,8 @@ class HunkReview(Panel[Answer | None]):
         elif input is self.event.input:
             self.dismiss(Answer("allow"))
         else:
-            self.dismiss(Answer("allow", message=told, updated_input=input))
+            accepted = (len(self.accepted), len(hunks))
+            self.dismiss(Answer("allow", message=told, updated_input=input, accepted_hunks=accepted))
 
     def pressed(self, event: events.Key) -> bool:
         if not self.hunks or self.typing:

@@ -21,6 +21,7 @@ from textual.strip import Strip
 from agentcli.core.fuzzy import folded, is_case_sensitive
 from agentcli.tui.blocks.glyphs import EVEN, glyphs
 from agentcli.tui.screens.frame import MARGIN, SearchLine, Sheet
+from agentcli.tui.screens.leaving import QuitWanted, is_exit
 from agentcli.tui.screens.runs import Runs, painted, safe_block
 from agentcli.tui.theme.palette import Palette
 
@@ -324,6 +325,8 @@ class Page(Sheet[T]):
     def press(self, key: str, character: str | None) -> bool:
         if key == "escape":
             self._end_search() if self.searching else self.leave()
+        elif self._typing and key == "enter" and is_exit(self.typed_text, bool(self.pager.matches)):
+            self.post_message(QuitWanted())
         elif self._typing and key == "enter":
             self._typing = False  # from here on `n` and `N` go on
             self.paint()

@@ -26,6 +26,7 @@ from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.screens.choices import Choice, choice_rows
 from agentcli.tui.screens.guard import TypingGuard
+from agentcli.tui.screens.leaving import TOLD_SECONDS, QuitWanted, is_exit
 from agentcli.tui.screens.panel_paint import MARGIN, head_row, keys_row, more_row
 from agentcli.tui.screens.panel_rows import Rows, ScrolledLines
 from agentcli.tui.screens.reading_gate import ReadingGate
@@ -85,6 +86,7 @@ class Panel(ModalScreen[T], Generic[T]):
         """Whether a sentence stands unfinished in the prompt: then what is typed is likely to go on with it, and only
         arrows and Enter answer."""
         self._finding = False
+        self._told = ""
         self._sought = ""
         self._version = 0
         self._laid_out: dict[tuple[int, bool], tuple[int, list[Line]]] = {}
@@ -200,6 +202,19 @@ class Panel(ModalScreen[T], Generic[T]):
     def leave(self) -> None:
         """Ctrl+C: close it, whatever is open inside."""
         self.dismiss(None)
+
+    @property
+    def typed_text(self) -> str:
+        """What stands in the line or the editor in which one types."""
+        focused = self.focused
+        return focused.value if isinstance(focused, Input) else str(getattr(focused, "text", ""))
+
+    def tell(self, text: str) -> None:
+        """A few words in place of the keys, for a moment."""
+        self._told = text
+        self._arrange()
+        if text:
+            self.set_timer(TOLD_SECONDS, lambda: self.tell(""))
 
     def dismiss(self, result: T | None = None) -> AwaitComplete:
         """At most once: a second key or click that came in the same moment would close the screen below."""
@@ -368,6 +383,8 @@ class Panel(ModalScreen[T], Generic[T]):
         return foot[self._first_choice : self._first_choice + rows]
 
     def _keys(self, width: int) -> Strip:
+        if self._told:
+            return keys_row(self._told, width, self.palette.warning)
         if self.guard.holding:
             return keys_row("(paused while you type)", width, self.palette.warning)
         find = " · / finds" if self.scrolled.overflows and not self.typing else ""
@@ -398,7 +415,7 @@ class Panel(ModalScreen[T], Generic[T]):
             return True
         if self.asking and key == "enter":
             # Not by the message that the line sends, which comes after keys that are pressed after this one.
-            self._step(1) if self._finding else self.entered(self.query_one(Input).value)
+            self._enter(self.query_one(Input).value)
             return True
         if self.asking and key in ("pageup", "pagedown"):
             return self._scrolls(key)
@@ -410,6 +427,15 @@ class Panel(ModalScreen[T], Generic[T]):
         if event.is_printable and self.unfinished():
             return self._goes_on(event)
         return self._scrolls(key) or self.pressed(event) or self._finds(event) or self._chooses(event)
+
+    def _enter(self, text: str) -> None:
+        """Enter in the line for typing."""
+        if not self._finding:
+            self.entered(text)
+        elif is_exit(text, self.scrolled.has_matches):
+            self.post_message(QuitWanted())
+        else:
+            self._step(1)
 
     def _goes_on(self, event: events.Key) -> bool:
         """A digit points at a choice; everything else is the sentence's, and so is the Enter right behind it."""

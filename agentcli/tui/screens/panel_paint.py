@@ -9,6 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from agentcli.core.plural import plural
 from agentcli.tui.screens.subject import one_line
 from agentcli.tui.theme.palette import Palette
 
@@ -32,7 +33,7 @@ def more_row(
 ) -> Strip:
     """The rule below a body of which not all is in sight: nobody shall say yes to what they did not know was there.
     `locked`: it has to be read to its end first; `insists`: the user tried to answer before."""
-    lines = f" line{'s' if below != 1 else ''}"
+    lines = f" {plural(below, 'line')}"
     if locked:
         return _locked_row(below, lines, width, palette.warning + Style(reverse=insists), palette)
     # Where there is little room the keys go first, then what can be guessed.

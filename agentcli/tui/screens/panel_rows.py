@@ -122,6 +122,10 @@ class ScrolledLines(ScrollView, can_focus=False):
 
     # ------------------------------------------------------------------------------------------------- search
 
+    @property
+    def has_matches(self) -> bool:
+        return bool(self._matches)
+
     def find(self, text: str, palette: Palette) -> None:
         """Mark every place where a row has this text, and go to the first from here on. Nothing: mark none."""
         self._sought = text.casefold()

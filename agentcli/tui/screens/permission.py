@@ -13,6 +13,7 @@ from textual import events
 from agentcli.core.errors import UsageError
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer, PermissionMode
+from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import question_of
@@ -77,7 +78,7 @@ class PermissionDialog(Panel[Answer | None]):
         whose = f"asked by {self.event.agent}" if self.event.agent else ""
         if not self._waiting:
             return (whose,)
-        more = f"{self._waiting} more question{'s' if self._waiting != 1 else ''} after this"
+        more = f"{counted(self._waiting, 'more question')} after this"
         return (f"{whose} · {more}" if whose else more, more, f"+{self._waiting}")
 
     @property

@@ -16,6 +16,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from agentcli.tui.screens.frame import MARGIN, Lines, SearchLine, Sheet
+from agentcli.tui.screens.leaving import QuitWanted, is_exit
 from agentcli.tui.screens.row_list import RowList
 from agentcli.tui.screens.rows import Found, Row, Search, entries_of, find
 from agentcli.tui.screens.runs import Runs, first_rows, safe, safe_block, wrapped
@@ -328,6 +329,8 @@ class ListSheet(Sheet[R], Generic[T, R]):
         elif key in _MOVES:
             self._finish_search()
             _MOVES[key](self.listing)
+        elif key == "enter" and is_exit(self.typed_text, self.row is not None):
+            self.post_message(QuitWanted())
         elif key == "enter":
             self.enter()
         elif not self.searching:

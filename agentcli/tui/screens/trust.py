@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from agentcli.config.trust import UNREADABLE, Part, TrustState
 from agentcli.core.bounded_json import parse_json
+from agentcli.core.plural import counted
 from agentcli.core.shell import shown_name
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
@@ -50,7 +51,7 @@ class TrustDialog(Panel[Verdict | None]):
         palette, state = self.palette, self.state
         lines = [*paragraph(shown_name(str(state.root)), width, palette.tool), BLANK]
         count = len(state.changed)
-        files = f"{count} file{'s' if count != 1 else ''}"
+        files = counted(count, "file")
         said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"
         risk = "Such files can make agentcli run programs, or let them run without asking."
         lines += wrap([(f"{said}. {risk}", palette.text)], width)

@@ -15,6 +15,7 @@ from typing import Literal
 
 from agentcli.core.own_programs import desktop_environment, run_program
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.core.programs import find_program
 from agentcli.core.terminal import Terminal
 
@@ -92,7 +93,7 @@ async def copy(text: str, terminal: Terminal, write: Callable[[str], object], wo
     With a program of the desktop where there is one. Over ssh that would be the clipboard of the wrong machine, so
     there only the terminal is asked. Both are, in tmux: it can paste then as well.
     """
-    size = f"{len(text):,} character{'' if len(text) == 1 else 's'}"
+    size = counted(len(text), "character")
     sequence = clipboard(terminal, text)
     program = "" if terminal.ssh else await asyncio.to_thread(_with_program, text, terminal, tuple(working_dirs))
     if program:

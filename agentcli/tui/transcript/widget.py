@@ -152,6 +152,10 @@ class Transcript(ScrollView):
         self._put_all()
         return [entry.block for entry in self._conversation.stack]
 
+    def end_blocks(self, count: int) -> list[Block]:
+        """The last blocks, without those that are not in the stack yet."""
+        return [entry.block for entry in list(self._conversation.stack)[-count:]]
+
     def answers(self) -> list[str]:
         """The Markdown of all answers, the oldest first, without those of sub-agents."""
         self._put_all()

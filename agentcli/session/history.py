@@ -1,0 +1,264 @@
+"""What a session has shown, as events: how those that belong to no message become records, and records events again.
+
+A resumed session is shown by sending these events through the same code that shows live ones. Files of older versions
+lack some fields; here, and nowhere else, they are recovered from the texts that those versions wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from agentcli.core import events as ev
+from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.usage import Usage
+
+SHOWN_ONLY: tuple[type[ev.Event], ...] = (
+    ev.CommandEntered,
+    ev.SubmissionInterrupted,
+    ev.NoticeRaised,
+    ev.RetryScheduled,
+    ev.ModelFellBack,
+    ev.FeatureDropped,
+    ev.PrefixBroken,
+    ev.LoopSuspected,
+    ev.RulesLearned,
+    ev.ModeChanged,
+    ev.BackgroundChanged,
+    ev.CompactionStarted,
+    ev.CompactionFailed,
+    ev.ToolStarted,
+)
+"""Events that are recorded for no other reason than to be shown again."""
+
+_HUNKS = re.compile(r"accepted (\d+) of (\d+) hunks")
+
+
+def event_record(event: ev.Event) -> Json:
+    """The event in the form of `event_to_dict`, without the fields that have their default value."""
+    data = ev.event_to_dict(event)
+    for spec in fields(event):
+        default = spec.default_factory() if spec.default_factory is not MISSING else spec.default
+        if data[spec.name] == default:
+            del data[spec.name]
+    return data
+
+
+def recorded_event(data: Mapping[str, Any], calls: Mapping[str, ToolUseBlock]) -> ev.Event | None:
+    """The reverse of `event_record`; None for an event of a newer version. A call that ran with the model's own input
+    is recorded without it: `calls` has those that are open."""
+    if data.get("event") == "ToolStarted" and "input" not in data:
+        call = calls.get(str(data.get("tool_use_id")))
+        data = {**data, "input": call.input if call is not None else {}}
+    try:
+        return ev.event_from_dict(data)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def result_fields(event: ev.ToolFinished) -> Json:
+    """What the line of a tool result says about how the call ended, apart from what the tool's author provides."""
+    found: Json = {"toolName": event.name, "durationMs": event.duration_ms}
+    if event.outcome:
+        found["outcome"] = event.outcome
+    if event.accepted_hunks:
+        found["acceptedHunks"] = event.accepted_hunks
+    if event.summary:
+        found["summary"] = event.summary
+    return found
+
+
+def finished_call(record: Json, block: Block, calls: Mapping[str, ToolUseBlock]) -> ev.ToolFinished | None:
+    """The end of a call by the line of its result."""
+    if not isinstance(block, ToolResultBlock):
+        return None
+    summary, display, duration = record.get("summary"), record.get("display"), record.get("durationMs")
+    call = calls.get(block.tool_use_id)
+    summary = summary if isinstance(summary, str) else ""
+    return ev.ToolFinished(
+        tool_use_id=block.tool_use_id,
+        name=str(record.get("toolName") or (call.name if call else "")),
+        result=block,
+        summary=summary,
+        display=display if isinstance(display, dict) else {},
+        structured=record.get("toolUseResult"),
+        duration_ms=duration if isinstance(duration, int) else 0,
+        outcome=_outcome(record, block, summary),
+        accepted_hunks=_accepted_hunks(record, block),
+    )
+
+
+def _outcome(record: Json, block: ToolResultBlock, summary: str) -> str:
+    if isinstance(written := record.get("outcome"), str):
+        return written
+    if not block.is_error:
+        return "done"
+    if "origin" in record and "toolName" not in record:
+        # A result that was made up for a call that never ended.
+        return "interrupted"
+    return "denied" if summary.startswith("denied") else "interrupted" if summary == "interrupted" else "failed"
+
+
+def _accepted_hunks(record: Json, block: ToolResultBlock) -> list[int]:
+    if "outcome" in record:
+        written = record.get("acceptedHunks")
+        return [number for number in written if isinstance(number, int)] if isinstance(written, list) else []
+    found = _HUNKS.search(block.text)
+    return [int(number) for number in found.groups()] if found else []
+
+
+def end_fields(event: ev.Result) -> Json:
+    """What the line at the end of a submission says about how it ended."""
+    return {
+        "terminal": event.terminal,
+        "subtype": event.subtype,
+        "isError": event.is_error,
+        "errors": event.errors,
+        "turns": event.turns,
+        "durationMs": event.duration_ms,
+        "costUsd": event.total_cost_usd,
+    }
+
+
+def submission_end(record: Json, errors: list[str]) -> ev.Result:
+    """The Result that a submission ended with, as far as it is shown. `errors`: what messages said about errors since
+    the submission before, for files that do not say."""
+    duration, turns, cost = record.get("durationMs"), record.get("turns"), record.get("costUsd")
+    written = record.get("errors")
+    return ev.Result(
+        subtype=str(record.get("subtype") or ""),
+        is_error=record.get("isError") is True,
+        terminal=str(record.get("terminal") or ""),
+        text="",
+        errors=[str(error) for error in (written if isinstance(written, list) else errors)],
+        turns=turns if isinstance(turns, int) else 0,
+        duration_ms=duration if isinstance(duration, int) else 0,
+        api_duration_ms=0,
+        usage=Usage(),
+        total_cost_usd=float(cost) if isinstance(cost, int | float) else 0.0,
+        fully_priced=record.get("fullyPriced") is not False,
+        model_usage={},
+        permission_denials=[],
+        session_id=str(record.get("sessionId") or ""),
+        uuid=str(record.get("uuid") or ""),
+    )
+
+
+class HistoryReader:
+    """Collects the events of a session while its records are read in order."""
+
+    def __init__(self) -> None:
+        self.events: list[ev.Event] = []
+        self._calls: dict[str, ToolUseBlock] = {}
+        self._errors: list[str] = []
+        self._interrupted_at: int | None = None
+        """Where the interruption of the submission under way stands."""
+        self._says_interrupted = False
+        """A message of the submission under way says that it was interrupted."""
+
+    def add_shown(self, record: Json) -> None:
+        event = recorded_event(record["event"], self._calls)
+        if isinstance(event, ev.SubmissionInterrupted):
+            self._interrupted_at = len(self.events)
+        if event is not None:
+            self.events.append(event)
+
+    def add_message(self, message: Message) -> None:
+        if message.origin is Origin.ERROR:
+            self._errors.append(message.text)
+        self._says_interrupted = self._says_interrupted or message.origin is Origin.INTERRUPTION
+        if not message.is_copy:
+            self.events.append(ev.MessageAppended(message=message))
+
+    def add_reply(self, message_id: str, api_id: str, model: str) -> None:
+        self.events.append(ev.ReplyStarted(message_id=message_id, api_id=api_id, model=model))
+
+    def add_block(self, record: Json, message_id: str, index: int, block: Block) -> None:
+        if isinstance(block, ToolUseBlock):
+            self._calls[block.id] = block
+        duration = record.get("durationMs")
+        body = record["message"]
+        event = ev.BlockFinished(
+            message_id=message_id,
+            api_id=str(body.get("id") or ""),
+            model=str(body.get("model") or ""),
+            index=index,
+            block=block,
+            duration_ms=duration if isinstance(duration, int) else None,
+        )
+        if self._interrupted_at is not None and isinstance(block, TextBlock):
+            # Half an answer is recorded after the interruption that ended it; it was shown before.
+            self.events.insert(self._interrupted_at, event)
+            self._interrupted_at += 1
+        else:
+            self.events.append(event)
+
+    def add_result(self, record: Json, block: Block) -> None:
+        event = finished_call(record, block, self._calls)
+        if event is not None:
+            self.events.append(event)
+
+    def end_reply(self, message_id: str, is_copy: bool) -> None:
+        while is_copy and self.events and getattr(self.events[-1], "message_id", "") == message_id:
+            self.events.pop()
+
+    def end_results(self, is_copy: bool) -> None:
+        while is_copy and self.events and isinstance(self.events[-1], ev.ToolFinished):
+            self.events.pop()
+        self._calls.clear()
+
+    def tombstone(self, message_id: str) -> None:
+        self.events.append(ev.ReplyTombstoned(message_id=message_id, reason="interrupted"))
+
+    def end_submission(self, record: Json) -> None:
+        end = submission_end(record, self._errors)
+        if "errors" not in record and end.terminal.startswith("aborted_") and not self._says_interrupted:
+            # Older files have no record of an interruption; a message says so unless a new prompt was the reason.
+            self.events.append(ev.SubmissionInterrupted(steering=True))
+        self.events.append(end)
+        self._forget_submission()
+
+    def resume(self) -> None:
+        self.events.append(ev.SessionResumed())
+        self._forget_submission()
+
+    def _forget_submission(self) -> None:
+        self._errors, self._interrupted_at, self._says_interrupted = [], None, False
+
+    def repair(self, record: Json) -> None:
+        repair, through, text = (str(record.get(name) or "") for name in ("repair", "through", "text"))
+        self.events.append(ev.RequestRepaired(repair=repair, through=through, text=text))
+
+    def edit(self, record: Json) -> None:
+        freed = record.get("freedTokens")
+        if isinstance(freed, int):
+            # Older files do not say how much was freed, and nothing can be shown without it.
+            step, text = str(record.get("step") or ""), str(record.get("text") or "")
+            self.events.append(ev.ContextEdited(edits=record["edits"], step=step, freed_tokens=freed, text=text))
+
+
+def history_of(messages: Iterable[Message]) -> list[ev.Event]:
+    """The events that made these messages, as far as messages tell: for a log that comes from no session file."""
+    history = HistoryReader()
+    for message in messages:
+        match message.origin:
+            case Origin.REPLY if not message.is_copy:
+                body = {"id": message.api_id, "model": message.model}
+                history.add_reply(message.id, message.api_id, message.model)
+                for index, block in enumerate(message.content):
+                    history.add_block({"message": body}, message.id, index, block)
+            case Origin.TOOL_RESULTS if not message.is_copy:
+                for block in message.content:
+                    history.add_result({}, block)
+                history.end_results(is_copy=False)
+            case Origin.REPLY | Origin.TOOL_RESULTS:
+                pass
+            case Origin.INTERRUPTION:
+                history.events += [ev.SubmissionInterrupted(), ev.SessionResumed()]
+            case Origin.ERROR:
+                history.events.append(ev.NoticeRaised(text=message.text, level="error"))
+            case _:
+                history.add_message(message)
+    return history.events

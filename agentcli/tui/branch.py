@@ -1,0 +1,79 @@
+"""The branch that the status line shows, kept up with the repository. No Textual here, and no git runs for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.bounded_read import read_start
+from agentcli.core.plaintext import plain_line
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+
+LOOK_SECONDS = 2.0
+"""Between two looks at the repository while nothing else asks for one."""
+_BRANCHES = "ref: refs/heads/"
+_NO_BRANCH = ".invalid"
+"""What HEAD names where the references are in another form (reftable): only git itself can read those."""
+
+
+def branch_of(cwd: Path) -> str:
+    """The branch by git's own file, or the commit of a detached HEAD; "" outside of a repository. git is not run: the
+    folder may not be trusted."""
+    for folder in (cwd, *cwd.parents):
+        try:
+            place = folder / ".git"
+            if place.is_file():
+                # A worktree or a submodule: the file says where its own HEAD is.
+                place = folder / read_start(place).partition(":")[2].strip()
+        except (OSError, ValueError):
+            continue
+        head = plain_line(read_start(place / "HEAD").strip())
+        if not head:
+            continue
+        if not head.startswith("ref:"):
+            return head[:8]
+        branch = head.removeprefix(_BRANCHES)
+        return "" if branch in (_NO_BRANCH, head) else branch
+    return ""
+
+
+class BranchWatch:
+    """Looks at the repository every few seconds and when told that it may have changed; reports a branch once it is
+    another one. Reading happens in a thread: the disk may be slow."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def follow(self, engine: Engine) -> None:
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._watch(engine))
+
+    def look(self) -> None:
+        """Something has run that may have changed it."""
+        self._wake.set()
+
+    async def aclose(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            await cancel_and_wait([task])
+
+    async def _watch(self, engine: Engine) -> None:
+        shown = ""
+        while True:
+            self._wake.clear()
+            branch = await asyncio.to_thread(branch_of, engine.cwd)
+            if branch != shown:
+                shown = branch
+                self._show(branch)
+            waiting = asyncio.wait_for(self._wake.wait(), LOOK_SECONDS)
+            try:
+                await waiting
+            except TimeoutError:
+                continue

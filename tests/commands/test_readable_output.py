@@ -1,0 +1,75 @@
+"""What any command says is for people: no value as Python would write it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from agentcli.assemble import Options, build_engine
+from agentcli.commands.registry import COMMANDS
+from agentcli.commands.run import run_command
+from agentcli.core.events import NoticeRaised
+from agentcli.core.permission import PermissionMode
+from tests.support.scripts import call, provider_on, reply, transport_for
+
+PYTHON = re.compile(r"\{'|\['|\('|\bNone\b|\bTrue\b|\bFalse\b|<\w+\.\w+: |object at 0x|PosixPath|frozenset|dict_\w+\(")
+ARGUMENTS = {
+    "permissions": ["", "recent", "add allow Bash(make)", "test Bash make"],
+    "effort": ["", "high", "nonsense"],
+    "thinking": ["", "off"],
+    "mode": ["", "plan", "nonsense"],
+    "model": ["", "haiku"],
+    "budget": ["", "5", "off"],
+    "help": ["", "undo"],
+    "diff": ["", "session"],
+    "context": ["", "pin nothing"],
+}
+SETTINGS = (
+    '{"sandbox": {"mode": "off"},'
+    ' "permissions": {"allow": ["Bash(ls)"], "deny": ["Read(.env)"], "ask": ["Bash(make)"]}}'
+)
+
+
+@pytest.mark.parametrize(
+    "name", [command.name for command in COMMANDS if not command.on_screen and not command.submits]
+)
+def test_a_command_says_nothing_in_python(tmp_path: Path, name: str) -> None:
+    (tmp_path / "project").mkdir()
+    said: list[str] = []
+
+    async def run() -> None:
+        provider = provider_on(
+            transport_for(
+                reply(
+                    call("Write", file_path="a.txt", content="a\n"),
+                    call("Bash", command="echo out; exit 3"),
+                    call("TodoWrite", todos=[{"content": "Look", "status": "pending", "activeForm": "Looking"}]),
+                ),
+                "Done.",
+            )
+        )
+        options = Options(
+            cwd=tmp_path / "project",
+            environ={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+            interactive=False,
+            provider=provider,
+            permission_mode=PermissionMode.BYPASS,
+            model="claude-sonnet-5-5",
+            settings=SETTINGS,
+        )
+        async with build_engine(options) as engine:
+            async for _event in engine.submit("go"):
+                pass
+            for arguments in ARGUMENTS.get(name, [""]):
+                async for event in run_command(engine, name, arguments):
+                    if isinstance(event, NoticeRaised):
+                        said.append(event.text)
+
+    asyncio.run(run())
+    assert said
+    for text in said:
+        assert not PYTHON.search(text), text

@@ -1,0 +1,100 @@
+"""A session that is resumed in plain mode prints what it printed when it was there.
+
+Truly of the moment, and therefore not in the comparison: how full the context is (at the end of the last line of a
+submission), questions while they wait for an answer, and blank lines, which depend on what was printed before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.assemble import Options, build_engine
+from agentcli.core.permission import PermissionMode
+from agentcli.plain import replay
+from agentcli.plain.session import Session
+from agentcli.plain.writer import BareWriter
+from tests.plain.asked import ScriptedReader
+from tests.support.scripts import call, fails, provider_on, reply, think, transport_for
+
+PARSER = "def head(text, end):\n    return text[0 : end - 1]\n"
+PROMPTS = ("/effort high", "look", "!echo mine; exit 4", "again", "/nonsense", "break")
+REPLIES: list[Any] = [
+    reply(
+        think("Hm."),
+        "I look.",
+        call("Read", file_path="parser.py"),
+        call("Glob", pattern="*"),
+        call("Edit", file_path="parser.py", old_string="end - 1", new_string="end"),
+        call("Bash", command="echo out; exit 3"),
+        call("Nothing", what="x"),
+        call("TodoWrite", todos=[{"content": "Look", "status": "completed", "activeForm": "Looking"}]),
+    ),
+    "Done with **it**.",
+    fails(529, "busy", "overloaded_error", headers={"retry-after": "0"}),
+    "It went well.",
+    fails(400, "no such thing", "invalid_request_error"),
+]
+
+
+def options(folder: Path, *replies: Any, **rest: Any) -> Options:
+    return Options(
+        cwd=folder / "project",
+        environ={"PATH": os.environ["PATH"], "HOME": str(folder)},
+        interactive=True,
+        provider=provider_on(transport_for(*replies)),
+        permission_mode=PermissionMode.BYPASS,
+        model="claude-sonnet-5-5",
+        settings='{"sandbox": {"mode": "off"}}',
+        **rest,
+    )
+
+
+def lines(text: str) -> list[str]:
+    """Without blank ones, and without the share of the context."""
+    bare = (row.rstrip() for row in text.split("\n"))
+    return [row.rpartition(" · ")[0] if row.endswith("of the context") else row for row in bare if row]
+
+
+def test_a_session_resumed_in_plain_mode_prints_what_it_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "parser.py").write_text(PARSER)
+    live: list[str] = []
+    again: list[str] = []
+
+    async def run() -> None:
+        engine = build_engine(options(tmp_path, *REPLIES))
+        session = Session(ScriptedReader(), BareWriter(live.append))
+        session.open(engine)
+        for text in PROMPTS:
+            session.echo(text)
+            await session.run(text)
+        await session.close()
+        resumed = build_engine(options(tmp_path, resume=engine.session_id))
+        writer = BareWriter(again.append)
+        writer.write(replay.replayed(resumed.take_history(), resumed.title_of))
+        await resumed.aclose()
+
+    monkeypatch.setattr(replay, "PROMPTS_SHOWN", 100)
+    asyncio.run(run())
+    shown, printed = lines("".join(again)), lines("".join(live))
+    assert shown == printed
+    whole = "\n".join(shown)
+    for words in (
+        "> /effort high",
+        "· thought for",
+        "+    return text[0 : end]",
+        "failed · exit code 3",
+        "> !echo mine; exit 4",
+        "mine",
+        "! 529 overloaded, attempt 1 of 10",
+        "There is no command /nonsense",
+        "no such thing",
+    ):
+        assert words in whole, (words, whole)

@@ -1,0 +1,43 @@
+"""The text that the app leaves behind: capped, wrapped, and nothing that a terminal would obey."""
+
+from __future__ import annotations
+
+from agentcli.tui.blocks.make import make_block
+from agentcli.tui.exit_text import MOST_ROWS, exit_text
+from agentcli.tui.model import WELCOME, AnswerItem, Item, NoticeItem, PromptItem, WelcomeItem
+
+ITEMS: list[Item] = [
+    WelcomeItem(id=WELCOME, version="1"),
+    PromptItem(id="p1", text="first"),
+    AnswerItem(id="a1", text="one", done=True),
+    PromptItem(id="p2", text="second"),
+    AnswerItem(id="a2", text="I look.", done=True),
+    NoticeItem(id="n", text="A notice"),
+    AnswerItem(id="a3", text="Found it.", done=True),
+    PromptItem(id="p3", text="/cost"),
+]
+
+
+def text(items: list[Item], wanted: str = "last", width: int = 40) -> str:
+    return exit_text([make_block(item) for item in items], wanted, width)
+
+
+def test_the_last_prompt_that_is_no_command_and_its_last_answer_are_kept() -> None:
+    assert text(ITEMS) == "❯ second\n\n◆ Found it."
+    assert text(ITEMS, "none") == ""
+    assert text(ITEMS[:1]) == ""
+    whole = text(ITEMS, "all")
+    assert whole.startswith("❯ first\n\n◆ one")
+    assert "A notice" in whole
+
+
+def test_a_huge_answer_is_cut_and_says_so() -> None:
+    rows = text([PromptItem(id="p", text="go"), AnswerItem(id="a", text="word\n\n" * 5_000, done=True)]).split("\n")
+    assert len(rows) == MOST_ROWS["last"] + 1
+    assert rows[-1].startswith("… ")
+    assert rows[-1].endswith("more rows")
+
+
+def test_every_row_fits_the_width() -> None:
+    answer = AnswerItem(id="a", text="many words " * 40, done=True)
+    assert max(map(len, text([PromptItem(id="p", text="go"), answer], width=30).split("\n"))) <= 30

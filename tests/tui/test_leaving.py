@@ -1,0 +1,196 @@
+"""Esc, Ctrl+C, Ctrl+D and /exit do the same over every dialog, picker and page, in the whole app."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from agentcli.config.trust import Part, TrustState
+from agentcli.core.permission import Answer
+from agentcli.interactive.draft import Draft
+from agentcli.interactive.welcome import Welcome
+from agentcli.tui import screens
+from agentcli.tui.app import AgentApp
+from agentcli.tui.chat import TWICE_SECONDS
+from agentcli.tui.screens.editable import EditablePanel
+from agentcli.tui.screens.frame import Sheet
+from agentcli.tui.screens.hunks import HunkReview
+from agentcli.tui.screens.page import Page
+from agentcli.tui.screens.panel import Panel
+from agentcli.tui.screens.permissions_page import RuleEditor
+from agentcli.tui.screens.picker import ListSheet, Picker
+from agentcli.tui.screens.settings_page import SettingsPage, ValuePicker
+from agentcli.tui.screens.trust import TrustDialog
+from agentcli.tui.screens.welcome import WelcomeDialog
+from tests.tui.dialog_host import asked
+from tests.tui.test_app import EDIT, Desk, until
+from tests.tui.test_compact_preview import PROPOSED
+from tests.tui.test_welcome_dialog import PUBLIC
+
+QUESTION = {"question": "Which?", "header": "Way", "options": [{"label": "Left"}, {"label": "Right"}]}
+EXIT_IS_FOUND = ("context",)
+"""Lists in which the word is found (a tool's name): there the search may mean it."""
+BASES: set[type] = {Panel, Sheet, ListSheet, EditablePanel}
+"""Nobody sees these by themselves."""
+
+Opens = Callable[[AgentApp], None]
+
+
+def question(name: str, input: dict[str, Any], display: dict[str, Any]) -> Opens:
+    return lambda app: app.chat.ask(asked(name, input, display=display), 0)
+
+
+def command(text: str) -> Opens:
+    return lambda app: app.chat.send(Draft(text))
+
+
+def pushed(make: Callable[[AgentApp], Any]) -> Opens:
+    def opens(app: AgentApp) -> None:
+        app.push_screen(make(app), app.left_with.append)  # type: ignore[attr-defined]
+
+    return opens
+
+
+async def nothing(_welcome: Welcome) -> Welcome:
+    raise AssertionError("nothing was chosen")
+
+
+async def no_servers() -> tuple[Any, ...]:
+    return ()
+
+
+def hunks(app: AgentApp) -> HunkReview:
+    event = asked("Edit", EDIT, display={"kind": "diff", "diff": "@@ -1 +1 @@\n-a\n+b", "path": "parser.py"})
+    return HunkReview(event, app.chat.palette, cwd=app.preferences.cwd)
+
+
+DIALOGS: dict[str, Opens] = {
+    "PermissionDialog": question("Bash", {"command": "make"}, {"kind": "command"}),
+    "QuestionsDialog": question("AskUserQuestion", {"questions": [QUESTION]}, {"kind": "questions"}),
+    "PlanDialog": question("ExitPlanMode", {"plan": "# Plan"}, {"kind": "plan", "plan": "# Plan"}),
+    "ConfirmDialog": question("agentcli", {}, {"kind": "confirm", "yes": "Yes", "no": "No"}),
+    "CompactPreview": lambda app: app.chat.ask(PROPOSED, 0),
+    "HunkReview": pushed(hunks),
+    "TrustDialog": pushed(
+        lambda app: TrustDialog(TrustState(Path("/srv/app"), False, (Part("a", "b", "{}"),), ("a",)), app.chat.palette)
+    ),
+    "WelcomeDialog": pushed(
+        lambda app: WelcomeDialog(Welcome(address=PUBLIC, public=PUBLIC), no_servers, nothing, app.chat.palette)
+    ),
+    "model": command("/model"),
+    "effort": command("/effort"),
+    "mode": command("/mode"),
+    "permissions": command("/permissions"),
+    "context": command("/context"),
+    "cost": command("/cost"),
+    "tasks": command("/tasks"),
+    "help": command("/help"),
+    "theme": command("/theme"),
+    "config": command("/config"),
+}
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+def test_every_dialog_is_left_in_the_same_ways(tmp_path: Path, name: str) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        leaves: list[int] = []
+        answers: list[Answer | None] = []
+        app.left_with = []  # type: ignore[attr-defined]
+        app.leave = lambda code=0: leaves.append(code)  # type: ignore[method-assign,misc]
+        app.chat.session.answer = lambda _id, answer: answers.append(answer)  # type: ignore[method-assign]
+
+        async def opened() -> None:
+            app.chat._pressed, app.chat._closed_dialog_at = ("", 0.0), -TWICE_SECONDS
+            leaves.clear()
+            DIALOGS[name](app)
+            await until(pilot, lambda: isinstance(app.screen, Panel | Sheet))
+            if isinstance(app.screen, Panel):
+                app.screen.guard._open = True
+
+        async def closed() -> None:
+            await until(pilot, lambda: app.screen is app.chat)
+
+        for key in ("escape", "ctrl+c"):
+            await opened()
+            await pilot.press(key)
+            await closed()
+            assert not leaves
+        await opened()
+        await pilot.press("ctrl+d")
+        assert isinstance(app.screen, Panel | Sheet), "once does nothing but tell"
+        assert "Ctrl+D again quits" in screen_text(app)
+        assert not leaves
+        await pilot.press("ctrl+d")
+        assert leaves == [0]
+        await pilot.press("escape")
+        await closed()
+        app.chat.prompt.insert("a draft")
+        await opened()
+        await pilot.press("ctrl+c", "ctrl+c")
+        assert leaves == [0]
+        assert app.chat.prompt.draft.text == "a draft", "it is kept for the next start"
+        await closed()
+        app.chat.prompt.clear()
+        await opened()
+        await typed(pilot, app, "/exit")
+        assert leaves == ([] if name in EXIT_IS_FOUND else [0])
+        while app.screen is not app.chat:
+            app.chat._pressed = ("", 0.0)
+            await pilot.press("ctrl+c")
+            await pilot.pause()
+        assert all(answer is None or answer.behavior == "deny" for answer in answers), answers
+        assert name == "WelcomeDialog" or all(value is None for value in app.left_with)  # type: ignore[attr-defined]
+
+    Desk(tmp_path).play(script, (100, 30))
+
+
+async def typed(pilot: Pilot[int], app: AgentApp, text: str) -> None:
+    for character in text:
+        app.post_message(events.Key("slash" if character == "/" else character, character))
+    await pilot.pause()
+    await pilot.press("enter")
+
+
+def screen_text(app: AgentApp) -> str:
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+def test_a_sheet_on_a_sheet_is_left_by_itself_and_twice_quits(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        leaves: list[int] = []
+        app.leave = lambda code=0: leaves.append(code)  # type: ignore[method-assign,misc]
+        app.chat.send(Draft("/config"))
+        await until(pilot, lambda: isinstance(app.screen, SettingsPage))
+        await pilot.press("down", "down", "down", "down", "enter")
+        await until(pilot, lambda: not isinstance(app.screen, SettingsPage))
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: isinstance(app.screen, SettingsPage))
+        assert not leaves
+        await pilot.press("ctrl+c")
+        assert leaves == [0]
+
+    Desk(tmp_path).play(script, (100, 30))
+
+
+def test_no_kind_of_dialog_has_a_way_of_its_own_to_be_left() -> None:
+    """Whoever adds one inherits the rule, and it may close only with a refusal."""
+    for module in pkgutil.iter_modules(screens.__path__):
+        importlib.import_module(f"{screens.__name__}.{module.name}")
+    kinds = {kind for base in (Panel, Sheet) for kind in descendants(base)} - BASES
+    assert {RuleEditor, ValuePicker, Picker, Page, HunkReview} <= kinds
+    for kind in kinds:
+        assert "on_key" not in vars(kind), kind
+        assert "tell" not in vars(kind), kind
+
+
+def descendants(kind: type) -> set[type]:
+    return {
+        one for child in kind.__subclasses__() for one in {child, *descendants(child)} if "agentcli." in one.__module__
+    }
