@@ -310,7 +310,7 @@ class Holdings:
         if self._parts.watched is None:
             await asyncio.Event().wait()
         assert self._parts.watched is not None
-        paths = await wait_for_changes(self._parts.watched, self._tool_context)
+        paths = await wait_for_changes(self._parts.watched, self._tool_context, frozenset(self._rewritten))
         return changed_notice(paths, self._tool_context)
 
     async def stop_background(self, task_id: str) -> bool:

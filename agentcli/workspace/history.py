@@ -169,7 +169,7 @@ class History:
         shadow = await self._folders.shadow(Path(root))
         changes = await users_changes(shadow, before, after, opened.forced.get(root, ()), among, except_below)
         if changes:
-            changes.doubtful = opened.background and among is None and except_below is None
+            changes.doubtful = except_below is None and (opened.background or among is not None)
             journal = await self._journal_read()
             await in_thread(lambda: journal.note_user_changes(record, root, changes))
 

@@ -35,7 +35,8 @@ class UserChanges:
     gone: list[str] = field(default_factory=list)
     """Empty folders that disappeared."""
     doubtful: bool = False
-    """A background command ran meanwhile, which may have changed them too."""
+    """A command ran meanwhile that may have changed them too: in the background, or any other one where the user had
+    changed the same files before."""
 
     def __bool__(self) -> bool:
         return bool(self.files or self.made or self.gone)

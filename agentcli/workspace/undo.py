@@ -33,7 +33,7 @@ from agentcli.workspace.way import Way
 
 _CHANGED = "it was changed since"
 _CLASHES = "it was changed since, in the same lines"
-_DOUBTFUL = "it changed while a background command ran and may be yours"
+_DOUBTFUL = "it changed while a command ran and may be yours"
 _IGNORED = "it is ignored, so whether it was there before is not known"
 
 
@@ -118,7 +118,7 @@ class Undoing:
             decided.unresolved.add(path)
         elif wanted.entry == there:
             return
-        elif wanted.content is not None:
+        elif wanted.content is not None and wanted.entry != steps[0][0]:
             executable = wanted.entry.mode == "100755"
             decided.merged[path] = OldFile(path, wanted.content, executable)
             decided.changes[path] = (there, wanted.entry)

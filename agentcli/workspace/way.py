@@ -34,7 +34,7 @@ class Way:
     """Empty folders that the user made."""
     user_gone: frozenset[str] = frozenset()
     doubtful: frozenset[str] = frozenset()
-    """Files that may be the user's: they changed while a background command ran."""
+    """Files that may be the user's: they changed while a command ran."""
 
 
 async def way_back(shadow: Shadow, was: Snapshot, became: Snapshot, users: Sequence[UserChanges]) -> Way:
