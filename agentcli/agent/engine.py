@@ -206,6 +206,8 @@ class Engine(Curated):
         yield self._started()
         for notice in self.take_notices():
             yield notice
+        if prompt is not None:
+            await self._note_undone()
         for message in self._noted():
             yield ev.MessageAppended(message=message)
         if prompt is not None:

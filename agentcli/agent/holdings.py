@@ -17,7 +17,7 @@ from agentcli.agent.prompts import PromptQueue
 from agentcli.agent.questions import Asking, Audience, Questions
 from agentcli.agent.shellline import ShellLines
 from agentcli.agent.spending import Budget, Spending
-from agentcli.agent.undoing import undo_note
+from agentcli.agent.undoing import forget_changed, undo_note
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
 from agentcli.core.ids import seconds_between
@@ -26,10 +26,11 @@ from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.core.usage import CacheLosses, Totals
 from agentcli.permissions.policy import Policy
 from agentcli.providers.catalog import Catalog
+from agentcli.tools.builtin import in_thread
 from agentcli.tools.shells import BackgroundTask
 from agentcli.tools.titles import title_of
 from agentcli.tools.todowrite import todos_from
-from agentcli.workspace.base import FileChange, UndoReport
+from agentcli.workspace.base import Choices, FileChange, UndoPlan, UndoReport
 
 if TYPE_CHECKING:
     from agentcli.tools.fileindex import FileIndex
@@ -67,6 +68,8 @@ class Holdings:
         self._given_notes: list[Message] = []
         """The messages that told it last."""
         self._shell = ShellLines(conversation.tool_context.root)
+        self._rewritten: set[str] = set()
+        """Files that undo and redo have written since the last prompt."""
         self._todos: list[Json] = todos_from(conversation.log)
         self._budget = Budget(conversation.bounds.max_budget_usd)
         self._spending = Spending(
@@ -345,7 +348,7 @@ class Holdings:
         if self._parts.watched is None:
             await asyncio.Event().wait()
         assert self._parts.watched is not None
-        paths = await wait_for_changes(self._parts.watched, self._tool_context)
+        paths = await wait_for_changes(self._parts.watched, self._tool_context, frozenset(self._rewritten))
         return changed_notice(paths, self._tool_context)
 
     async def stop_background(self, task_id: str) -> bool:
@@ -387,22 +390,35 @@ class Holdings:
     async def diff(self, whole_session: bool = False) -> str:
         return await self._parts.seams.workspace.diff(whole_session)
 
-    async def undo(self) -> UndoReport:
+    async def undo(self, choices: Choices | None = None) -> UndoReport:
         """Put back what the last submission did to files; each further time one submission further back.
 
-        Not while a submission runs. Files that were changed since are in the report and stay. The model is told."""
-        return self._put_back(await self._parts.seams.workspace.undo(), again=False)
+        Not while a submission runs. What the user changed stays; files in which both changed the same lines need a
+        choice, or are in the report and stay. The model is told with the next prompt."""
+        return self._put_back(await self._parts.seams.workspace.undo(choices))
 
-    async def redo(self) -> UndoReport:
+    async def redo(self, choices: Choices | None = None) -> UndoReport:
         """Take the last undo back, until something else has been changed."""
-        return self._put_back(await self._parts.seams.workspace.redo(), again=True)
+        return self._put_back(await self._parts.seams.workspace.redo(choices))
 
-    def _put_back(self, report: UndoReport, again: bool) -> UndoReport:
-        for path in report.touched:
-            self._tool_context.read_cache.forget(path)
-        if report.touched:
-            self._notes.append(undo_note(report, again))
+    async def undo_plan(self, again: bool = False) -> UndoPlan:
+        """What an undo (`again`: a redo) needs a choice for. Changes nothing."""
+        return await self._parts.seams.workspace.plan(again)
+
+    def _put_back(self, report: UndoReport) -> UndoReport:
+        self._rewritten.update(report.touched)
         return report
+
+    async def _note_undone(self) -> None:
+        """Make one note of all undos and redos since the last prompt; none if they cancel each other out."""
+        news = await self._parts.seams.workspace.take_undo_news()
+        paths, self._rewritten = self._rewritten, set()
+        paths.update(path for one in news for path in (*one.restored, *one.deleted))
+        if paths:
+            await in_thread(forget_changed, paths, self._tool_context.read_cache)
+        if news:
+            prompts = {message.id: message.text for message in self._log if message.origin is Origin.PROMPT}
+            self._notes.append(undo_note(news, prompts))
 
     async def warm(self) -> None:
         """Do ahead of time what makes the first request and the first change slow."""

@@ -22,7 +22,7 @@ from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice,
 from agentcli.core.usage import Usage
 from agentcli.providers.base import Provider, Request
 from agentcli.tools.base import ToolContext
-from agentcli.workspace.base import FileChange, UndoReport
+from agentcli.workspace.base import Choices, FileChange, UndoNews, UndoPlan, UndoReport
 
 
 @frozen
@@ -148,8 +148,14 @@ class Workspace(Protocol):
         """Called right before a call that is not safe begins to work. Must be quick and must not raise."""
         ...
 
+    async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
+        """Called when such a call has ended. It may have changed the paths in `only` and what is below them; None: any
+        file. `background`: commands go on in the background. What changes until the next call is the user's. Must not
+        raise."""
+        ...
+
     async def end(self, hurry: bool = False) -> None:
-        """The submission is over, in whichever way; what changes from here on is the person's. `hurry`: within a
+        """The submission is over, in whichever way; what changes from here on is the user's. `hurry`: within a
         second, because the program is to end."""
         ...
 
@@ -161,9 +167,17 @@ class Workspace(Protocol):
 
     async def diff(self, whole_session: bool = False) -> str: ...
 
-    async def undo(self) -> UndoReport: ...
+    async def undo(self, choices: Choices | None = None) -> UndoReport: ...
 
-    async def redo(self) -> UndoReport: ...
+    async def redo(self, choices: Choices | None = None) -> UndoReport: ...
+
+    async def plan(self, again: bool) -> UndoPlan:
+        """What an undo (`again`: a redo) would have to ask about. Changes nothing."""
+        ...
+
+    async def take_undo_news(self) -> list[UndoNews]:
+        """The net effect of the undos and redos since this was last asked, by an earlier process too."""
+        ...
 
     async def aclose(self) -> None: ...
 
@@ -181,6 +195,9 @@ class NoWorkspace:
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         return None
 
+    async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
+        return None
+
     async def end(self, hurry: bool = False) -> None:
         return None
 
@@ -193,11 +210,17 @@ class NoWorkspace:
     async def diff(self, whole_session: bool = False) -> str:
         return ""
 
-    async def undo(self) -> UndoReport:
+    async def undo(self, choices: Choices | None = None) -> UndoReport:
         return UndoReport(False, self._reason)
 
-    async def redo(self) -> UndoReport:
+    async def redo(self, choices: Choices | None = None) -> UndoReport:
         return UndoReport(False, self._reason)
+
+    async def plan(self, again: bool) -> UndoPlan:
+        return UndoPlan()
+
+    async def take_undo_news(self) -> list[UndoNews]:
+        return []
 
     async def aclose(self) -> None:
         return None

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Literal, Protocol, cast
 
 from agentcli.agent import words
+from agentcli.agent.changed_paths import changed_paths
 from agentcli.agent.decide import Source
 from agentcli.agent.network_offer import (
     MOST_OFFERS,
@@ -148,11 +149,15 @@ class ToolRunner:
         """Never raises but for cancellation. `on_start` is called right before the tool itself begins to work."""
         began = self.clock.monotonic()
         context = replace(context, mode=self.permissions.mode)
+        may_write = False
+        only: tuple[str, ...] | None = None
         try:
             approved = await self._approve(call, context, signal, emit)
             if _may_write(approved.tool, approved.input, context):
                 folders = (context.root, context.working_dirs)
+                only = changed_paths(approved.input, approved.needs, context)
                 await signal.run(self.workspace.before_change(call.id, approved.input, *folders))
+                may_write = True
             on_start()
             await emit(
                 ToolStarted(
@@ -172,6 +177,8 @@ class ToolRunner:
             result = failed(call, words.call_not_done(abort.reason, begun=False), "interrupted", "interrupted")
         except Exception as error:  # noqa: BLE001 - SPEC T4: a crash is a result, too
             result = failed(call, f"{call.name} failed unexpectedly: {type(error).__name__}: {error}")
+        if may_write:
+            await self.workspace.after_change(only, context.shells is not None and context.shells.any_runs)
         await emit(
             ToolFinished(
                 tool_use_id=call.id,

@@ -7,7 +7,7 @@ itself, which is exact and cheap. Only the folders of files that the model has s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from agentcli.agent.changedfiles import ChangedFiles
@@ -23,13 +23,14 @@ _STEP_MILLISECONDS = 200
 _MOST_NAMED = 3
 
 
-async def wait_for_changes(changed: ChangedFiles, context: ToolContext) -> list[str]:
+async def wait_for_changes(changed: ChangedFiles, context: ToolContext, without: Collection[str] = ()) -> list[str]:
     """Wait until files that the model has seen are not as it saw them, and it was not told; gives their paths. For
-    between submissions; cancel it when one begins. Where nothing can be watched it never returns."""
-    known = frozenset(context.read_cache.paths())
+    between submissions; cancel it when one begins. Where nothing can be watched it never returns.
+    `without`: files that do not count."""
+    known = frozenset(context.read_cache.paths()).difference(without)
     folders = await in_thread(_folders, context)
     if folders:
-        found = await changed.peek(context)
+        found = [path for path in await changed.peek(context) if path not in without]
         if found:
             return found
         found = await _watched(changed, context, folders, known)
@@ -57,7 +58,7 @@ async def _watched(
     try:
         async for _batch in batches:
             # A background command of ours, or a write that changed nothing, is no news.
-            if found := await changed.peek(context):
+            if found := [path for path in await changed.peek(context) if path in known]:
                 return found
     except (OSError, RuntimeError):
         # A folder that is gone, too many watches, a file system that cannot be watched.

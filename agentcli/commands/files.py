@@ -29,8 +29,10 @@ def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
     recreated = frozenset(report.recreated)
     alone = [kept for kept in report.kept if kept.kind is None]
     uncopied = [(kept, _DONE[kept.kind]) for kept in report.kept if kept.kind is not None]
+    merged = frozenset(report.merged)
     groups = [
-        (len(report.restored) - len(recreated), "changed again" if again else "put back"),
+        (len(report.restored) - len(recreated) - len(merged), "changed again" if again else "put back"),
+        (len(merged), f"{'changed again' if again else 'put back'} around your own changes"),
         (len(recreated), "created again" if again else "brought back"),
         (len(report.deleted), "removed again" if again else "removed"),
         (len(alone), "left alone"),
@@ -41,9 +43,17 @@ def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
     # What could not be done comes first: a long list is cut at its end.
     rows = [f"  ! {short_name(engine, kept.path)}: {done}; {kept.reason}" for kept, done in uncopied]
     rows += [f"  ! {short_name(engine, kept.path)}: left alone, {kept.reason}" for kept in alone]
-    rows += [f"  {'A' if path in recreated else 'M'} {short_name(engine, path)}" for path in report.restored]
+    for path in report.restored:
+        own = "  (your own changes stay)" if path in merged else ""
+        rows.append(f"  {'A' if path in recreated else 'M'} {short_name(engine, path)}{own}")
     rows += [f"  D {short_name(engine, path)}" for path in report.deleted]
     lines = [f"{verb} the changes{about}: {', '.join(parts) or 'no file had to be changed'}.", *_cut(rows)]
+    if any(kept.is_open for kept in report.kept):
+        name = "redo" if again else "undo"
+        lines.append(
+            f"To decide about files left alone: /{name} keep leaves your lines, /{name} replace puts the version "
+            f"{'after' if again else 'before'} the prompt in their place."
+        )
     if report.text:
         lines.append(plain_line(report.text, 500))
     return "\n".join(lines)

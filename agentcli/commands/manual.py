@@ -39,10 +39,18 @@ MANUAL: Mapping[str, Page] = {
         (("/doctor", "look at everything here"), ("/doctor online", "also ask the server for its models")),
     ),
     "undo": Page(
-        "Whatever changed the files: an edit or a command. What you changed since stays, and so does the conversation.",
-        (("/undo", "the last prompt's changes"), ("/undo", "again: those of the prompt before")),
+        "Whatever changed the files: an edit or a command. What you changed meanwhile and since stays, and so does the "
+        "conversation. Where you changed the same lines, it asks.",
+        (
+            ("/undo", "the last prompt's changes; again: those of the prompt before"),
+            ("/undo keep", "where you changed the same lines, keep yours"),
+            ("/undo replace", "put the lines from before the prompt there"),
+        ),
     ),
-    "redo": Page("Only what /undo took back. Files that changed since are left alone.", (("/redo", "as it was"),)),
+    "redo": Page(
+        "Only what /undo took back. What you changed since stays; where you changed the same lines, it asks.",
+        (("/redo", "as it was"), ("/redo replace", "also where you changed the same lines")),
+    ),
     "diff": Page(
         "Compared with the copies that are kept before a change; also outside of a git repository.",
         (("/diff", "of the last prompt"), ("/diff all", "since the session began, your own changes included")),

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, say
-from agentcli.commands.files import undo_text
+from agentcli.commands.conflict_choices import put_back
 from agentcli.core.events import Event
 
 
-async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
-    report = await engine.redo()
-    yield say(undo_text(engine, report, again=True)) if report.done else fail(report.text)
+def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+    return put_back(engine, arguments, again=True)

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, say
-from agentcli.commands.files import undo_text
+from agentcli.commands.conflict_choices import put_back
 from agentcli.core.events import Event
 
 
-async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
-    report = await engine.undo()
-    if report.done:
-        yield say(undo_text(engine, report, again=False))
-        return
-    hint = "" if engine.messages else " This is a new session; --continue goes on with the last one in this folder."
-    yield fail(f"{report.text}{hint}")
+def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+    return put_back(engine, arguments, again=False)

@@ -9,6 +9,8 @@ from agentcli.core.frozen import frozen
 
 MANAGED_SETTINGS = Path("/etc/agentcli/settings.json")
 PROJECT_FOLDER = ".agentcli"
+PROJECT_FILES = frozenset({"settings.json", "settings.local.json", ".gitignore"})
+"""Files that agentcli itself writes into `PROJECT_FOLDER`."""
 
 
 @frozen

@@ -5,6 +5,7 @@ The file is edited only when it can be read without doubt; a broken one is never
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -22,7 +23,9 @@ from agentcli.config.values import Unfit, fit
 from agentcli.core.errors import AgentError
 
 _INDENT = re.compile(r"^\{\s*?\n([ \t]+)\"", re.MULTILINE)
-_IGNORED = "settings.local.json\n"
+_IGNORED = "settings.local.json\n.gitignore\n"
+"""What is written into a project for one user alone. Itself too, so that `git status` stays as it was; the shared
+`settings.json` can be committed like any file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +145,14 @@ def _write(path: Path, values: dict[str, Any], indent: str | int) -> bytes:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder; a new one in a repository keeps the person's own file out of commits."""
-    if folder.is_dir():
+    """Make the folder. In a project's, an ignore file keeps the user's own settings out of commits; one that is there
+    already is the project's own and stays as it is."""
+    is_new = not folder.is_dir()
+    if is_new:
+        folder.mkdir(parents=True, mode=0o700)
+    if folder.name != PROJECT_FOLDER or not any((above / ".git").exists() for above in folder.parents):
         return
-    folder.mkdir(parents=True, mode=0o700)
-    if folder.name == PROJECT_FOLDER and (folder.parent / ".git").exists():
+    if is_new:
         folder.chmod(0o755)
-        (folder / ".gitignore").write_text(_IGNORED, encoding="utf-8")
+    with contextlib.suppress(FileExistsError), (folder / ".gitignore").open("x", encoding="utf-8") as stream:
+        stream.write(_IGNORED)

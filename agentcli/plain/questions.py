@@ -74,10 +74,12 @@ async def answer_to(event: Question, asking: Asking) -> Answer | None:
                 return await _plan(event, asking)
             case "confirm":
                 return await _confirm(event, asking)
+            case "undo":
+                return await _undo(event, asking)
         return await _permission(event, asking)
     except _Closed:
         # Nothing has happened yet: the conversation stays as it was, and that is all.
-        own = isinstance(event, ev.CompactionProposed) or event.display.get("kind") == "confirm"
+        own = isinstance(event, ev.CompactionProposed) or event.display.get("kind") in ("confirm", "undo")
         return Answer("deny") if own else None
 
 
@@ -253,6 +255,32 @@ async def _confirm(event: ev.PermissionRequested, asking: Asking) -> Answer:
     yes, no = (plain_line(str(event.display.get(name) or name)) for name in ("yes", "no"))
     letter, _rest = await choose((Choice("y", f"yes: {yes}"), Choice("n", f"no: {no}")), asking)
     return Answer("allow" if letter == "y" else "deny")
+
+
+async def _undo(event: ev.PermissionRequested, asking: Asking) -> Answer:
+    """Which of two versions of some lines: the user changed them, and so did the prompt."""
+    display = event.display
+    asking.show(
+        [*_head(shown_command(plain_line(event.title))), prose(shown_command(plain_text(event.reason)), "text", "  ")]
+    )
+    for clash in display.get("clashes", ()):
+        where = f"line {clash['line']}, " if clash.get("line") else ""
+        for label, text in ((display["now_label"], clash["now"]), (display["other_label"], clash["other"])):
+            asking.show([prose(f"{where}{plain_line(str(label))}:", "quiet", "  ")])
+            asking.show(
+                rows(plain_text(str(text)).removesuffix("\n"), "  | ") if text else [line("(none)", "quiet", "  | ")]
+            )
+    replace = "replace my lines with the other version" if display.get("exists") else "remove the file"
+    choices = (
+        Choice("k", "keep my lines"),
+        Choice("r", replace),
+        Choice("l", "leave the whole file as it is"),
+    )
+    letter, _rest = await choose(choices, asking)
+    return Answer("deny") if letter == "l" else Answer("allow", updated_input={"choice": CHOICES[letter]})
+
+
+CHOICES = {"k": "keep", "r": "replace"}
 
 
 # -------------------------------------------------------------------------------------------------------- plans

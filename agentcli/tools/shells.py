@@ -153,6 +153,10 @@ class Shells:
     def get(self, shell_id: str) -> Shell | None:
         return self._shells.get(shell_id)
 
+    @property
+    def any_runs(self) -> bool:
+        return any(shell.status == "running" for shell in self.known())
+
     def known(self) -> list[Shell]:
         """The oldest first, also those that have ended."""
         return list(self._shells.values())

@@ -187,6 +187,10 @@ class ChatScreen(Screen[None]):
             from agentcli.tui.screens.confirm import ConfirmDialog
 
             return ConfirmDialog(event, self.palette, typed=lambda: self.prompt.last_typed)
+        if kind == "undo":
+            from agentcli.tui.screens.undo_choice import UndoChoice
+
+            return UndoChoice(event, self.palette, typed=lambda: self.prompt.last_typed)
         from agentcli.tui.screens.permission import PermissionDialog
 
         cwd = self.session.engine.root if self.session.engine else Path.cwd()

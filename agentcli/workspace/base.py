@@ -9,6 +9,8 @@ from typing import Literal
 from agentcli.core.frozen import frozen
 
 ChangeKind = Literal["added", "modified", "deleted"]
+Choice = Literal["keep", "replace"]
+"""For lines that both the user and the submission changed: keep them as they are now, or replace them."""
 
 
 @frozen
@@ -33,6 +35,49 @@ class Kept:
     reason: str
     kind: ChangeKind | None = None
     """What the submission did to a file of which no copy was kept: it stays done."""
+    is_open: bool = False
+    """A `Choice` would decide what becomes of it."""
+
+
+@frozen
+class LineClash:
+    """Lines that both the user and the submission changed. Text is decoded, with replacement characters."""
+
+    line: int
+    """Number of the first one in the file as it is now; 0 if the whole file clashes."""
+    now: str
+    replaced: str
+    """What `Choice` "replace" puts there."""
+
+
+@frozen
+class Conflict:
+    """A file that cannot be put back without a choice."""
+
+    path: str
+    clashes: tuple[LineClash, ...]
+    """Empty for what is not text: links and binary files."""
+    exists: bool = True
+    """Whether the file would be there after "replace"."""
+
+
+@frozen
+class UndoPlan:
+    """What an undo or redo would ask about. `prompt_id` is the message that began the submission."""
+
+    prompt_id: str = ""
+    conflicts: tuple[Conflict, ...] = ()
+
+
+@frozen
+class Choices:
+    """How to resolve conflicts: by absolute path, and for all other files. None: leave such a file alone."""
+
+    by_path: Mapping[str, Choice] = field(default_factory=dict)
+    otherwise: Choice | None = None
+
+    def get(self, path: str) -> Choice | None:
+        return self.by_path.get(path, self.otherwise)
 
 
 @frozen
@@ -51,10 +96,24 @@ class UndoReport:
     deleted: tuple[str, ...] = ()
     """Files that were not there before, and are gone again."""
     kept: tuple[Kept, ...] = ()
+    merged: tuple[str, ...] = ()
+    """Those of `restored` in which the user's own changes were kept."""
 
     @property
     def touched(self) -> tuple[str, ...]:
         return (*self.restored, *self.deleted)
+
+
+@frozen
+class UndoNews:
+    """An undo or redo that the model has not been told about: the net effect on one submission."""
+
+    prompt_id: str
+    again: bool
+    """True: the changes are there again."""
+    restored: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
 @frozen

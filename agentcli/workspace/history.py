@@ -2,8 +2,8 @@
 
 Implements the `Workspace` port of the loop. Owns the session's folders and journal, and serialises all work on them.
 Nothing here raises for what happens in the world: a snapshot that fails costs the undo, never the work, and is told
-once. What counts as the agent's is everything that changed between the first such call of a submission and the
-submission's end; what changed after that is the person's and is never overwritten.
+once. What counts as the agent's is what changed while one of its calls ran and what that call may have changed. All
+else is the user's, while the submission runs and after it, and an undo keeps it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from typing import TypeVar
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
-from agentcli.workspace.base import FileChange, Snapshot, SnapshotError, UndoReport
+from agentcli.workspace.attribution import users_changes
+from agentcli.workspace.base import Choices, FileChange, Snapshot, SnapshotError, UndoNews, UndoPlan, UndoReport
 from agentcli.workspace.folders import Folders, Place, Roots, distinct, home_of, make_private
 from agentcli.workspace.heads import head_commit
-from agentcli.workspace.journal import Journal, Submission
+from agentcli.workspace.journal import Journal, PutBack, Submission
 from agentcli.workspace.listing import is_ignore_file
 from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
 from agentcli.workspace.shadow import Shadow, in_thread
+from agentcli.workspace.trees import ABSENT
 from agentcli.workspace.uncovered import lost, uncovered_changes, why_uncovered
 from agentcli.workspace.undo import Undoing
+from agentcli.workspace.way import Way, own_steps, way_again, way_back
 
 T = TypeVar("T")
 DIFF_LIMIT = 200_000
@@ -52,6 +55,12 @@ class _Open:
     """By folder, the files without a copy that were there when it was last looked at."""
     given_up: set[str] = field(default_factory=set)
     """Folders that failed: one long wait in a submission is enough."""
+    begun: Roots = field(default_factory=dict)
+    """The folders before the call that runs."""
+    idle: Roots = field(default_factory=dict)
+    """The folders after the last call, while none runs: what changes then is the user's."""
+    background: bool = False
+    """A background command runs, whose changes nobody can tell from the user's."""
 
 
 class History:
@@ -119,7 +128,50 @@ class History:
         await self._tell_lost(opened, snapshots)
         trees = {root: snapshot.tree for root, snapshot in snapshots.items()}
         await in_thread(lambda: journal.note_call(record, call_id, trees))
+        await self._note_idle(opened, record, snapshots)
+        opened.begun = snapshots
         self._start_pruning()
+
+    async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
+        """A call has ended that may have changed the paths in `only` (absolute) and what is below them; None: any.
+        `background`: commands of the agent go on, so that later changes may be theirs."""
+        async with self._lock:
+            await self._quietly(self._after_change(only, background))
+
+    async def _after_change(self, only: Sequence[str] | None, background: bool) -> None:
+        opened = self._open
+        if opened is None or opened.record is None or not opened.begun:
+            return
+        record, begun, opened.begun = opened.record, opened.begun, {}
+        now = await self._take([Path(root) for root in begun], opened, record)
+        for root in now.keys() & begun.keys():
+            known = {path for one in record.user_changes_in(root) if not one.doubtful for path in one.files}
+            await self._note_users(
+                opened, record, (root, begun[root], now[root]), known if only is None else None, only
+            )
+        opened.idle, opened.background = now, background
+
+    async def _note_idle(self, opened: _Open, record: Submission, now: Roots) -> None:
+        """What changed since the last call ended is the user's."""
+        idle, opened.idle = opened.idle, {}
+        for root in now.keys() & idle.keys():
+            await self._note_users(opened, record, (root, idle[root], now[root]))
+
+    async def _note_users(
+        self, opened: _Open, record: Submission, span: tuple[str, Snapshot, Snapshot],
+        among: set[str] | None = None, except_below: Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
+        """Write down what the user changed in one folder: everything, only files in `among`, or nothing that a call
+        may have changed."""
+        root, before, after = span
+        if before == after:
+            return
+        shadow = await self._folders.shadow(Path(root))
+        changes = await users_changes(shadow, before, after, opened.forced.get(root, ()), among, except_below)
+        if changes:
+            changes.doubtful = except_below is None and (opened.background or among is not None)
+            journal = await self._journal_read()
+            await in_thread(lambda: journal.note_user_changes(record, root, changes))
 
     async def _amended(self, record: Submission, now: Roots, opened: _Open) -> Roots:
         """An ignored file that is first named by a later call was no part of the first snapshot: it is added to it as
@@ -153,6 +205,7 @@ class History:
         journal = await self._journal_read()
         after = await self._take([Path(root) for root in record.before], opened, record, hurry)
         await self._tell_lost(opened, after)
+        await self._note_idle(opened, record, after)
         await self._note_commits(opened, record, journal)
         for root in after.keys() - record.before.keys():
             journal.note_missed(record, f"{root} was made meanwhile and is a repository of its own: it stays.")
@@ -182,7 +235,7 @@ class History:
         async with self._lock:
             await self._folders.aclose()
 
-    # ------------------------------------------------------------------------------------------------ the person's side
+    # -------------------------------------------------------------------------------------------------- the user's side
 
     async def changes(self, whole_session: bool = False) -> list[FileChange]:
         """What the last submission changed that has not been undone, or all that changed since the session began."""
@@ -222,37 +275,108 @@ class History:
         text = "".join(parts)
         return text if len(text) < DIFF_LIMIT else f"{text[:DIFF_LIMIT]}\n[The rest of the diff is not shown.]\n"
 
-    async def undo(self) -> UndoReport:
-        return await self._put_back(again=False)
+    async def undo(self, choices: Choices | None = None) -> UndoReport:
+        return await self._put_back(False, choices or Choices())
 
-    async def redo(self) -> UndoReport:
-        return await self._put_back(again=True)
+    async def redo(self, choices: Choices | None = None) -> UndoReport:
+        return await self._put_back(True, choices or Choices())
 
-    async def _put_back(self, again: bool) -> UndoReport:
+    async def plan(self, again: bool) -> UndoPlan:
+        """What an undo (`again`: a redo) would have to ask about. Changes nothing."""
         async with self._lock:
-            report = await self._asked(self._reversed(again))
+            found = await self._asked(self._planned(again))
+            return found if isinstance(found, UndoPlan) else UndoPlan()
+
+    async def take_undo_news(self) -> list[UndoNews]:
+        """What was undone and redone since this was last asked, all in all."""
+        async with self._lock:
+            journal = await self._journal_read()
+            return await in_thread(journal.take_news)
+
+    async def _put_back(self, again: bool, choices: Choices) -> UndoReport:
+        async with self._lock:
+            report = await self._asked(self._reversed(again, choices))
             return report if isinstance(report, UndoReport) else UndoReport(False, str(report))
 
-    async def _reversed(self, again: bool) -> UndoReport:
+    async def _planned(self, again: bool) -> UndoPlan:
         journal = await self._journal_read()
         await self._settle(journal)
-        target = journal.to_redo() if again else journal.to_undo()
-        if target is None:
-            return UndoReport(False, self._nothing(journal, again))
+        for target in journal.to_redo() if again else journal.to_undo():
+            undoing, conflicts, is_work = Undoing(target.prompt_id), [], False
+            for way in await self._ways(undoing, target, again, Choices()):
+                decided = await undoing.decide(way, await way.shadow.take(self._place.patience))
+                conflicts += decided.conflicts
+                is_work = is_work or bool(decided.changes or decided.kept)
+            if is_work:
+                return UndoPlan(target.prompt_id, tuple(conflicts))
+        return UndoPlan()
+
+    async def _reversed(self, again: bool, choices: Choices) -> UndoReport:
+        """The first submission in which there is something to do: one whose files are as wanted is passed over."""
+        journal = await self._journal_read()
+        await self._settle(journal)
+        if choices.otherwise is not None and (left := journal.unresolved(again)) is not None:
+            return await self._resolved(journal, left, again, choices)
+        for target in journal.to_redo() if again else journal.to_undo():
+            undoing = Undoing(target.prompt_id, choices)
+            for way in await self._ways(undoing, target, again, choices):
+                await self._walk(undoing, way)
+            if again:
+                # What the undo did stays known: a file that is left alone now may be done again later.
+                for root, done in target.put_back.items():
+                    fresh = undoing.put_back.get(root, PutBack())
+                    undoing.put_back[root] = PutBack(done.files, done.untouched, fresh.unresolved)
+            report = undoing.report(() if again else target.missed)
+            await in_thread(partial(journal.note_undone, target, not again, report, undoing.put_back))
+            if not undoing.found_nothing:
+                return report
+        return UndoReport(False, self._nothing(journal, again))
+
+    async def _resolved(self, journal: Journal, target: Submission, again: bool, choices: Choices) -> UndoReport:
+        """Decide about the files that the last undo or redo has left alone."""
+        only = {root: done.unresolved for root, done in target.put_back.items()}
+        undoing = Undoing(target.prompt_id, choices, only)
+        for way in await self._ways(undoing, target, again, choices):
+            await self._walk(undoing, way)
+        put_back = {}
+        for root, done in target.put_back.items():
+            fresh = undoing.put_back.get(root, PutBack()) if not again else PutBack()
+            put_back[root] = PutBack({**done.files, **fresh.files}, done.untouched - fresh.files.keys())
+        report = undoing.report(())
+        earlier = target.news
+        whole = report if earlier is None else replace(
+            report,
+            restored=tuple(dict.fromkeys((*earlier.restored, *report.restored))),
+            deleted=tuple(dict.fromkeys((*earlier.deleted, *report.deleted))),
+        )  # fmt: skip
+        await in_thread(partial(journal.note_undone, target, not again, whole, put_back))
+        return report
+
+    async def _ways(self, undoing: Undoing, target: Submission, again: bool, choices: Choices) -> list[Way]:
+        """Raises `SnapshotError` where a folder cannot be put back, before anything has changed."""
         assert target.after is not None
-        undoing = Undoing(target.prompt_id)
-        concerned = []
+        ways = []
         for root, was in target.before.items():
             became = target.after.get(root, was)
-            if became != was:
+            users = target.user_changes_in(root)
+            if choices.otherwise == "replace":
+                users = [one for one in users if not one.doubtful]
+            if became != was or users:
                 shadow = await self._folders.shadow(Path(root))
                 await undoing.check(shadow, was, became)
-                concerned.append((shadow, was, became))
-        for shadow, was, became in concerned:
-            left, wanted = (was, became) if again else (became, was)
-            await undoing.folder(shadow, left, wanted, was, self._place.patience)
-        await in_thread(lambda: journal.note_undone(target, not again))
-        return undoing.report(() if again else target.missed)
+                done = target.put_back.get(root, PutBack())
+                ways.append(
+                    await (way_again(shadow, was, became, done) if again else way_back(shadow, was, became, users))
+                )
+        return ways
+
+    async def _walk(self, undoing: Undoing, way: Way) -> None:
+        """Put one folder back. What was merged has to stay in the store for a redo, and so has what it was before."""
+        before = await undoing.folder(way, self._place.patience)
+        if before is not None:
+            after = await way.shadow.take(self._place.patience)
+            for snapshot in (before, after):
+                await self._folders.hold(way.shadow, snapshot.tree)
 
     def _nothing(self, journal: Journal, again: bool) -> str:
         if again:
@@ -323,7 +447,7 @@ class History:
         journal = await self._journal_read()
         running = self._open.record if self._open is not None else None
         await self._settle(journal)
-        last = running or journal.to_undo()
+        last = running or next(iter(journal.to_undo()), None)
         chosen = journal.submissions if whole_session else [last] if last is not None else []
         first: Roots = {}
         for one in chosen:
@@ -334,11 +458,29 @@ class History:
             after: Mapping[str, Snapshot] = await self._take([Path(root) for root in first], _Open(""), record)
         else:
             after = last.after or {} if last is not None else {}
-        return [
-            (await self._folders.shadow(Path(root)), before, after[root])
-            for root, before in first.items()
-            if root in after and after[root] != before
-        ]
+        spans = []
+        for root, before in first.items():
+            if root in after and after[root] != before:
+                shadow = await self._folders.shadow(Path(root))
+                own = last if last is not None and not whole_session else None
+                now = await self._without_users(shadow, before, after[root], own) if own is not None else after[root]
+                spans.append((shadow, before, now))
+        return spans
+
+    async def _without_users(self, shadow: Shadow, was: Snapshot, now: Snapshot, record: Submission) -> Snapshot:
+        """A state without the files that only the user has changed since the state before."""
+        users = record.user_changes_in(str(shadow.root))
+        paths = list(dict.fromkeys(path for one in users for path in one.files))
+        if not paths:
+            return now
+        first, last = await shadow.entries(was.tree, paths), await shadow.entries(now.tree, paths)
+        alone = {}
+        for path in paths:
+            began, ended = first.get(path, ABSENT), last.get(path, ABSENT)
+            steps = [one.files[path] for one in users if path in one.files]
+            if began != ended and not own_steps(began, ended, steps):
+                alone[path] = began
+        return replace(now, tree=await shadow.with_entries(now.tree, alone)) if alone else now
 
     # -------------------------------------------------------------------------------------------------------- plumbing
 

@@ -16,9 +16,42 @@ from typing import Any
 
 from agentcli.core.bounded_json import parse_json
 from agentcli.core.bounded_read import read_bounded
-from agentcli.workspace.base import Snapshot
+from agentcli.workspace.base import Snapshot, UndoNews, UndoReport
+from agentcli.workspace.trees import Entry
 
 Roots = dict[str, Snapshot]
+Step = tuple[Entry, Entry]
+"""A file before and after a change."""
+_MOST_NAMED = 500
+
+
+@dataclass(slots=True)
+class UserChanges:
+    """What the user changed in one folder while a submission ran. Paths are relative to the folder."""
+
+    files: dict[str, Step] = field(default_factory=dict)
+    made: list[str] = field(default_factory=list)
+    """Empty folders that appeared."""
+    gone: list[str] = field(default_factory=list)
+    """Empty folders that disappeared."""
+    doubtful: bool = False
+    """A command ran meanwhile that may have changed them too: in the background, or any other one where the user had
+    changed the same files before."""
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.made or self.gone)
+
+
+@dataclass(slots=True)
+class PutBack:
+    """What an undo did in one folder that the snapshots of its submission do not show."""
+
+    files: dict[str, Step] = field(default_factory=dict)
+    """Files that were merged."""
+    untouched: set[str] = field(default_factory=set)
+    """Files that it left as they were."""
+    unresolved: set[str] = field(default_factory=set)
+    """Those of them that a choice of the user could still decide."""
 
 
 @dataclass(slots=True)
@@ -32,13 +65,24 @@ class Submission:
     calls: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
     """Sentences about what no copy was kept of."""
+    user_changes: list[tuple[str, UserChanges]] = field(default_factory=list)
+    """With the folder, in the order in which they happened."""
     undone: bool = False
+    told: bool = False
+    """The value of `undone` that the model knows."""
+    put_back: dict[str, PutBack] = field(default_factory=dict)
+    """By folder, about the last undo."""
+    news: UndoNews | None = None
+    """What the last undo or redo did."""
     dropped: bool = False
     """Undone, and then something else was changed: it cannot be done again."""
 
     @property
     def changed(self) -> bool:
         return self.after is not None and any(self.after.get(root) != was for root, was in self.before.items())
+
+    def user_changes_in(self, root: str) -> list[UserChanges]:
+        return [changes for where, changes in self.user_changes if where == root]
 
 
 _LARGEST = 64 * 1024 * 1024
@@ -49,6 +93,8 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.submissions: list[Submission] = []
+        self._last: Submission | None = None
+        """The submission of the last undo or redo, until another one changes files."""
 
     def inherit(self, other: Path) -> None:
         """Begin with what another session has noted, unless there are notes already."""
@@ -81,8 +127,38 @@ class Journal:
         if text not in submission.missed:
             self._keep(submission, "missed", text=text)
 
-    def note_undone(self, submission: Submission, undone: bool) -> None:
-        self._keep(submission, "undone" if undone else "redone")
+    def note_user_changes(self, submission: Submission, root: str, changes: UserChanges) -> None:
+        files = {path: [one.mode, one.oid, two.mode, two.oid] for path, (one, two) in changes.files.items()}
+        fields = {"files": files, "made": changes.made, "gone": changes.gone, "doubtful": changes.doubtful}
+        self._keep(submission, "user", root=root, **fields)
+
+    def note_undone(
+        self, submission: Submission, undone: bool, report: UndoReport, put_back: Mapping[str, PutBack]
+    ) -> None:
+        roots = {
+            root: {
+                "files": {path: [one.mode, one.oid, two.mode, two.oid] for path, (one, two) in done.files.items()},
+                "untouched": sorted(done.untouched),
+                "unresolved": sorted(done.unresolved),
+            }
+            for root, done in put_back.items()
+        }
+        named = {
+            "restored": list(report.restored[:_MOST_NAMED]),
+            "deleted": list(report.deleted[:_MOST_NAMED]),
+            "kept": [kept.path for kept in report.kept[:_MOST_NAMED]],
+        }
+        self._keep(submission, "undone" if undone else "redone", roots=roots, news=named)
+
+    def take_news(self) -> list[UndoNews]:
+        """The net effect of what was undone and redone since this was last asked."""
+        news: list[UndoNews] = []
+        for one in self.submissions:
+            if one.undone != one.told:
+                self._keep(one, "told", undone=one.undone)
+                if one.news is not None and (one.news.restored or one.news.deleted):
+                    news.append(one.news)
+        return news
 
     def _keep(self, submission: Submission, kind: str, **fields: Any) -> None:
         record = {"type": kind, "n": submission.number, **fields}
@@ -111,14 +187,35 @@ class Journal:
             case "after":
                 submission.after = _roots_from_json(record["roots"])
                 if submission.changed:
+                    self._last = None
                     for earlier in self.submissions:
                         earlier.dropped = earlier.dropped or (earlier.undone and earlier is not submission)
             case "missed":
                 submission.missed.append(str(record["text"]))
-            case "undone":
-                submission.undone = True
-            case "redone":
-                submission.undone = False
+            case "user":
+                changes = UserChanges(
+                    _steps(record["files"]), list(record["made"]), list(record["gone"]), bool(record["doubtful"])
+                )
+                submission.user_changes.append((str(record["root"]), changes))
+            case "undone" | "redone" as kind:
+                self._last = submission
+                submission.undone = kind == "undone"
+                self._apply_put_back(submission, record)
+            case "told":
+                submission.told = bool(record["undone"])
+
+    def _apply_put_back(self, submission: Submission, record: Mapping[str, Any]) -> None:
+        if "news" not in record:
+            # Written before undos were told with the next prompt: the model knows.
+            submission.told = submission.undone
+            submission.put_back = {}
+            return
+        submission.put_back = {
+            root: PutBack(_steps(one["files"]), set(one["untouched"]), set(one["unresolved"]))
+            for root, one in record["roots"].items()
+        }
+        named = {name: tuple(map(str, record["news"][name])) for name in ("restored", "deleted", "kept")}
+        submission.news = UndoNews(submission.prompt_id, not submission.undone, **named)
 
     # ------------------------------------------------------------------------------------------------- which one
 
@@ -126,11 +223,24 @@ class Journal:
         """Submissions whose end nobody saw: the process was killed."""
         return [one for one in self.submissions if one.before and one.after is None]
 
-    def to_undo(self) -> Submission | None:
-        return next((one for one in reversed(self.submissions) if one.changed and not one.undone), None)
+    def to_undo(self) -> list[Submission]:
+        """The latest first."""
+        return [one for one in reversed(self.submissions) if one.changed and not one.undone]
 
-    def to_redo(self) -> Submission | None:
-        return next((one for one in self.submissions if one.undone and not one.dropped), None)
+    def to_redo(self) -> list[Submission]:
+        """The one that was undone last first."""
+        return [one for one in self.submissions if one.undone and not one.dropped]
+
+    def unresolved(self, again: bool) -> Submission | None:
+        """The submission whose undo (`again`: redo) has just left files alone that a choice could decide."""
+        last = self._last
+        if last is None or last.undone == again or not any(one.unresolved for one in last.put_back.values()):
+            return None
+        return last
+
+
+def _steps(data: Mapping[str, Any]) -> dict[str, Step]:
+    return {str(path): (Entry(str(a), str(b)), Entry(str(c), str(d))) for path, (a, b, c, d) in data.items()}
 
 
 def _roots_to_json(roots: Mapping[str, Snapshot]) -> dict[str, Any]:

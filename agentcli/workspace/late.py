@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.core.messages import Json
-from agentcli.workspace.base import FileChange, UndoReport
+from agentcli.workspace.base import Choices, FileChange, UndoNews, UndoPlan, UndoReport
 
 if TYPE_CHECKING:
     from agentcli.workspace.history import History
@@ -54,6 +54,10 @@ class LateHistory:
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         await self._made().before_change(call_id, input, cwd, working_dirs)
 
+    async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
+        if self._history is not None:
+            await self._history.after_change(only, background)
+
     async def end(self, hurry: bool = False) -> None:
         self._prompt_id = None
         if self._history is not None:
@@ -68,11 +72,21 @@ class LateHistory:
     async def diff(self, whole_session: bool = False) -> str:
         return await self._made().diff(whole_session)
 
-    async def undo(self) -> UndoReport:
-        return await self._made().undo()
+    async def undo(self, choices: Choices | None = None) -> UndoReport:
+        return await self._made().undo(choices)
 
-    async def redo(self) -> UndoReport:
-        return await self._made().redo()
+    async def redo(self, choices: Choices | None = None) -> UndoReport:
+        return await self._made().redo(choices)
+
+    async def plan(self, again: bool) -> UndoPlan:
+        return await self._made().plan(again)
+
+    async def take_undo_news(self) -> list[UndoNews]:
+        # One look at the disk for a session in which nothing has been changed yet.
+        journal = self._state_dir / "snapshots" / "sessions" / f"{self._session[0]}.jsonl"
+        if self._history is None and not journal.exists():
+            return []
+        return await self._made().take_undo_news()
 
     async def aclose(self) -> None:
         if self._history is not None:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentcli.config.paths import PROJECT_FILES, PROJECT_FOLDER
+
 ALWAYS_COPIED = 5 * 1024 * 1024
 LARGEST_FILE = 50 * 1024 * 1024
 LARGE_TOGETHER = 100 * 1024 * 1024
@@ -94,6 +96,12 @@ def folders_among(root: Path, paths: Iterable[str]) -> list[str]:
             if stat.S_ISDIR(os.lstat(root / path).st_mode):
                 found.append(path)
     return found
+
+
+def is_own_file(path: str) -> bool:
+    """Whether agentcli itself writes this file into projects: it is no part of what a prompt has changed."""
+    folder, _slash, name = path.rpartition("/")
+    return folder.rpartition("/")[2] == PROJECT_FOLDER and name in PROJECT_FILES
 
 
 def is_ignore_file(path: str) -> bool:

@@ -45,6 +45,8 @@ class Restoring:
 
     root: Path
     problems: dict[str, str] = field(default_factory=dict)
+    folders: int = 0
+    """Empty folders that were made or removed."""
 
     def clear(self, plan: Plan) -> None:
         """Remove what is to go; a folder that becomes empty goes too, unless it was there before."""
@@ -57,6 +59,7 @@ class Restoring:
             # Not empty (ignored files, or somebody else's): it stays, and that is no problem.
             with contextlib.suppress(OSError), self._parent(path) as (folder, name):
                 os.rmdir(name, dir_fd=folder)
+                self.folders += 1
 
     def write(self, files: Iterable[OldFile]) -> None:
         for file in files:
@@ -67,6 +70,7 @@ class Restoring:
         for path in paths:
             with contextlib.suppress(OSError), self._parent(path, create=True) as (folder, name):
                 os.mkdir(name, dir_fd=folder)
+                self.folders += 1
 
     @contextlib.contextmanager
     def _noting(self, path: str) -> Iterator[None]:

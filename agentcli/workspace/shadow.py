@@ -139,7 +139,8 @@ class Shadow:
         named = [path for path in forced if path not in self._named]
         new = [*self._ours(new), *named]
         limits = self._limits
-        files = await in_thread(lambda: sort_files(self.root, new, listed.changed, listed.removed, limits))
+        changed, removed = self._ours(listed.changed), self._ours(listed.removed)
+        files = await in_thread(lambda: sort_files(self.root, new, changed, removed, limits))
         if _entries(self._git.index) + len(new) > MOST_FILES:
             raise TooManyFiles(f"the folder holds more than {MOST_FILES:,} files")
         if files.add or files.remove or self._last_tree is None:
@@ -168,10 +169,12 @@ class Shadow:
         return await self._run("ls-files", "-z", "-t", "-o", "--exclude-standard", *arguments)
 
     def _ours(self, paths: Iterable[str]) -> list[str]:
-        """Without the state directory, should it lie in the folder: an ignore file could bring it back in."""
+        """Without agentcli's own settings files, and without the state directory, should it lie in the folder: an
+        ignore file could bring it back in."""
+        paths = [path for path in paths if not listing.is_own_file(path)]
         out = self._leave_out
         if out is None or not out.is_relative_to(self.root):
-            return list(paths)
+            return paths
         name = out.relative_to(self.root).as_posix()
         return [path for path in paths if path != name and not path.startswith(f"{name}/")]
 
@@ -227,7 +230,8 @@ class Shadow:
         arguments = ["diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index"]
         if numbers:
             arguments += ["--numstat", "--no-textconv", "--no-ext-diff"]
-        return differences(await self._run(*arguments, before, after, settings=_NO_TEXT))
+        found = differences(await self._run(*arguments, before, after, settings=_NO_TEXT))
+        return {path: one for path, one in found.items() if not listing.is_own_file(path)}
 
     async def patch(self, before: str, after: str, limit: int) -> str:
         output = await self._run(
@@ -252,6 +256,13 @@ class Shadow:
         except SnapshotError:
             return False
         return True
+
+    async def content(self, oid: str) -> bytes:
+        """One stored file. Raises `SnapshotError`."""
+        contents = blobs(await self._run("cat-file", "--batch", input=f"{oid}\n".encode(), limited=False))
+        if not contents:
+            raise SnapshotError("the stored content is not complete")
+        return contents[0]
 
     async def old_files(self, entries: Mapping[str, Entry]) -> AsyncIterator[list[OldFile]]:
         """Content for each path, in handfuls that fit into memory."""
@@ -285,13 +296,14 @@ class Shadow:
 
     async def entries(self, tree: str, paths: Sequence[str]) -> dict[str, Entry]:
         """These paths as they are in a tree; those that are not in it are left out."""
-        if tree == EMPTY_TREE or not paths:
-            return {}
-        output = await self._run("ls-tree", "-z", "--full-tree", tree, "--", *paths)
-        return tree_entries(output)
+        found: dict[str, Entry] = {}
+        for start in range(0, len(paths) if tree != EMPTY_TREE else 0, _MOST_PATHSPECS):
+            part = paths[start : start + _MOST_PATHSPECS]
+            found |= tree_entries(await self._run("ls-tree", "-z", "--full-tree", tree, "--", *part))
+        return found
 
     async def with_entries(self, tree: str, entries: Mapping[str, Entry]) -> str:
-        """A tree that has these paths too."""
+        """A tree with these paths like this; those that are absent are taken out."""
         index = self.place / f"{self._git.index.name}.amended"
         git = replace(self._git, folder=self._git.work_tree, index=index)
         rows = b"".join(

@@ -19,6 +19,14 @@ class Entry:
     def exists(self) -> bool:
         return self.mode != "000000"
 
+    @property
+    def is_file(self) -> bool:
+        """A regular file, not a link."""
+        return self.mode.startswith("100")
+
+
+ABSENT = Entry("000000", "0" * 40)
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:

@@ -1,33 +1,82 @@
-"""One undo or redo, folder by folder: compares what is there with what was left, and puts back what still fits.
+"""One undo or redo, folder by folder: takes the submission's changes out of the files as they are now.
 
-A file is put back only while it is exactly as the submission left it. One that has changed since is the person's: it
-is reported and stays. Redo is the same with the two states exchanged.
+A file that is exactly as the submission left it is put back. In one that the user changed as well, the user's lines
+stay and the submission's go; where both changed the same lines, a choice decides, and without one the file is left
+alone and reported. Redo is the same with the two states exchanged.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha1
 
-from agentcli.workspace.base import Kept, Snapshot, SnapshotError, UndoReport
-from agentcli.workspace.restore import Plan, Restoring, parents
+from agentcli.workspace.base import (
+    Choice,
+    Choices,
+    Conflict,
+    Kept,
+    LineClash,
+    Snapshot,
+    SnapshotError,
+    UndoReport,
+)
+from agentcli.workspace.journal import PutBack, Step
+from agentcli.workspace.merge import Clash, is_text, merge
+from agentcli.workspace.restore import OldFile, Plan, Restoring, parents
 from agentcli.workspace.shadow import Shadow, in_thread
 from agentcli.workspace.trees import Difference, Entry
 from agentcli.workspace.uncovered import disk_stamp, uncovered_changes, why_uncovered
+from agentcli.workspace.way import Way
 
 _CHANGED = "it was changed since"
+_CLASHES = "it was changed since, in the same lines"
+_DOUBTFUL = "it changed while a command ran and may be yours"
 _IGNORED = "it is ignored, so whether it was there before is not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A file as it is or would be; `content` only where no snapshot has it."""
+
+    entry: Entry
+    content: bytes | None = None
+
+
+@dataclass(slots=True)
+class Decided:
+    """What becomes of the files of one folder."""
+
+    write: dict[str, Entry] = field(default_factory=dict)
+    merged: dict[str, OldFile] = field(default_factory=dict)
+    remove: list[str] = field(default_factory=list)
+    kept: dict[str, str] = field(default_factory=dict)
+    unresolved: set[str] = field(default_factory=set)
+    conflicts: list[Conflict] = field(default_factory=list)
+    changes: dict[str, Step] = field(default_factory=dict)
+    """Every file that changes, as it is and as it will be."""
 
 
 @dataclass(slots=True)
 class Undoing:
     prompt_id: str
+    choices: Choices = field(default_factory=Choices)
+    only: Mapping[str, set[str]] | None = None
+    """By folder, the files to look at; None: all of them."""
     restored: list[str] = field(default_factory=list)
     recreated: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
+    merged: list[str] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
+    put_back: dict[str, PutBack] = field(default_factory=dict)
+    folders: int = 0
+    """Empty folders that were made or removed."""
+
+    @property
+    def found_nothing(self) -> bool:
+        return not (self.restored or self.deleted or self.kept or self.folders)
 
     async def check(self, shadow: Shadow, *snapshots: Snapshot) -> None:
         """Raises `SnapshotError` where something that is needed is not there any more."""
@@ -36,61 +85,108 @@ class Undoing:
             if not await shadow.holds(snapshot.tree):
                 raise SnapshotError(f"the copies of {shadow.root} are too old and were thrown away")
 
-    async def folder(self, shadow: Shadow, left: Snapshot, wanted: Snapshot, before: Snapshot, seconds: float) -> None:
-        """Take one folder from the state `left` to the state `wanted`, one of which is `before`.
+    async def decide(self, way: Way, now: Snapshot) -> Decided:
+        """What is to be done in a folder that is `now` like this. Changes nothing. Raises `SnapshotError`."""
+        since = await way.shadow.compare(way.left.tree, now.tree)
+        decided = Decided()
+        for path, steps in way.steps.items():
+            if self.only is not None and path not in self.only.get(str(way.shadow.root), ()):
+                continue
+            if way.before.is_foreign(path) or path in way.left.uncovered or path in way.wanted.uncovered:
+                continue
+            if path in now.uncovered:
+                decided.kept[path] = _CHANGED
+                continue
+            there = since[path].after if path in since else way.entries[path]
+            await self._decide_file(way.shadow, path, there, steps, decided)
+        if self.only is None:
+            there_still = await in_thread(partial(_existing, way.shadow, way.doubtful))
+            decided.kept |= dict.fromkeys(there_still - decided.kept.keys(), _DOUBTFUL)
+            decided.unresolved |= there_still
+        return decided
 
-        Raises `SnapshotError` before any change; `check` all folders first."""
-        now = await shadow.take(seconds)
-        since = await shadow.compare(left.tree, now.tree)
-        kept: dict[str, str] = {}
-        write: dict[str, Entry] = {}
-        remove: list[str] = []
-        ways = await shadow.compare(left.tree, wanted.tree)
-        for path, one in ways.items():
-            if before.is_foreign(path) or path in left.uncovered or path in wanted.uncovered:
-                continue
-            if path in since and (since[path].after == one.after):
-                continue
-            if path in since or path in now.uncovered:
-                kept[path] = _CHANGED
-            elif one.after.exists:
-                write[path] = one.after
+    async def _decide_file(
+        self, shadow: Shadow, path: str, there: Entry, steps: Sequence[Step], decided: Decided
+    ) -> None:  # fmt: skip
+        name = str(shadow.root / path)
+        choice = self.choices.get(name)
+        wanted, clashes = await _reverted(shadow, Version(there), steps, choice or "keep")
+        if clashes and choice is None:
+            replaced, _again = await _reverted(shadow, Version(there), steps, "replace")
+            decided.conflicts.append(Conflict(name, tuple(filter(None, clashes)), replaced.entry.exists))
+            decided.kept[path] = _CLASHES if any(clash and clash.line for clash in clashes) else _CHANGED
+            decided.unresolved.add(path)
+        elif wanted.entry == there:
+            return
+        elif wanted.content is not None and wanted.entry != steps[0][0]:
+            executable = wanted.entry.mode == "100755"
+            decided.merged[path] = OldFile(path, wanted.content, executable)
+            decided.changes[path] = (there, wanted.entry)
+        else:
+            decided.changes[path] = (there, wanted.entry)
+            if wanted.entry.exists:
+                decided.write[path] = wanted.entry
             else:
-                remove.append(path)
-        restoring = Restoring(shadow.root)
-        unsure = await self._unsure(shadow, restoring, write, remove)
-        kept |= dict.fromkeys(unsure, _IGNORED)
-        remove = [path for path in remove if path not in unsure]
-        await self._apply(shadow, restoring, left, wanted, write, remove)
-        kept |= restoring.problems
-        where = shadow.root
-        self.restored += [str(where / path) for path in sorted(write) if path not in restoring.problems]
-        self.deleted += [str(where / path) for path in sorted(remove) if path not in restoring.problems]
-        self.recreated += [
-            str(where / path)
-            for path in sorted(write)
-            if path not in restoring.problems and not ways[path].before.exists
-        ]
-        self.kept += [Kept(str(where / path), reason) for path, reason in sorted(kept.items())]
-        self.kept += await self._without_copy(shadow, left, wanted, before, ways, since)
+                decided.remove.append(path)
 
-    async def _without_copy(
-        self, shadow: Shadow, left: Snapshot, wanted: Snapshot, before: Snapshot, ways: Mapping[str, Difference],
-        since: Mapping[str, Difference],
-    ) -> list[Kept]:  # fmt: skip
+    async def folder(self, way: Way, seconds: float) -> Snapshot | None:
+        """Do it in one folder. Raises `SnapshotError` before any change; `check` all folders first.
+
+        Returns the state before, if there is something in it that a redo needs."""
+        shadow = way.shadow
+        now = await shadow.take(seconds)
+        since = await shadow.compare(way.left.tree, now.tree)
+        decided = await self.decide(way, now)
+        restoring = Restoring(shadow.root)
+        unsure = await self._unsure(shadow, restoring, decided.write, decided.remove)
+        decided.kept |= dict.fromkeys(unsure, _IGNORED)
+        decided.remove = [path for path in decided.remove if path not in unsure]
+        await self._apply(way, restoring, decided)
+        decided.kept |= restoring.problems
+        failed = restoring.problems.keys() | unsure
+        for path in failed:
+            decided.changes.pop(path, None)
+        self._note(way, decided)
+        self.folders += restoring.folders
+        if self.only is None:
+            self.kept += await self._without_copy(way, since)
+        return now if self.put_back[str(shadow.root)].files else None
+
+    def _note(self, way: Way, decided: Decided) -> None:
+        where = way.shadow.root
+
+        def named(paths: Iterable[str]) -> list[str]:
+            return [str(where / path) for path in sorted(paths)]
+
+        changes = decided.changes
+        self.restored += named(path for path, (_was, becomes) in changes.items() if becomes.exists)
+        self.deleted += named(path for path, (_was, becomes) in changes.items() if not becomes.exists)
+        self.recreated += named(path for path, (was, becomes) in changes.items() if becomes.exists and not was.exists)
+        self.merged += named(path for path in decided.merged if path in changes)
+        self.kept += [
+            Kept(str(where / path), reason, is_open=path in decided.unresolved)
+            for path, reason in sorted(decided.kept.items())
+        ]
+        self.put_back[str(where)] = PutBack(
+            {path: step for path, step in changes.items() if step != _usual(way, path)},
+            {path for path in way.steps if path not in changes},
+            decided.unresolved & decided.kept.keys(),
+        )
+
+    async def _without_copy(self, way: Way, since: Mapping[str, Difference]) -> list[Kept]:
         """What the submission did and nobody can take back, but for what is already as it is wanted."""
-        root = shadow.root
+        root, left, wanted, before, ways = way.shadow.root, way.left, way.wanted, way.before, way.differences
 
         def found() -> list[Kept]:
             back = before is wanted
-            done = {path: way.turned() for path, way in ways.items()} if back else ways
+            done = {path: one.turned() for path, one in ways.items()} if back else ways
             kept = []
             for path, kind in uncovered_changes(root, before, left if back else wanted, done).items():
-                way = ways.get(path)
+                one = ways.get(path)
                 if path in wanted.uncovered:
                     as_wanted = disk_stamp(root / path) == wanted.uncovered[path]
-                elif way is not None and way.after.exists:
-                    as_wanted = path in since and since[path].after == way.after
+                elif one is not None and one.after.exists:
+                    as_wanted = path in since and since[path].after == one.after
                 else:
                     as_wanted = not os.path.lexists(root / path)
                 if not as_wanted:
@@ -113,21 +209,21 @@ class Undoing:
             await in_thread(partial(restoring.write, files))
         return await shadow.ignored(remove)
 
-    async def _apply(
-        self, shadow: Shadow, restoring: Restoring, left: Snapshot, wanted: Snapshot, write: dict[str, Entry],
-        remove: list[str],
-    ) -> None:  # fmt: skip
-        folders = set(await shadow.folders(wanted.tree)) | wanted.empty
-        folders |= {parent for path in wanted.empty for parent in parents(path)}
+    async def _apply(self, way: Way, restoring: Restoring, decided: Decided) -> None:
+        left, wanted = way.left, way.wanted
+        folders = set(await way.shadow.folders(wanted.tree)) | wanted.empty | way.user_made
+        folders |= {parent for path in (*wanted.empty, *way.user_made) for parent in parents(path)}
+        whole = self.only is None
         plan = Plan(
-            remove=remove,
+            remove=decided.remove,
             folders_before=frozenset(folders),
-            empty_gone=sorted(left.empty - folders),
-            empty_back=sorted(wanted.empty - left.empty),
+            empty_gone=sorted(left.empty - folders) if whole else (),
+            empty_back=sorted(wanted.empty - left.empty - way.user_gone) if whole else (),
         )
         await in_thread(lambda: restoring.clear(plan))
-        async for files in shadow.old_files(write):
+        async for files in way.shadow.old_files(decided.write):
             await in_thread(partial(restoring.write, files))
+        await in_thread(partial(restoring.write, decided.merged.values()))
         await in_thread(lambda: restoring.make_folders(plan.empty_back))
 
     def report(self, missed: Sequence[str]) -> UndoReport:
@@ -139,4 +235,75 @@ class Undoing:
             recreated=tuple(self.recreated),
             deleted=tuple(self.deleted),
             kept=tuple(self.kept),
+            merged=tuple(self.merged),
         )
+
+
+def _existing(shadow: Shadow, paths: Iterable[str]) -> set[str]:
+    return {path for path in paths if os.path.lexists(shadow.root / path)}
+
+
+def _usual(way: Way, path: str) -> Step | None:
+    """How the file changes when nobody but the submission has touched it."""
+    difference = way.differences.get(path)
+    return (difference.before, difference.after) if difference else None
+
+
+async def _reverted(
+    shadow: Shadow, version: Version, steps: Sequence[Step], choice: Choice
+) -> tuple[Version, list[LineClash | None]]:
+    """The file without these steps, and where the choice was needed; None in place of what cannot be shown."""
+    clashes: list[LineClash | None] = []
+    for began, ended in reversed(steps):
+        if version.entry == ended:
+            version = Version(began)
+        elif version.entry == began or not version.entry.exists:
+            # It is so already, or the user deleted it and there is nothing of the submission's in it.
+            continue
+        else:
+            found = await _merged(shadow, version, began, ended, choice)
+            if found is None:
+                clashes.append(await _whole_clash(shadow, version, began))
+                if choice == "keep":
+                    return version, clashes
+                version = Version(began)
+            else:
+                version = found[0]
+                clashes += [LineClash(one.line, _text(one.mine), _text(one.other)) for one in found[1]]
+    return version, clashes
+
+
+async def _merged(
+    shadow: Shadow, version: Version, began: Entry, ended: Entry, choice: Choice
+) -> tuple[Version, tuple[Clash, ...]] | None:
+    """None where there are no lines to merge."""
+    if not (version.entry.is_file and began.is_file and ended.is_file):
+        return None
+    mine, other, base = [await _content(shadow, one) for one in (version, Version(began), Version(ended))]
+    if not (is_text(mine) and is_text(other) and is_text(base)):
+        return None
+    favour = partial(merge, favour="mine" if choice == "keep" else "other")
+    merged = await in_thread(lambda: favour(base, mine, other))
+    mode = version.entry.mode if version.entry.mode != ended.mode else began.mode
+    return Version(Entry(mode, _blob_id(merged.content)), merged.content), merged.clashes
+
+
+async def _whole_clash(shadow: Shadow, version: Version, began: Entry) -> LineClash | None:
+    """Both versions of a file that only a choice between them can decide, if they are text."""
+    if not version.entry.is_file or not (began.is_file or not began.exists):
+        return None
+    mine = await _content(shadow, version)
+    other = await _content(shadow, Version(began)) if began.exists else b""
+    return LineClash(0, _text(mine), _text(other)) if is_text(mine) and is_text(other) else None
+
+
+async def _content(shadow: Shadow, version: Version) -> bytes:
+    return version.content if version.content is not None else await shadow.content(version.entry.oid)
+
+
+def _blob_id(content: bytes) -> str:
+    return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")

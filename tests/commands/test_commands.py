@@ -74,7 +74,7 @@ async def test_undo_redo_and_diff_tell_what_happened_to_which_file(tmp_path: Pat
         assert diff.startswith("2 files changed by the last prompt:\n  A a.txt  +1 −0\n  A b.bin  binary\n\ndiff --git")
         undone = await said(engine, "/undo")
         assert undone == "Undid the changes of “make two files”: 2 files removed.\n  D a.txt\n  D b.bin"
-        assert "The user undid" in engine.messages[-1].text, "the model learns of it with the next prompt"
+        assert engine.messages[-1].text == "Done.", "the model learns of it with the next prompt"
         assert await refused(engine, "/undo") == "There is nothing more to undo in this session."
         assert await said(engine, "/diff") == "There are no changes of a prompt to show."
         assert (await said(engine, "/redo")).startswith(

@@ -341,7 +341,7 @@ def test_a_new_folder_keeps_the_persons_own_file_out_of_commits(store: TrustStor
     root = tmp_path / "fresh"
     (root / ".git").mkdir(parents=True)
     RuleKeeper({"local": root / ".agentcli" / "settings.local.json"}, store, root).save(["Edit"], "local")
-    assert (root / ".agentcli" / ".gitignore").read_text() == "settings.local.json\n"
+    assert (root / ".agentcli" / ".gitignore").read_text() == "settings.local.json\n.gitignore\n"
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(store: TrustStore, tmp_path: Path) -> None:

@@ -291,3 +291,33 @@ def test_a_folder_with_a_file_that_cannot_be_shown_cannot_be_trusted() -> None:
     assert "cannot be shown" in paper.text
     assert "\x1b" not in paper.text
     assert paper.text.count("\n? Trust this folder?") == 0, "a name stays on its line"
+
+
+# ------------------------------------------------------------------------------------------------------------- undo
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("k", Answer("allow", updated_input={"choice": "keep"})),
+        ("2", Answer("allow", updated_input={"choice": "replace"})),
+        ("leave", Answer("deny")),
+        (ESC, Answer("deny")),
+    ],
+)
+def test_an_undo_asks_which_version_to_keep(typed: str, answer: Answer) -> None:
+    display = {
+        "kind": "undo",
+        "text": "Both you and the prompt changed these lines.",
+        "now_label": "as it is now",
+        "other_label": "before “go”",
+        "clashes": [{"line": 3, "now": "mine\x1b[2J\n", "other": ""}],
+        "exists": True,
+    }
+    title = "Undo: you changed notes.txt too"
+    given, text = answered(requested(name="agentcli", title=title, reason=display["text"], display=display), typed)
+    assert given == answer
+    assert title in text
+    assert "line 3, as it is now:" in text
+    assert "| (none)" in text
+    assert "\x1b[2J" not in text

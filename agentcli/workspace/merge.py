@@ -1,0 +1,155 @@
+"""Three-way merge of text by lines: takes one change back and keeps what somebody else changed. Pure.
+
+Changes to neighbouring lines do not clash, unlike with git: an edit of line 2 and one of line 3 are two edits. Only
+where both sides replaced the same line in different ways does the caller have to decide.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+from agentcli.core.frozen import frozen
+
+Side = Literal["mine", "other"]
+LARGEST_MERGED = 4 * 1024 * 1024
+_MOST_COMPARISONS = 1_000_000
+"""Pairs of equal lines that are worth comparing; beyond that the differing part counts as one change."""
+_LOOKED_AT = 8_000
+"""Bytes in which a zero byte makes a file binary, as in git."""
+
+
+@frozen
+class Clash:
+    """Lines that both sides replaced."""
+
+    line: int
+    """Number of the first one in `mine`, from 1."""
+    mine: bytes
+    other: bytes
+
+
+@frozen
+class Merged:
+    content: bytes
+    clashes: tuple[Clash, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Hunk:
+    """The lines `start` to `end` of the base become `lines`."""
+
+    start: int
+    end: int
+    lines: Sequence[bytes]
+
+    def overlaps(self, other: _Hunk) -> bool:
+        if self.start == self.end or other.start == other.end:
+            # Lines that are only added clash where they are put between lines that go.
+            inner, outer = (self, other) if self.start == self.end else (other, self)
+            return outer.start < inner.start < outer.end
+        return self.start < other.end and other.start < self.end
+
+
+def is_text(content: bytes) -> bool:
+    return len(content) <= LARGEST_MERGED and b"\0" not in content[:_LOOKED_AT]
+
+
+def merge(base: bytes, mine: bytes, other: bytes, favour: Side = "mine") -> Merged:
+    """`mine` with the changes that lead from `base` to `other`. Clashing lines are those of the side to favour."""
+    lines = base.splitlines(keepends=True)
+    ours = _hunks(lines, mine.splitlines(keepends=True))
+    theirs = _hunks(lines, other.splitlines(keepends=True))
+    merged: list[bytes] = []
+    clashes: list[Clash] = []
+    at = shift = 0
+    while ours or theirs:
+        left, right = _next_group(ours, theirs)
+        del ours[: len(left)], theirs[: len(right)]
+        start = min(hunk.start for hunk in (*left, *right))
+        end = max(hunk.end for hunk in (*left, *right))
+        merged += lines[at:start]
+        at = end
+        here = _applied(lines, left, start, end)
+        there = _applied(lines, right, start, end)
+        if left and right and start == end and here != there:
+            # Both only added lines, at the same place.
+            merged += [*here, *there]
+        elif not right or here == there:
+            merged += here
+        elif not left:
+            merged += there
+        else:
+            clashes.append(Clash(start + shift + 1, b"".join(here), b"".join(there)))
+            merged += here if favour == "mine" else there
+        shift += len(here) - (end - start) if left else 0
+    merged += lines[at:]
+    return Merged(_joined(merged), tuple(clashes))
+
+
+def _next_group(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> tuple[list[_Hunk], list[_Hunk]]:
+    """The first hunk, with all that overlap it, directly or through others."""
+    left: list[_Hunk] = []
+    right: list[_Hunk] = []
+    mine_first = bool(ours) and (not theirs or (ours[0].start, ours[0].end) <= (theirs[0].start, theirs[0].end))
+    (left if mine_first else right).append(ours[0] if mine_first else theirs[0])
+    while True:
+        more_right = theirs[len(right)] if len(right) < len(theirs) else None
+        more_left = ours[len(left)] if len(left) < len(ours) else None
+        if more_right is not None and any(_together(hunk, more_right) for hunk in left):
+            right.append(more_right)
+        elif more_left is not None and any(_together(hunk, more_left) for hunk in right):
+            left.append(more_left)
+        else:
+            return left, right
+
+
+def _together(one: _Hunk, two: _Hunk) -> bool:
+    return one.overlaps(two) or (one.start == one.end == two.start == two.end)
+
+
+def _applied(base: Sequence[bytes], hunks: Sequence[_Hunk], start: int, end: int) -> list[bytes]:
+    """The part of the base from `start` to `end`, with these changes."""
+    lines: list[bytes] = []
+    for hunk in hunks:
+        lines += [*base[start : hunk.start], *hunk.lines]
+        start = hunk.end
+    return [*lines, *base[start:end]]
+
+
+def _hunks(base: Sequence[bytes], changed: Sequence[bytes]) -> list[_Hunk]:
+    first = 0
+    shortest = min(len(base), len(changed))
+    while first < shortest and base[first] == changed[first]:
+        first += 1
+    last = 0
+    while last < shortest - first and base[-1 - last] == changed[-1 - last]:
+        last += 1
+    old, new = base[first : len(base) - last], changed[first : len(changed) - last]
+    if not old and not new:
+        return []
+    counts = Counter(new)
+    if sum(counts[line] for line in old) > _MOST_COMPARISONS:
+        return [_Hunk(first, first + len(old), new)]
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    hunks: list[_Hunk] = []
+    for kind, start, end, low, high in matcher.get_opcodes():
+        if kind != "equal":
+            hunks += _line_by_line(first + start, first + end, new[low:high])
+    return hunks
+
+
+def _line_by_line(start: int, end: int, lines: Sequence[bytes]) -> list[_Hunk]:
+    """As many lines as before: each was changed by itself."""
+    if end - start != len(lines):
+        return [_Hunk(start, end, lines)]
+    return [_Hunk(start + at, start + at + 1, [line]) for at, line in enumerate(lines)]
+
+
+def _joined(lines: Sequence[bytes]) -> bytes:
+    """A last line without a line break gets one where another now follows it."""
+    ended = [line if line.endswith((b"\n", b"\r")) else line + b"\n" for line in lines[:-1]]
+    return b"".join([*ended, *lines[-1:]])

@@ -1,0 +1,223 @@
+"""/undo and /redo on the assembled engine, with a user who edits files meanwhile."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.run import run_command
+from agentcli.core import events as ev
+from agentcli.core.messages import Json
+from agentcli.core.permission import Answer, PermissionMode
+from tests.commands.test_commands import engine_on, refused, said
+from tests.support.fakes import collect, only, result_of
+from tests.support.scripts import call, reply
+
+pytestmark = pytest.mark.anyio
+
+NOTES = "one\ntwo\nthree\nfour\n"
+READ = reply(call("Read", file_path="notes.txt"))
+EDIT = reply(call("Edit", file_path="notes.txt", old_string="two", new_string="TWO"))
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    path = tmp_path / "project" / "notes.txt"
+    path.write_text(NOTES)
+    return path
+
+
+async def submitted(engine: Engine, prompt: str, kind: type[ev.Event], name: str, act: Callable[[], object]) -> None:
+    """Run a prompt; the user acts when a call of this tool has begun or ended."""
+    async for event in engine.submit(prompt):
+        if isinstance(event, kind) and getattr(event, "name", "") == name:
+            act()
+
+
+async def test_what_the_user_edits_between_two_calls_stays(tmp_path: Path, notes: Path) -> None:
+    bash = reply(call("Bash", command="echo 1 > made.txt"))
+
+    def types() -> None:
+        notes.write_text(notes.read_text().replace("four", "my word"))
+        (notes.parent / "mine.txt").write_text("mine\n")
+
+    async with engine_on(tmp_path, READ, EDIT, bash, "Done.") as engine:
+        await submitted(engine, "improve it", ev.ToolFinished, "Edit", types)
+        diff = await said(engine, "/diff")
+        assert "mine.txt" not in diff
+        assert await said(engine, "/undo") == (
+            "Undid the changes of “improve it”: 1 file put back around your own changes, 1 file removed.\n"
+            "  M notes.txt  (your own changes stay)\n  D made.txt"
+        )
+        assert notes.read_text() == "one\ntwo\nthree\nmy word\n"
+        assert (notes.parent / "mine.txt").exists()
+        assert "1 file changed again, 1 file created again" in await said(engine, "/redo")
+        assert notes.read_text() == "one\nTWO\nthree\nmy word\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "is_named_only"),
+    [
+        ("sed -i s/two/TWO/ notes.txt", True),
+        ("sleep 0; echo x >> notes.txt", True),
+        ("mv notes.txt renamed.txt", True),
+        ("python3 -c \"open('notes.txt', 'a').write('x')\"", False),
+    ],
+)
+async def test_a_file_that_a_command_does_not_name_is_the_users(
+    tmp_path: Path, notes: Path, command: str, is_named_only: bool
+) -> None:
+    other = notes.parent / "other.txt"
+    other.write_text("before\n")
+    async with engine_on(tmp_path, reply(call("Bash", command=command)), "Done.") as engine:
+        await submitted(engine, "go", ev.ToolStarted, "Bash", lambda: other.write_text("mine\n"))
+        await said(engine, "/undo")
+    assert notes.read_text() == NOTES
+    assert other.read_text() == ("mine\n" if is_named_only else "before\n")
+
+
+async def test_headless_a_file_with_the_same_lines_is_left_alone_and_can_be_forced(tmp_path: Path, notes: Path) -> None:
+    async with engine_on(tmp_path, READ, EDIT, "Done.") as engine:
+        await collect(engine.submit("improve it"))
+        notes.write_text("one\nmine\nthree\nfour\n")
+        assert await said(engine, "/undo") == (
+            "Undid the changes of “improve it”: 1 file left alone.\n"
+            "  ! notes.txt: left alone, it was changed since, in the same lines\n"
+            "To decide about files left alone: /undo keep leaves your lines, /undo replace puts the version before the "
+            "prompt in their place."
+        )
+        assert notes.read_text() == "one\nmine\nthree\nfour\n"
+        assert "keep" in await refused(engine, "/undo everything")
+        assert "1 file put back." in await said(engine, "/undo replace")
+        assert notes.read_text() == NOTES
+        await said(engine, "/redo")
+        assert notes.read_text() == "one\nmine\nthree\nfour\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (Answer("allow", updated_input={"choice": "keep"}), "one\nmine\nthree\nfour\n"),
+        (Answer("allow", updated_input={"choice": "replace"}), NOTES),
+        (Answer("deny"), "one\nmine\nthree\nfour\n"),
+    ],
+)
+async def test_somebody_is_asked_with_both_versions(tmp_path: Path, notes: Path, answer: Answer, expected: str) -> None:
+    async with engine_on(tmp_path, READ, EDIT, "Done.", interactive=True) as engine:
+        await collect(engine.submit("improve it"))
+        notes.write_text("one\nmine\nthree\nfour\n")
+        questions = []
+        async for event in run_command(engine, "undo", ""):
+            if isinstance(event, ev.PermissionRequested):
+                questions.append(event)
+                engine.answer(event.request_id, answer)
+    (question,) = questions
+    assert question.title == "Undo: you changed notes.txt too"
+    assert question.display["clashes"] == [{"line": 2, "now": "mine\n", "other": "two\n"}]
+    assert question.display["other_label"] == "before “improve it”"
+    assert notes.read_text() == expected
+
+
+async def test_an_undo_that_is_stopped_while_it_asks_changes_nothing(tmp_path: Path, notes: Path) -> None:
+    replies = [READ, EDIT, reply(call("Write", file_path="made.txt", content="x")), "Done."]
+    async with engine_on(tmp_path, *replies, interactive=True) as engine:
+        await collect(engine.submit("improve it"))
+        notes.write_text("one\nmine\nthree\nfour\n")
+        async for event in run_command(engine, "undo", ""):
+            if isinstance(event, ev.PermissionRequested):
+                engine.abort()
+        assert (notes.parent / "made.txt").exists()
+        assert "1 file removed" in await said(engine, "/undo keep")
+
+
+async def test_an_undo_with_nothing_to_do_names_the_prompt_that_it_undid(tmp_path: Path, notes: Path) -> None:
+    write = reply(call("Write", file_path="made.txt", content="x"))
+    async with engine_on(tmp_path, write, "Done.", READ, EDIT, "Done.") as engine:
+        await collect(engine.submit("make it"))
+        await collect(engine.submit("improve it"))
+        notes.write_text(NOTES)
+        assert (await said(engine, "/undo")).startswith("Undid the changes of “make it”: 1 file removed.")
+        assert await refused(engine, "/undo") == "There is nothing more to undo in this session."
+        assert (await said(engine, "/redo")).startswith("Did again the changes of “make it”")
+        assert await refused(engine, "/redo") == "There is nothing to do again."
+
+
+# --------------------------------------------------------------------------------------------------- the model's note
+
+
+def notes_in(events: list[ev.Event]) -> list[str]:
+    texts = [event.message.text for event in only(events, ev.MessageAppended)]
+    return [text for text in texts if text.startswith("[The user")]
+
+
+async def test_the_model_gets_one_note_with_the_net_effect(tmp_path: Path, notes: Path) -> None:
+    write = reply(call("Write", file_path="made.txt", content="x"))
+    edit_again = reply(call("Edit", file_path="notes.txt", old_string="TWO", new_string="2"))
+    replies: list[Json | str] = [write, "Done.", READ, EDIT, "Done.", edit_again, "Good.", "I see.", "I see."]
+    async with engine_on(tmp_path, *replies) as engine:
+        await collect(engine.submit("make it"))
+        await collect(engine.submit("improve it"))
+        await said(engine, "/undo")
+        await said(engine, "/redo")
+        events = await collect(engine.submit("go on"))
+        assert notes_in(events) == []
+        (finished,) = only(events, ev.ToolFinished)
+        assert not finished.result.is_error, "the file is as the model knows it"
+        for line in ("/undo", "/undo", "/undo", "/redo"):
+            await said(engine, line)
+        (note,) = notes_in(await collect(engine.submit("and now")))
+        assert "for “improve it” and “go on”." in note
+        assert "make it" not in note
+        assert str(notes) in note
+        assert notes_in(await collect(engine.submit("and then"))) == []
+
+
+async def test_the_note_outlives_the_process(tmp_path: Path, notes: Path) -> None:
+    async with engine_on(tmp_path, READ, EDIT, "Done.") as engine:
+        await collect(engine.submit("improve it"))
+        session = engine.session_id
+    async with engine_on(tmp_path, resume=session) as engine:
+        await said(engine, "/undo")
+    again = reply(call("Edit", file_path="notes.txt", old_string="two", new_string="2"))
+    async with engine_on(tmp_path, again, "Done.", resume=session) as engine:
+        events = await collect(engine.submit("go on"))
+    (note,) = notes_in(events)
+    assert "The user undid the changes that you made to files for “improve it”." in note
+    assert only(events, ev.ToolFinished)[0].result.is_error, "it has to be read again"
+    assert not result_of(events).is_error
+
+
+# ----------------------------------------------------------------------------------------------------- our own files
+
+
+async def test_rules_that_are_saved_during_a_prompt_are_not_undone_and_not_seen_by_git(
+    tmp_path: Path, notes: Path
+) -> None:
+    project = notes.parent
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    subprocess.run(["git", "-C", str(project), "add", "."], check=True)
+
+    def status() -> str:
+        return subprocess.check_output(["git", "-C", str(project), "status", "--porcelain"], text=True)
+
+    before = status()
+    touch = reply(call("Bash", command="touch made.txt"))
+    replies = [touch, touch, "Done."]
+    async with engine_on(tmp_path, *replies, interactive=True, permission_mode=PermissionMode.DEFAULT) as engine:
+        answers = [Answer("allow"), Answer("allow", rules=("Bash(touch made.txt)",), save_to="local")]
+        async for event in engine.submit("go"):
+            if isinstance(event, ev.PermissionRequested):
+                engine.answer(event.request_id, answers.pop(0))
+        assert ".agentcli" not in await said(engine, "/diff all")
+        assert (await said(engine, "/undo")).endswith("  D made.txt")
+    assert "touch made.txt" in (project / ".agentcli" / "settings.local.json").read_text()
+    assert status() == before
+    (project / ".agentcli" / "settings.json").write_text("{}\n")
+    assert status() == f"{before}?? .agentcli/\n", "what is shared can be committed"
+    subprocess.run(["git", "-C", str(project), "add", "."], check=True)
+    assert status() == f"A  .agentcli/settings.json\n{before}"

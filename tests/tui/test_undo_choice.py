@@ -1,0 +1,38 @@
+"""The question of /undo in the app: which version of some lines to keep."""
+
+from __future__ import annotations
+
+from agentcli.core.events import PermissionRequested
+from agentcli.core.permission import Answer
+from agentcli.tui.screens.undo_choice import UndoChoice
+from agentcli.tui.theme.palette import Palette
+from tests.tui.dialog_host import look, replies
+
+CLASH = {"line": 2, "now": "mine\x1b[2J\n", "other": "two\nthree\n"}
+
+
+def dialog(**display: object) -> UndoChoice:
+    fields = {"text": "Both you and the prompt changed these lines.", "now_label": "as it is now"}
+    shown = {"kind": "undo", **fields, "other_label": "before “go”", "clashes": [CLASH], "exists": True, **display}
+    event = PermissionRequested(
+        request_id="q", tool_use_id="", name="agentcli", input={}, title="Undo: you changed a.txt too",
+        reason="", display=shown,
+    )  # fmt: skip
+    return UndoChoice(event, Palette(), clock=iter(range(10_000)).__next__)  # type: ignore[arg-type]
+
+
+def test_each_answer_is_a_key_and_closing_it_leaves_the_file() -> None:
+    keep, replace = (Answer("allow", updated_input={"choice": choice}) for choice in ("keep", "replace"))
+    assert replies(dialog, "enter", "r", "l", "escape", "down enter") == [
+        keep, replace, Answer("deny"), Answer("deny"), replace,
+    ]  # fmt: skip
+
+
+def test_both_versions_are_shown_also_where_there_is_little_room() -> None:
+    for size in ((80, 24), (40, 10)):
+        seen = look(dialog(), size)
+        for text in ("you changed a.txt too", "Line 2, as it is now:", "- mine", "+ two", "❯ 1 Keep my lines"):
+            assert text in seen, size
+        assert "\x1b" not in seen
+    seen = look(dialog(exists=False, other_label="before “go”: there is no such file", clashes=[]))
+    assert "2 Remove the file" in seen
