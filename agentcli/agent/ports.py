@@ -22,7 +22,7 @@ from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice,
 from agentcli.core.usage import Usage
 from agentcli.providers.base import Provider, Request
 from agentcli.tools.base import ToolContext
-from agentcli.workspace.base import FileChange, UndoReport
+from agentcli.workspace.base import DiffScope, FileChange, UndoReport, WorkspaceDiff
 
 
 @frozen
@@ -156,9 +156,9 @@ class Workspace(Protocol):
         """The next sentence for the person, once each: why something cannot be undone."""
         ...
 
-    async def changes(self, whole_session: bool = False) -> list[FileChange]: ...
+    async def changes(self) -> list[FileChange]: ...
 
-    async def diff(self, whole_session: bool = False) -> str: ...
+    async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff: ...
 
     async def undo(self) -> UndoReport: ...
 
@@ -186,11 +186,11 @@ class NoWorkspace:
     def take_notice(self) -> str | None:
         return None
 
-    async def changes(self, whole_session: bool = False) -> list[FileChange]:
+    async def changes(self) -> list[FileChange]:
         return []
 
-    async def diff(self, whole_session: bool = False) -> str:
-        return ""
+    async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
+        return WorkspaceDiff(problem="No copies of files are kept here, so there is nothing to compare with.")
 
     async def undo(self) -> UndoReport:
         return UndoReport(False, self._reason)

@@ -14,9 +14,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from agentcli.core.unified_diff import DiffLine, Hunk, parse
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.diff_paint import PaintedHunk, base_style, partners, stretches
-from agentcli.tui.blocks.diff_parse import DiffLine, Hunk, parse
 from agentcli.tui.blocks.rows import decoration, filled
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.style import Style
 
-from agentcli.tui.blocks.diff_parse import DiffLine, Hunk
+from agentcli.core.unified_diff import DiffLine, Hunk
 from agentcli.tui.blocks.diff_words import Pair, Spans, changed_words, pairs
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.theme.palette import Palette
