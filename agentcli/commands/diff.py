@@ -47,6 +47,8 @@ class ChangedFile:
     """The unified diff as git wrote it: it can be applied. Not safe to show."""
     note: str = ""
     """What is to know of it beyond its lines; safe to show."""
+    counts: tuple[int, int] = (0, 0)
+    """Lines added and removed."""
     certain: bool = True
     """False: whether this happened is not known, and `note` says why."""
 
@@ -57,7 +59,7 @@ class ChangedFile:
     @property
     def numbers(self) -> str:
         """`+3 −1`; empty where no lines can be counted."""
-        return f"+{self.diff.added} −{self.diff.removed}" if self.diff.hunks else ""
+        return f"+{self.counts[0]} −{self.counts[1]}" if self.diff.hunks else ""
 
     @property
     def remarks(self) -> str:
@@ -75,11 +77,11 @@ class Changes:
 
     @property
     def added(self) -> int:
-        return sum(file.diff.added for file in self.files)
+        return sum(file.counts[0] for file in self.files)
 
     @property
     def removed(self) -> int:
-        return sum(file.diff.removed for file in self.files)
+        return sum(file.counts[1] for file in self.files)
 
 
 async def load_changes(engine: Engine, scope: DiffScope) -> Changes:
@@ -110,7 +112,11 @@ def _files(folder: FolderDiff, prefix: str) -> list[ChangedFile]:
             continue
         note = notes.pop(parsed[0].path, None)
         said, certain = (terminal_line(note.note), note.certain) if note is not None else ("", True)
-        files += [ChangedFile(_name(prefix + one.path), one, source, said, certain) for one in parsed if one.path]
+        files += [
+            ChangedFile(_name(prefix + one.path), one, source, said, (one.added, one.removed), certain)
+            for one in parsed
+            if one.path
+        ]
     return [*files, *(_without_lines(prefix + path, note) for path, note in notes.items())]
 
 

@@ -10,6 +10,7 @@ from rich.style import Style
 
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_text
+from agentcli.core.unified_diff import is_unified_diff
 from agentcli.interactive import wording
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.live import LiveText
@@ -150,7 +151,7 @@ class ToolBlock(Block):
             return Rows([*found.lines, *why.lines], found.hidden + why.hidden)
         if found.lines or found.hidden:
             return found
-        if failed:
+        if failed and not (item.name in displays.SHELLS and is_unified_diff(text)):
             return head(text, width, MOST_ROWS if self.expanded else _REASON_ROWS, palette.text, before)
         return Rows() if item.display else displays.text(text, view)
 
