@@ -309,7 +309,7 @@ class DiffLayout:
         digits = self._digits[entry.file]
         columns = columns_of(self.look.width, digits, line.sign)
         number = (line.old if line.sign == "-" else line.new) or ""
-        first = f"{number:>{digits}} {line.sign} " if columns == digits + 3 and line.sign else line.sign
+        first = f"{number:>{digits}} {line.sign or ' '} " if columns == digits + 3 else line.sign[:columns]
         first = first if not entry.start else " " * columns
         rows = wrap([(line.text[entry.start : entry.start + _PIECE], style)], self.look.width, [(first, style)])
         last = rows[-1]

@@ -152,7 +152,7 @@ def _diff_output(value: str, view: View) -> Rows:
     hunks = [hunk for file in files for hunk in file.hunks]
     look = Look(view.room, view.palette, diff.fits_side_by_side(hunks, view.room), whole=view.expanded)
     found = folded(DiffLayout(views, look).groups(), value.strip("\n").count("\n") + 1, view.rows(_DIFF_ROWS))
-    return Rows(beside(found.lines, view.before), found.hidden)
+    return Rows(beside(found.lines, view.before), found.hidden, opens=True)
 
 
 def _file_view(file: FileDiff) -> FileView:

@@ -93,7 +93,7 @@ class ToolBlock(Block):
         if self._body is None or self._body[0] != look:
             self._body = (look, self._rows(width, palette, before))
         rows = self._body[1]
-        self.foldable = self.expanded or cut or bool(rows.hidden)
+        self.foldable = self.expanded or cut or bool(rows.hidden) or rows.opens
         return [*header, *(joined(rows, width, palette, before) if rows.lines else [])]
 
     # ------------------------------------------------------------------------------------------------- header
