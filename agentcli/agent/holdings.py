@@ -30,7 +30,7 @@ from agentcli.tools.builtin import in_thread
 from agentcli.tools.shells import BackgroundTask
 from agentcli.tools.titles import title_of
 from agentcli.tools.todowrite import todos_from
-from agentcli.workspace.base import Choices, FileChange, UndoPlan, UndoReport
+from agentcli.workspace.base import Choices, DiffScope, FileChange, UndoPlan, UndoReport, WorkspaceDiff
 
 if TYPE_CHECKING:
     from agentcli.tools.fileindex import FileIndex
@@ -383,12 +383,13 @@ class Holdings:
 
     # --------------------------------------------------------------------------------------------- files and undo
 
-    async def changes(self, whole_session: bool = False) -> list[FileChange]:
-        """What the last submission did to files and was not undone, or all that changed since the session began."""
-        return await self._parts.seams.workspace.changes(whole_session)
+    async def changes(self) -> list[FileChange]:
+        """What the last submission did to files and was not undone."""
+        return await self._parts.seams.workspace.changes()
 
-    async def diff(self, whole_session: bool = False) -> str:
-        return await self._parts.seams.workspace.diff(whole_session)
+    async def diff(self, scope: DiffScope = "session") -> WorkspaceDiff:
+        """Changes of files as unified diffs; `problem` says why there are none."""
+        return await self._parts.seams.workspace.diff(scope, self.working_dirs)
 
     async def undo(self, choices: Choices | None = None) -> UndoReport:
         """Put back what the last submission did to files; each further time one submission further back.

@@ -22,7 +22,15 @@ from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice,
 from agentcli.core.usage import Usage
 from agentcli.providers.base import Provider, Request
 from agentcli.tools.base import ToolContext
-from agentcli.workspace.base import Choices, FileChange, UndoNews, UndoPlan, UndoReport
+from agentcli.workspace.base import (
+    Choices,
+    DiffScope,
+    FileChange,
+    UndoNews,
+    UndoPlan,
+    UndoReport,
+    WorkspaceDiff,
+)
 
 
 @frozen
@@ -163,9 +171,9 @@ class Workspace(Protocol):
         """The next sentence for the person, once each: why something cannot be undone."""
         ...
 
-    async def changes(self, whole_session: bool = False) -> list[FileChange]: ...
+    async def changes(self) -> list[FileChange]: ...
 
-    async def diff(self, whole_session: bool = False) -> str: ...
+    async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff: ...
 
     async def undo(self, choices: Choices | None = None) -> UndoReport: ...
 
@@ -204,11 +212,11 @@ class NoWorkspace:
     def take_notice(self) -> str | None:
         return None
 
-    async def changes(self, whole_session: bool = False) -> list[FileChange]:
+    async def changes(self) -> list[FileChange]:
         return []
 
-    async def diff(self, whole_session: bool = False) -> str:
-        return ""
+    async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
+        return WorkspaceDiff(problem="No copies of files are kept here, so there is nothing to compare with.")
 
     async def undo(self, choices: Choices | None = None) -> UndoReport:
         return UndoReport(False, self._reason)

@@ -1,29 +1,173 @@
-"""/diff: what the last prompt, or the whole session, changed in files."""
+"""/diff: what the agent changed in this session or with the last prompt, or all changes against git's HEAD."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import fail, say
-from agentcli.commands.files import change_lines
 from agentcli.core.events import Event
-from agentcli.core.plaintext import plain_text
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import clean_text
+from agentcli.core.plaintext import terminal_line, terminal_text
 from agentcli.core.plural import counted
+from agentcli.core.unified_diff import FileDiff, parse_files, split_files
+from agentcli.workspace.base import DiffScope, FileChange, FolderDiff, WorkspaceDiff
+
+ARGUMENTS: Mapping[str, DiffScope] = {"": "session", "last": "prompt", "all": "all"}
+USAGE = (
+    "/diff shows what agentcli changed in this session, /diff last what the last prompt changed, "
+    "/diff all every change since HEAD."
+)
+WHERE: Mapping[DiffScope, str] = {
+    "session": "in this session",
+    "prompt": "by the last prompt",
+    "all": "since HEAD",
+}
+NOTHING: Mapping[DiffScope, str] = {
+    "session": "agentcli has not changed any files in this session. /diff all compares with HEAD.",
+    "prompt": "The last prompt has not changed any files.",
+    "all": "No file differs from HEAD.",
+}
+CUT = "The rest of the diff is not shown: it is longer than 32 MB."
+_DONE = {"modified": "changed", "added": "new file", "deleted": "deleted"}
+_SIGNS = {"modified": "M", "added": "A", "deleted": "D", "renamed": "R", "copied": "C"}
+
+
+@frozen
+class ChangedFile:
+    name: str
+    """As people know it: relative to the working directory where it lies in it. Safe to show."""
+    diff: FileDiff
+    """Its text is safe to show."""
+    source: str = ""
+    """The unified diff as git wrote it: it can be applied. Not safe to show."""
+    note: str = ""
+    """What is to know of it beyond its lines; safe to show."""
+    counts: tuple[int, int] = (0, 0)
+    """Lines added and removed."""
+    certain: bool = True
+    """False: whether this happened is not known, and `note` says why."""
+
+    @property
+    def sign(self) -> str:
+        return _SIGNS[self.diff.state] if self.certain else "?"
+
+    @property
+    def numbers(self) -> str:
+        """`+3 −1`; empty where no lines can be counted."""
+        return f"+{self.counts[0]} −{self.counts[1]}" if self.diff.hunks else ""
+
+    @property
+    def remarks(self) -> str:
+        if not self.certain:
+            return self.note
+        known = self.diff.remarks() if self.source else [_DONE[self.diff.state]]
+        return ", ".join([*(terminal_line(one) for one in known), *([self.note] if self.note else [])])
+
+
+@frozen
+class Changes:
+    files: tuple[ChangedFile, ...] = ()
+    problem: str = ""
+    cut: bool = False
+
+    @property
+    def added(self) -> int:
+        return sum(file.counts[0] for file in self.files)
+
+    @property
+    def removed(self) -> int:
+        return sum(file.counts[1] for file in self.files)
+
+
+async def load_changes(engine: Engine, scope: DiffScope) -> Changes:
+    """The changes file by file, the same for every front end."""
+    found = await engine.diff(scope)
+    return await asyncio.to_thread(_changes, found, engine.working_dirs[0])
+
+
+def _changes(found: WorkspaceDiff, home: Path) -> Changes:
+    files = [file for folder in found.folders for file in _files(folder, _prefix(folder, home, len(found.folders)))]
+    return Changes(tuple(files), found.problem, any(folder.cut for folder in found.folders))
+
+
+def _prefix(folder: FolderDiff, home: Path, count: int) -> str:
+    """What the names of a folder's files begin with."""
+    root = Path(folder.root)
+    if root == home or (count == 1 and home.is_relative_to(root)):
+        return ""
+    return f"{os.path.relpath(root, home) if root.is_relative_to(home) else root}/"
+
+
+def _files(folder: FolderDiff, prefix: str) -> list[ChangedFile]:
+    notes = {os.path.relpath(one.path, folder.root): one for one in folder.notes}
+    files = []
+    for source in split_files(folder.text):
+        parsed = parse_files(terminal_text(clean_text(source)))
+        if not parsed:
+            continue
+        note = notes.pop(parsed[0].path, None)
+        said, certain = (terminal_line(note.note), note.certain) if note is not None else ("", True)
+        files += [
+            ChangedFile(_name(prefix + one.path), one, source, said, (one.added, one.removed), certain)
+            for one in parsed
+            if one.path
+        ]
+    return [*files, *(_without_lines(prefix + path, note) for path, note in notes.items())]
+
+
+def _without_lines(path: str, note: FileChange) -> ChangedFile:
+    return ChangedFile(
+        _name(path), FileDiff(path, state=note.kind), note=terminal_line(note.note), certain=note.certain
+    )
+
+
+def _name(path: str) -> str:
+    return terminal_line(path.encode("utf-8", "replace").decode())
+
+
+def heading(changes: Changes, scope: DiffScope) -> str:
+    """`2 files changed in this session, +3 −1`."""
+    count = counted(len(changes.files), "file")
+    return f"{count} changed {WHERE[scope]}, +{changes.added} −{changes.removed}"
+
+
+def listing(changes: Changes) -> list[str]:
+    """A line for each file."""
+    rows = []
+    for file in changes.files:
+        facts = [fact for fact in (file.numbers if file.certain else "", file.remarks) if fact]
+        rows.append(f"  {file.sign} {file.name}" + (f"  {', '.join(facts)}" if facts else ""))
+    return rows
+
+
+def text_of(changes: Changes, scope: DiffScope) -> str:
+    """Everything as plain text: the files, then the unified diff. Safe to show."""
+    parts = [f"{heading(changes, scope)}:", *listing(changes), ""]
+    parts += [_shown(file).rstrip("\n") for file in changes.files if file.source]
+    return "\n".join([*parts, CUT] if changes.cut else parts).rstrip()
+
+
+def _shown(file: ChangedFile) -> str:
+    """The diff as text; carriage returns at the ends of lines are left out where every line has one."""
+    lines = sum(bool(line.sign) for hunk in file.diff.hunks for line in hunk.lines)
+    text = file.source.replace("\r\n", "\n") if file.source.count("\r\n") == lines else file.source
+    return terminal_text(clean_text(text))
 
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
-    if arguments not in ("", "all"):
-        yield fail("/diff shows the changes of the last prompt, /diff all those of the whole session.")
+    scope = ARGUMENTS.get(arguments)
+    if scope is None:
+        yield fail(USAGE)
         return
-    whole = arguments == "all"
-    changes = await engine.changes(whole)
-    if not changes:
-        yield say(
-            "Nothing has changed since the session began." if whole else "There are no changes of a prompt to show."
-        )
-        return
-    scope = "since the session began, your own included" if whole else "by the last prompt"
-    head = f"{counted(len(changes), 'file')} changed {scope}:"
-    text = "\n".join([head, *change_lines(engine, changes), "", plain_text(await engine.diff(whole))])
-    yield say(text.rstrip())
+    changes = await load_changes(engine, scope)
+    if changes.problem:
+        yield fail(changes.problem)
+    elif not changes.files:
+        yield say(NOTHING[scope])
+    else:
+        yield say(await asyncio.to_thread(text_of, changes, scope))

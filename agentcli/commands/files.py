@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 from agentcli.agent.engine import Engine
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
-from agentcli.workspace.base import FileChange, UndoReport
+from agentcli.workspace.base import UndoReport
 
 _MOST_LISTED = 50
-_SIGNS = {"added": "A", "modified": "M", "deleted": "D"}
 _DONE = {"added": "created", "modified": "changed", "deleted": "deleted"}
 
 
@@ -57,17 +55,6 @@ def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
     if report.text:
         lines.append(plain_line(report.text, 500))
     return "\n".join(lines)
-
-
-def change_lines(engine: Engine, changes: Sequence[FileChange]) -> list[str]:
-    rows = []
-    for change in changes:
-        numbers = "binary" if change.added is None else f"+{change.added} −{change.removed or 0}"
-        if change.note:
-            numbers = f"{_DONE[change.kind]}; {change.note}" if change.certain else change.note
-        sign = _SIGNS[change.kind] if change.certain else "?"
-        rows.append(f"  {sign} {short_name(engine, change.path)}  {numbers}")
-    return _cut(rows)
 
 
 def _cut(lines: list[str]) -> list[str]:

@@ -52,8 +52,14 @@ MANUAL: Mapping[str, Page] = {
         (("/redo", "as it was"), ("/redo replace", "also where you changed the same lines")),
     ),
     "diff": Page(
-        "Compared with the copies that are kept before a change; also outside of a git repository.",
-        (("/diff", "of the last prompt"), ("/diff all", "since the session began, your own changes included")),
+        "Compared with the copies that are kept before a change: your own changes are not in it, and no git repository "
+        "is needed. In the app: f F next and previous file, h H hunk, o list of files, v side by side or "
+        "unified, a all changes since HEAD, l the last prompt only, / search, c copy the file's diff, C copy all.",
+        (
+            ("/diff", "what agentcli changed in this session"),
+            ("/diff last", "what the last prompt changed"),
+            ("/diff all", "all changes since HEAD, yours and untracked files included"),
+        ),
     ),
     "compact": Page(
         "Happens by itself before the window is full. You see the summary first and can change it. "

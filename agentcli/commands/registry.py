@@ -10,7 +10,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("doctor", "Check this installation and suggest fixes", "[online]"),
     Command("undo", "Put back what the last prompt changed in files", "[keep|replace]"),
     Command("redo", "Take the last undo back", "[keep|replace]"),
-    Command("diff", "What the last prompt, or the whole session, changed in files", "[all]"),
+    Command("diff", "Show what agentcli changed in files, or all changes since HEAD", "[all|last]"),
     Command("compact", "Summarise the conversation to make room, or undo that", "[focus|undo]", submits=True),
     Command("model", "Show or choose the model; now: without asking", "[name [now]]"),
     Command("effort", "Show or choose how much effort the model makes", "[level [now]]"),

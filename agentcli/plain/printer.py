@@ -14,9 +14,10 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ThinkingBlock, ToolUseBlock, is_thinking
 from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.plural import counted, plural
+from agentcli.core.unified_diff import is_unified_diff
 from agentcli.interactive import wording
 from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Look, Piece, line, prose
-from agentcli.plain.results import INDENT, result_lines
+from agentcli.plain.results import INDENT, diff_output, result_lines
 
 SILENT: tuple[type[ev.Event], ...] = (
     ev.SessionStarted,
@@ -174,6 +175,8 @@ class Printer:
     @_show.register
     def _(self, event: ev.NoticeRaised, now: float) -> list[Piece]:
         if event.code == "command":
+            if event.level != "error" and is_unified_diff(event.text):
+                return [*diff_output(plain_text(event.text))]
             return [prose(plain_text(event.text), "error" if event.level == "error" else "text")]
         return self.note(event.text, event.level)
 

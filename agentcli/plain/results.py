@@ -5,7 +5,7 @@ Displays come out of session files too, so nothing about their values is taken f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentcli.core import events as ev
@@ -13,6 +13,7 @@ from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.core.tool_errors import unwrapped
+from agentcli.core.unified_diff import LineKind, is_unified_diff, line_kinds
 from agentcli.plain.pieces import Line, Look, line
 from agentcli.tools.todowrite import todo_line
 
@@ -24,6 +25,9 @@ _DIFF_ROWS = 24
 _ALL_ROWS = 5_000
 """With --verbose."""
 _LONGEST_ROW = 2_000
+_DIFF_LOOKS: Mapping[LineKind, Look] = {
+    "+": "added", "-": "removed", "hunk": "quiet", "header": "strong"
+}  # fmt: skip
 _SHELLS = ("Bash", "BashOutput", "KillShell")
 _SILENT = ("Read", "NotebookRead")
 """Tools whose summary says enough."""
@@ -48,6 +52,9 @@ def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[Line]:
     if rows == [""] or (event.name in _SILENT and not failed and not verbose):
         return []
     lines = [line(f"{INDENT}{_row(row)}", "quiet") for row in rows]
+    if event.name in _SHELLS and is_unified_diff("\n".join(rows)):
+        lines = diff_output("\n".join(f"{_row(row)}" for row in rows), "quiet")
+        lines = [Line(((INDENT, "quiet"), *one.runs)) for one in lines]
     if verbose:
         return capped(lines, _ALL_ROWS)
     if event.name in _SHELLS:
@@ -71,13 +78,14 @@ def _tail(lines: Sequence[Line], most: int) -> list[Line]:
 
 def diff_lines(text: str) -> list[Line]:
     """A unified diff."""
-    return [line(f"{INDENT}{_row(row)}", _diff_look(row)) for row in plain_text(text).strip("\n").split("\n")]
+    kinds = line_kinds(plain_text(text).strip("\n"))
+    return [line(f"{INDENT}{_row(row)}", _DIFF_LOOKS.get(kind, "text")) for row, kind in kinds]
 
 
-def _diff_look(row: str) -> Look:
-    if row.startswith("+"):
-        return "added"
-    return "removed" if row.startswith("-") else "quiet" if row.startswith("@@") else "text"
+def diff_output(text: str, around: Look = "text") -> list[Line]:
+    """Text with unified diffs in it, whole; `around` is for what stands before and after them."""
+    looks: Mapping[LineKind, Look] = {**_DIFF_LOOKS, "text": around}
+    return [line(row, looks.get(kind, "text")) for row, kind in line_kinds(text)]
 
 
 def _row(row: str) -> str:

@@ -50,6 +50,7 @@ class Actions:
         """Commands that open something when they come without an argument."""
         self._own: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = {
             "copy": self._copy,
+            "diff": self._diff,
             "find": self._find,
             "theme": self._use_theme,
             "resume": self._resume_found,
@@ -263,6 +264,17 @@ class Actions:
         about = CostNotes(outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.budget)
         page = CostPage(engine.totals, self._chat.palette, about, lambda width: details(engine.spending, width))
         await self._asked(page)
+
+    async def _diff(self, arguments: str) -> None:
+        from agentcli.commands.diff import ARGUMENTS, USAGE, load_changes
+        from agentcli.tui.screens.diff_page import DiffPage
+
+        scope = ARGUMENTS.get(arguments)
+        if scope is None:
+            raise AgentError(USAGE)
+        engine = await self._ready()
+        copy = self._app.surroundings.copy
+        await self._asked(DiffPage(lambda wanted: load_changes(engine, wanted), copy, scope, self._chat.palette))
 
     async def _tasks(self) -> None:
         from agentcli.tui.screens.tasks_page import TasksPage

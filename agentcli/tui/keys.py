@@ -56,6 +56,21 @@ FINDING_KEYS = (
     ("Esc", "Close the search"),
 )
 
+DIFF_KEYS = (
+    ("f, Right, Tab", "Next file"),
+    ("F, Left, Shift+Tab", "Previous file"),
+    ("h", "Next hunk"),
+    ("H", "Previous hunk"),
+    ("o", "List of files, to go to one"),
+    ("v", "Side by side or unified"),
+    ("a", "All changes since HEAD, or this session's"),
+    ("l", "Changes of the last prompt, or this session's"),
+    ("/", "Search; n and N go to the next and previous match"),
+    ("c", "Copy the diff of the file"),
+    ("C", "Copy the whole diff"),
+)
+"""Of the page that `/diff` opens; it scrolls with the keys of `less`."""
+
 
 def app_bindings() -> list[Binding]:
     """Keys that work in dialogs, too."""
@@ -81,6 +96,7 @@ def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Group, key and what it does, as the help page shows them."""
     rows = [("Screen", shown_keys(keymap.get(key.id, key.keys)), key.help) for key in SCREEN_KEYS]
     rows += [("Search", keys, text) for keys, text in FINDING_KEYS]
+    rows += [("/diff", keys, text) for keys, text in DIFF_KEYS]
     rows += [("Prompt", shown_keys(keymap.get(key.id, key.keys)), key.help) for key in PROMPT_KEYS if not key.select]
     rows += [
         ("Prompt", "@", "Files"),

@@ -11,6 +11,8 @@ from agentcli.core.frozen import frozen
 ChangeKind = Literal["added", "modified", "deleted"]
 Choice = Literal["keep", "replace"]
 """For lines that both the user and the submission changed: keep them as they are now, or replace them."""
+DiffScope = Literal["session", "prompt", "all"]
+"""What the agent changed in this session, what the last prompt changed, or how the work tree differs from HEAD."""
 
 
 @frozen
@@ -25,6 +27,26 @@ class FileChange:
     """What there is to know of it instead of numbers: half a sentence for people."""
     certain: bool = True
     """False: no snapshot could see whether this happened, `note` says why."""
+
+
+@frozen
+class FolderDiff:
+    """The changes in one folder as a unified diff that git wrote."""
+
+    root: str
+    """Absolute; the names in `text` are relative to it."""
+    text: str
+    notes: tuple[FileChange, ...] = ()
+    """What is to know of files beyond their lines, above all of those that no copy is kept of."""
+    cut: bool = False
+    """Whether the diff was longer than what is read of one."""
+
+
+@frozen
+class WorkspaceDiff:
+    folders: tuple[FolderDiff, ...] = ()
+    problem: str = ""
+    """Why there is no diff, as a sentence."""
 
 
 @frozen

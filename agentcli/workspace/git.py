@@ -96,7 +96,7 @@ class Git:
             raise SnapshotError(f"git took longer than {seconds:g} seconds") from error
         finally:
             await _end(process, work)
-        if process.returncode not in fine and cut is None:
+        if process.returncode not in fine and (cut is None or len(output) < cut):
             said = errors.decode("utf-8", "replace").strip().splitlines()
             raise SnapshotError(f"git {arguments[0]} failed: {said[-1][:300] if said else process.returncode}")
         return output

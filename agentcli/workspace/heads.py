@@ -19,14 +19,11 @@ _REFERENCE = re.compile(r"refs/[^\0\s\\:?*\[~^]{1,500}")
 
 def head_commit(root: Path) -> str | None:
     """The commit that is checked out where this folder lies; None where there is none, or none that can be read."""
-    folder = next((one / ".git" for one in (root, *root.parents) if os.path.lexists(one / ".git")), None)
-    if folder is None:
+    top = next((one for one in (root, *root.parents) if os.path.lexists(one / ".git")), None)
+    if top is None:
         return None
-    if (pointer := _text(folder)).startswith("gitdir:"):
-        folder = folder.parent / pointer.removeprefix("gitdir:").strip()
-    # A further work tree has a HEAD of its own and shares the references.
-    shared = _text(folder / "commondir").strip()
-    places = [folder, folder / shared] if shared else [folder]
+    folder, shared = git_folder(top)
+    places = list(dict.fromkeys((folder, shared)))
     said = _text(folder / "HEAD").strip()
     for _step in range(_DEEPEST):
         if _COMMIT.fullmatch(said):
@@ -37,6 +34,16 @@ def head_commit(root: Path) -> str | None:
         said = next((text for place in places if (text := _text(place / name).strip())), "")
         said = said or next((text for place in places if (text := _packed(place, name))), "")
     return None
+
+
+def git_folder(top: Path) -> tuple[Path, Path]:
+    """The repository folder of a work tree, and the one with what all its work trees share (often the same)."""
+    folder = top / ".git"
+    if (pointer := _text(folder)).startswith("gitdir:"):
+        folder = folder.parent / pointer.removeprefix("gitdir:").strip()
+    # A further work tree has a HEAD of its own and shares the references.
+    shared = _text(folder / "commondir").strip()
+    return folder, folder / shared if shared else folder
 
 
 def _packed(folder: Path, name: str) -> str:

@@ -19,23 +19,32 @@ from typing import TypeVar
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
+from agentcli.workspace.agent_diff import Span, agent_diff, changes_without_lines, is_without_copy
 from agentcli.workspace.attribution import users_changes
-from agentcli.workspace.base import Choices, FileChange, Snapshot, SnapshotError, UndoNews, UndoPlan, UndoReport
+from agentcli.workspace.base import (
+    Choices,
+    DiffScope,
+    FileChange,
+    Snapshot,
+    SnapshotError,
+    UndoNews,
+    UndoPlan,
+    UndoReport,
+    WorkspaceDiff,
+)
 from agentcli.workspace.folders import Folders, Place, Roots, distinct, home_of, make_private
+from agentcli.workspace.head_diff import diff_against_head
 from agentcli.workspace.heads import head_commit
 from agentcli.workspace.journal import Journal, PutBack, Submission
-from agentcli.workspace.listing import is_ignore_file
 from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
 from agentcli.workspace.shadow import Shadow, in_thread
 from agentcli.workspace.trees import ABSENT
-from agentcli.workspace.uncovered import lost, uncovered_changes, why_uncovered
+from agentcli.workspace.uncovered import lost, why_uncovered
 from agentcli.workspace.undo import Undoing
 from agentcli.workspace.way import Way, own_steps, way_again, way_back
 
 T = TypeVar("T")
-DIFF_LIMIT = 200_000
 _HURRY_SECONDS = 1.0
-_IGNORED_BEFORE = "was ignored before, so whether it is new is not known"
 _PATH_FIELDS = ("file_path", "notebook_path")
 
 
@@ -237,43 +246,43 @@ class History:
 
     # -------------------------------------------------------------------------------------------------- the user's side
 
-    async def changes(self, whole_session: bool = False) -> list[FileChange]:
-        """What the last submission changed that has not been undone, or all that changed since the session began."""
+    async def changes(self) -> list[FileChange]:
+        """What the last submission changed that has not been undone."""
         async with self._lock:
-            found = await self._asked(self._changes(whole_session))
+            found = await self._asked(self._changes())
             return found if isinstance(found, list) else []
 
-    async def _changes(self, whole_session: bool) -> list[FileChange]:
+    async def _changes(self) -> list[FileChange]:
         changes: list[FileChange] = []
-        for shadow, before, after in await self._span(whole_session):
-            root = shadow.root
-            trees = await shadow.compare(before.tree, after.tree, numbers=True)
-            found = {
-                path: FileChange(str(root / path), one.kind, one.added, one.removed)
-                for path, one in trees.items()
-                if not (before.is_foreign(path) or path in before.uncovered or path in after.uncovered)
-            }
-            for path, kind in (await in_thread(partial(uncovered_changes, root, before, after, trees))).items():
-                note = why_uncovered((before.uncovered.get(path), after.uncovered.get(path)))
-                found[path] = FileChange(str(root / path), kind, None, None, note)
-            if any(is_ignore_file(path) and one.before.exists for path, one in trees.items()):
-                added = [path for path, change in found.items() if change.kind == "added"]
-                for path in await shadow.ignored_then(before.tree, added):
-                    found[path] = replace(found[path], note=_IGNORED_BEFORE, certain=False)
-            changes += [change for _path, change in sorted(found.items())]
+        for root, spans in (await self._spans("prompt")).items():
+            shadow = await self._folders.shadow(Path(root))
+            for before, after in spans:
+                trees = await shadow.compare(before.tree, after.tree, numbers=True)
+                found = {
+                    path: FileChange(str(shadow.root / path), one.kind, one.added, one.removed)
+                    for path, one in trees.items()
+                    if not is_without_copy(path, before, after)
+                }
+                found |= {
+                    Path(one.path).relative_to(root).as_posix(): one
+                    for one in await changes_without_lines(shadow, before, after, trees)
+                }
+                changes += [change for _path, change in sorted(found.items())]
         return changes
 
-    async def diff(self, whole_session: bool = False) -> str:
+    async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
+        """Changes as unified diffs. Never raises for what happens in the world: `problem` says what went wrong."""
         async with self._lock:
-            found = await self._asked(self._diff(whole_session))
-            return found if isinstance(found, str) else ""
+            found = await self._asked(self._diff(scope, working_dirs), "The changes cannot be shown")
+            return found if isinstance(found, WorkspaceDiff) else WorkspaceDiff(problem=found)
 
-    async def _diff(self, whole_session: bool) -> str:
-        parts = []
-        for shadow, before, after in await self._span(whole_session):
-            parts.append(await shadow.patch(before.tree, after.tree, DIFF_LIMIT))
-        text = "".join(parts)
-        return text if len(text) < DIFF_LIMIT else f"{text[:DIFF_LIMIT]}\n[The rest of the diff is not shown.]\n"
+    async def _diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
+        if scope == "all":
+            return await diff_against_head(distinct(working_dirs), self._place.search_path)
+        folders = []
+        for root, spans in (await self._spans(scope)).items():
+            folders.append(await agent_diff(await self._folders.shadow(Path(root)), spans))
+        return WorkspaceDiff(tuple(one for one in folders if one.text or one.notes))
 
     async def undo(self, choices: Choices | None = None) -> UndoReport:
         return await self._put_back(False, choices or Choices())
@@ -443,28 +452,26 @@ class History:
             whole = {root: after.get(root, one.before[root]) for root in one.before}
             await in_thread(partial(journal.note_after, one, whole))
 
-    async def _span(self, whole_session: bool) -> list[tuple[Shadow, Snapshot, Snapshot]]:
+    async def _spans(self, scope: DiffScope) -> dict[str, list[Span]]:
+        """By folder, the snapshots before and after each submission that counts."""
         journal = await self._journal_read()
         running = self._open.record if self._open is not None else None
         await self._settle(journal)
         last = running or next(iter(journal.to_undo()), None)
-        chosen = journal.submissions if whole_session else [last] if last is not None else []
-        first: Roots = {}
+        chosen = [one for one in journal.submissions if not one.undone] if scope == "session" else [last]
+        spans: dict[str, list[Span]] = {}
         for one in chosen:
-            for root, snapshot in one.before.items():
-                first.setdefault(root, snapshot)
-        if whole_session or (last is not None and last.after is None):
-            record = last or (chosen[-1] if chosen else Submission(0, ""))
-            after: Mapping[str, Snapshot] = await self._take([Path(root) for root in first], _Open(""), record)
-        else:
-            after = last.after or {} if last is not None else {}
-        spans = []
-        for root, before in first.items():
-            if root in after and after[root] != before:
-                shadow = await self._folders.shadow(Path(root))
-                own = last if last is not None and not whole_session else None
-                now = await self._without_users(shadow, before, after[root], own) if own is not None else after[root]
-                spans.append((shadow, before, now))
+            if one is None:
+                continue
+            after = one.after
+            if after is None:
+                look = _Open("", forced=self._open.forced if self._open is not None else {})
+                after = await self._take([Path(root) for root in one.before], look, one)
+            for root, before in one.before.items():
+                if root in after and after[root] != before:
+                    shadow = await self._folders.shadow(Path(root))
+                    own = await self._without_users(shadow, before, after[root], one)
+                    spans.setdefault(root, []).append((before, own))
         return spans
 
     async def _without_users(self, shadow: Shadow, was: Snapshot, now: Snapshot, record: Submission) -> Snapshot:
@@ -504,14 +511,14 @@ class History:
         if isinstance(result, str):
             self._tell(result)
 
-    async def _asked(self, work: Awaitable[T]) -> T | str:
+    async def _asked(self, work: Awaitable[T], failed: str = "Changes cannot be undone") -> T | str:
         """What comes of it, or a sentence about what went wrong."""
         try:
             return await work
         except SnapshotError as error:
-            return f"Changes cannot be undone: {error}."
+            return f"{failed}: {error}."
         except OSError as error:
-            return f"Changes cannot be undone: {(error.strerror or str(error)).lower()}."
+            return f"{failed}: {(error.strerror or str(error)).lower()}."
 
     def _start_pruning(self) -> None:
         """Once a process, beside the work, and seldom: it may take a while."""

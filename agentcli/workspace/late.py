@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.core.messages import Json
-from agentcli.workspace.base import Choices, FileChange, UndoNews, UndoPlan, UndoReport
+from agentcli.workspace.base import (
+    Choices,
+    DiffScope,
+    FileChange,
+    UndoNews,
+    UndoPlan,
+    UndoReport,
+    WorkspaceDiff,
+)
 
 if TYPE_CHECKING:
     from agentcli.workspace.history import History
@@ -66,11 +74,11 @@ class LateHistory:
     def take_notice(self) -> str | None:
         return self._history.take_notice() if self._history is not None else None
 
-    async def changes(self, whole_session: bool = False) -> list[FileChange]:
-        return await self._made().changes(whole_session)
+    async def changes(self) -> list[FileChange]:
+        return await self._made().changes()
 
-    async def diff(self, whole_session: bool = False) -> str:
-        return await self._made().diff(whole_session)
+    async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
+        return await self._made().diff(scope, working_dirs)
 
     async def undo(self, choices: Choices | None = None) -> UndoReport:
         return await self._made().undo(choices)

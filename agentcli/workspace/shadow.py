@@ -240,6 +240,10 @@ class Shadow:
         )  # fmt: skip
         return output.decode("utf-8", "replace")
 
+    async def tree_of(self, entries: Mapping[str, Entry]) -> str:
+        """A tree that has these paths and nothing else."""
+        return await self.with_entries(EMPTY_TREE, entries) if entries else EMPTY_TREE
+
     async def folders(self, tree: str) -> frozenset[str]:
         """Every folder that holds a file in this tree."""
         if tree == EMPTY_TREE:

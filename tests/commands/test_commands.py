@@ -17,6 +17,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
 from agentcli.workspace import listing
+from agentcli.workspace.head_diff import NO_REPOSITORY
 from tests.support.fakes import collect, only, result_of
 from tests.support.scripts import call, provider_on, reply, transport_for
 
@@ -71,18 +72,21 @@ async def test_undo_redo_and_diff_tell_what_happened_to_which_file(tmp_path: Pat
     async with engine_on(tmp_path, *replies) as engine:
         await collect(engine.submit("make two files"))
         diff = await said(engine, "/diff")
-        assert diff.startswith("2 files changed by the last prompt:\n  A a.txt  +1 −0\n  A b.bin  binary\n\ndiff --git")
+        listed = "  A a.txt  +1 −0, new file\n  A b.bin  new file, binary\n\ndiff --git"
+        assert diff.startswith(f"2 files changed in this session, +1 −0:\n{listed}")
+        assert (await said(engine, "/diff last")).startswith(f"2 files changed by the last prompt, +1 −0:\n{listed}")
         undone = await said(engine, "/undo")
         assert undone == "Undid the changes of “make two files”: 2 files removed.\n  D a.txt\n  D b.bin"
         assert engine.messages[-1].text == "Done.", "the model learns of it with the next prompt"
         assert await refused(engine, "/undo") == "There is nothing more to undo in this session."
-        assert await said(engine, "/diff") == "There are no changes of a prompt to show."
+        assert (await said(engine, "/diff")).startswith("agentcli has not changed any files in this session.")
         assert (await said(engine, "/redo")).startswith(
             "Did again the changes of “make two files”: 2 files created again.\n  A a.txt\n  A b.bin"
         )
         (tmp_path / "project" / "a.txt").write_text("mine\n")
         assert "! a.txt: left alone, it was changed since" in await said(engine, "/undo")
-        assert "your own included" in await said(engine, "/diff all")
+        assert await refused(engine, "/diff all") == NO_REPOSITORY
+        assert (await refused(engine, "/diff some")).startswith("/diff shows what agentcli changed in this session")
         assert not result_of(await collect(engine.submit("go on"))).is_error
 
 
@@ -109,7 +113,7 @@ async def test_a_file_without_a_copy_is_named_by_diff_and_undo(tmp_path: Path, m
         (tmp_path / "project" / "mid.bin").write_bytes(b"l" * 200)
         await collect(engine.submit("tidy"))
         assert await said(engine, "/diff") == (
-            "1 file changed by the last prompt:\n  D mid.bin  deleted; too large, no copy kept"
+            "1 file changed in this session, +0 −0:\n  D mid.bin  deleted, too large, no copy kept"
         )
         assert await said(engine, "/undo") == (
             "Undid the changes of “tidy”: 1 file without a copy left as it is.\n"

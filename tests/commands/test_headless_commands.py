@@ -55,7 +55,7 @@ def test_a_command_prints_its_answer_and_exits_by_its_result(project: Path) -> N
     code, out, err = headless(project, prompt="/diff", goes_on=True)
     assert (code, out.splitlines()[:2], err) == (
         0,
-        ["1 file changed by the last prompt:", "  A new.txt  +1 −0"],
+        ["1 file changed in this session, +1 −0:", "  A new.txt  +1 −0, new file"],
         "",
     )
     code, out, err = headless(project, prompt="/undo", goes_on=True)

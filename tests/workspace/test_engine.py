@@ -63,7 +63,7 @@ async def test_the_engine_undoes_what_tools_and_commands_did_and_the_model_is_to
             ("a.txt", "modified"),
             ("b.txt", "added"),
         ]
-        assert "+two\n" in await engine.diff()
+        assert "+two\n" in (await engine.diff("prompt")).folders[0].text
         report = await engine.undo()
         assert report.done
         assert state_of(project) == before

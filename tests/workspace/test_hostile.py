@@ -109,7 +109,7 @@ async def test_nothing_of_a_repository_runs_and_its_git_folder_stays_byte_for_by
                 (nested / "a.txt").write_bytes(b"x\r\n" * number)
                 (project / "b.u").write_text("not utf-16")
             assert await work.history.changes()
-            assert await work.history.diff()
+            assert (await work.history.diff("session", work.folders)).folders
         for _number in range(3):
             assert (await work.history.undo()).kept == ()
         assert state_of(project) == before

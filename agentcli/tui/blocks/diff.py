@@ -14,9 +14,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from agentcli.core.unified_diff import DiffLine, Hunk, parse
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.diff_paint import PaintedHunk, base_style, partners, stretches
-from agentcli.tui.blocks.diff_parse import DiffLine, Hunk, parse
 from agentcli.tui.blocks.rows import decoration, filled
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
@@ -34,8 +34,8 @@ __all__ = [
 ]
 
 SIDE_BY_SIDE_FROM = 110
-_NARROWEST_BESIDE = 48
-_BETWEEN = " │ "
+NARROWEST_BESIDE = 48
+BETWEEN = " │ "
 
 
 def unified(text: str, width: int, palette: Palette, path: str = "") -> list[Line]:
@@ -52,7 +52,7 @@ def fits_side_by_side(hunks: Sequence[Hunk], width: int) -> bool:
     """Whether two columns say more than one: something was replaced, and no line would have to be wrapped."""
     if width < SIDE_BY_SIDE_FROM:
         return False
-    room = (width - len(_BETWEEN)) // 2 - _digits(hunks) - 3
+    room = (width - len(BETWEEN)) // 2 - digits_of(hunks) - 3
     lines = [line for hunk in hunks for line in hunk.lines]
     replaced = any(one.sign == "-" and other.sign == "+" for one, other in pairwise(lines))
     return replaced and all(_cells(line.text, room) <= room for line in lines)
@@ -60,34 +60,34 @@ def fits_side_by_side(hunks: Sequence[Hunk], width: int) -> bool:
 
 def unified_groups(hunks: Sequence[Hunk], width: int, palette: Palette, path: str = "") -> Iterator[list[Line]]:
     """The rows of one line of the diff after the other, made as they are asked for."""
-    digits, quiet = _digits(hunks), _is_new_file(hunks)
+    digits, quiet = digits_of(hunks), is_new_file(hunks)
     for place, hunk in enumerate(hunks):
         above = _headings(hunks, place, width, palette)
         painted = PaintedHunk(hunk, palette, path, quiet=quiet)
         for index in range(len(hunk.lines)):
-            yield [*above, *_row(painted, index, width, palette, digits, quiet=quiet)]
+            yield [*above, *line_rows(painted, index, width, palette, digits, quiet=quiet)]
             above = []
 
 
 def side_by_side_groups(hunks: Sequence[Hunk], width: int, palette: Palette, path: str = "") -> Iterator[list[Line]]:
     """As `unified_groups`; two lines that stand beside one another are a group and an empty one, so that lines can be
     counted."""
-    if width < _NARROWEST_BESIDE:
+    if width < NARROWEST_BESIDE:
         yield from unified_groups(hunks, width, palette, path)
         return
-    digits = _digits(hunks)
-    left = (width - len(_BETWEEN)) // 2
-    right = width - len(_BETWEEN) - left
+    digits = digits_of(hunks)
+    left = (width - len(BETWEEN)) // 2
+    right = width - len(BETWEEN) - left
     for place, hunk in enumerate(hunks):
         above = _headings(hunks, place, width, palette)
         painted = PaintedHunk(hunk, palette, path)
-        for old, new in _beside(hunk):
+        for old, new in beside_places(hunk):
             if old is not None and not hunk.lines[old].sign:
-                rows = _row(painted, old, width, palette, digits)
+                rows = line_rows(painted, old, width, palette, digits)
             else:
-                before = [] if old is None else _row(painted, old, left, palette, digits, old=True)
-                after = [] if new is None else _row(painted, new, right, palette, digits)
-                rows = _merged(before, after, left, right, palette)
+                before = [] if old is None else line_rows(painted, old, left, palette, digits, old=True)
+                after = [] if new is None else line_rows(painted, new, right, palette, digits)
+                rows = merged(before, after, left, right, palette)
             yield [*above, *rows]
             above = []
             if old is not None and new is not None and old != new:
@@ -97,12 +97,12 @@ def side_by_side_groups(hunks: Sequence[Hunk], width: int, palette: Palette, pat
 # -------------------------------------------------------------------------------------------------------- one row
 
 
-def _digits(hunks: Sequence[Hunk]) -> int:
+def digits_of(hunks: Sequence[Hunk]) -> int:
     numbers = [max(line.old or 0, line.new or 0) for hunk in hunks for line in hunk.lines]
     return len(str(max(numbers, default=0)))
 
 
-def _is_new_file(hunks: Sequence[Hunk]) -> bool:
+def is_new_file(hunks: Sequence[Hunk]) -> bool:
     return len(hunks) == 1 and hunks[0].new_start == 1 and all(line.sign in ("+", "") for line in hunks[0].lines)
 
 
@@ -110,7 +110,15 @@ def _cells(text: str, room: int) -> int:
     return room + 1 if len(text) > 2 * room else cell_len(text.expandtabs(4))
 
 
-def _row(
+def columns_of(width: int, digits: int, sign: str) -> int:
+    """Cells before the code of a line: number, sign and blanks, as far as there is room."""
+    columns = digits + 3
+    if not sign:
+        return columns if width >= columns + 2 else 0
+    return columns if width >= columns + 4 else 1 if width >= 3 else 0
+
+
+def line_rows(
     painted: PaintedHunk,
     index: int,
     width: int,
@@ -154,7 +162,7 @@ def _headings(hunks: Sequence[Hunk], place: int, width: int, palette: Palette) -
 # ---------------------------------------------------------------------------------------------------- side by side
 
 
-def _beside(hunk: Hunk) -> Iterator[tuple[int | None, int | None]]:
+def beside_places(hunk: Hunk) -> Iterator[tuple[int | None, int | None]]:
     """Places of lines that stand beside one another."""
     for kind, removed, added in stretches(hunk.lines):
         if kind == "-":
@@ -163,9 +171,9 @@ def _beside(hunk: Hunk) -> Iterator[tuple[int | None, int | None]]:
             yield removed[0], removed[0]
 
 
-def _merged(old: list[Line], new: list[Line], left: int, right: int, palette: Palette) -> list[Line]:
-    bar = Segment(_BETWEEN, palette.faint)
-    indent = left + len(_BETWEEN)
+def merged(old: list[Line], new: list[Line], left: int, right: int, palette: Palette) -> list[Line]:
+    bar = Segment(BETWEEN, palette.faint)
+    indent = left + len(BETWEEN)
     lines: list[Line] = []
     for index in range(max(len(old), len(new))):
         before = old[index].strip if index < len(old) else Strip([])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.style import Style
 
-from agentcli.tui.blocks.diff_parse import DiffLine, Hunk
+from agentcli.core.unified_diff import DiffLine, Hunk
 from agentcli.tui.blocks.diff_words import Pair, Spans, changed_words, pairs
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.theme.palette import Palette
@@ -14,6 +14,8 @@ from agentcli.tui.theme.palette import Palette
 _FIRST_COLOURED = 30
 _MOST_COLOURED = 200
 """Kept lines of a hunk that get code colours: lexing is most of the cost, and what is folded needs few."""
+_CHUNK = 32
+"""Kept lines that are coloured together where all of them are: a screen of them takes some milliseconds."""
 
 
 def base_style(sign: str, palette: Palette) -> Style:
@@ -21,20 +23,38 @@ def base_style(sign: str, palette: Palette) -> Style:
 
 
 class PaintedHunk:
-    def __init__(self, hunk: Hunk, palette: Palette, path: str = "", *, quiet: bool = False) -> None:
+    def __init__(
+        self, hunk: Hunk, palette: Palette, path: str = "", *, quiet: bool = False, whole: bool = False
+    ) -> None:
+        """`whole`: all lines get code colours, in chunks as they are asked for."""
         self.lines = hunk.lines
         self._palette = palette
         self._path = path or hunk.path
         self._quiet = quiet
         """Leave out the colour of the change: where everything is new it tells nothing."""
         self._kept = [index for index, line in enumerate(self.lines) if line.sign in (" ", "+")]
+        self._rank = {index: rank for rank, index in enumerate(self._kept)} if whole else {}
+        self._chunks: set[int] = set()
         self._coloured: dict[int, list[Run]] = {}
         self._coloured_to = 0
         self._stretch_of: dict[int, tuple[list[int], list[int]]] = {}
         for kind, removed, added in stretches(self.lines):
             if kind == "-" and removed and added:
                 self._stretch_of |= dict.fromkeys((*removed, *added), (removed, added))
+        self._pair_of: dict[int, Pair] = {}
         self._words: dict[int, Spans] = {}
+
+    def prepare(self) -> None:
+        """Find out which lines belong together in all of the hunk: in a long one that takes longer than a frame."""
+        for index, (removed, added) in self._stretch_of.items():
+            if index not in self._pair_of:
+                self._pair(removed, added)
+
+    def _pair(self, removed: Sequence[int], added: Sequence[int]) -> None:
+        for pair in partners(self.lines, removed, added):
+            for place in pair:
+                if place is not None:
+                    self._pair_of[place] = pair
 
     def runs(self, index: int) -> list[Run]:
         """A line of the hunk as it is painted, without its columns."""
@@ -53,19 +73,26 @@ class PaintedHunk:
 
     def _changed(self, index: int) -> Spans:
         if index in self._stretch_of and index not in self._words:
-            removed, added = self._stretch_of[index]
-            for old, new in partners(self.lines, removed, added):
-                if old is not None and new is not None:
-                    found = changed_words(self.lines[old].text, self.lines[new].text)
-                    self._words[old], self._words[new] = found
-                else:
-                    self._words[new if old is None else old] = []  # type: ignore[index]
+            if index not in self._pair_of:
+                self._pair(*self._stretch_of[index])
+            old, new = self._pair_of[index]
+            if old is not None and new is not None:
+                found = changed_words(self.lines[old].text, self.lines[new].text)
+                self._words[old], self._words[new] = found
+            else:
+                self._words[index] = []
         return self._words.get(index, [])
 
     def _colours(self, index: int) -> list[Run]:
         """Code colours of what is there after the change; what goes stays in one colour."""
         if self.lines[index].sign not in (" ", "+") or not self._palette.colours:
             return []
+        if self._rank:
+            chunk = self._rank[index] // _CHUNK
+            if chunk not in self._chunks:
+                self._chunks.add(chunk)
+                self._colour(self._kept[chunk * _CHUNK : (chunk + 1) * _CHUNK])
+            return self._coloured.get(index, [])
         while index not in self._coloured and self._coloured_to < min(_MOST_COLOURED, len(self._kept)):
             self._coloured_to = _MOST_COLOURED if self._coloured_to else _FIRST_COLOURED
             self._colour(self._kept[: self._coloured_to])

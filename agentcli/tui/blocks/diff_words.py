@@ -30,7 +30,8 @@ def pairs(old: Sequence[str], new: Sequence[str], old_places: Sequence[int], new
     found: list[Pair] = []
     at_old = at_new = 0
     for left, right in [*chosen, (len(old), len(new))]:
-        found += _filling(old_places[at_old:left], new_places[at_new:right])
+        if at_old < left or at_new < right:
+            found += _filling(old_places[at_old:left], new_places[at_new:right])
         if left < len(old):
             found.append((old_places[left], new_places[right]))
         at_old, at_new = left + 1, right + 1

@@ -12,8 +12,11 @@ from typing import Any
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
+from agentcli.core.plaintext import terminal_line
+from agentcli.core.unified_diff import FileDiff, is_unified_diff, parse_files
 from agentcli.tui.blocks import diff
 from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.diff_layout import DiffLayout, FileView, Look
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, beside, characters, folded, head, size, tail
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
@@ -28,7 +31,7 @@ _PLAN_ROWS = 24
 _MOST_COLOURED = 400
 """Lines of code: lexing costs some 0.1 ms each, and the screen waits for it."""
 _MOST_LISTED = 1_000
-_SHELLS = ("Bash", "BashOutput", "KillShell", "!")
+SHELLS = ("Bash", "BashOutput", "KillShell", "!")
 _SILENT = ("Read", "NotebookRead")
 """Tools whose summary says enough: the person knows the file, or can open it here."""
 
@@ -83,7 +86,9 @@ def text(value: str, view: View) -> Rows:
     """The end of what a command wrote, the beginning of all else."""
     if view.name in _SILENT and not view.expanded and not view.failed:
         return Rows(hidden=int(bool(value.strip())))
-    if view.name in _SHELLS and not view.expanded:
+    if view.name in SHELLS and is_unified_diff(value):
+        return _diff_output(value, view)
+    if view.name in SHELLS and not view.expanded:
         rows = _FAILED_ROWS if view.failed else _SHELL_ROWS
         return tail(value, view.width, rows, view.palette.muted, view.before)
     return head(value.strip("\n"), view.width, view.rows(_TEXT_ROWS), view.palette.muted, view.before)
@@ -138,6 +143,22 @@ def diff_rows(value: str, view: View, path: str) -> Rows:
     groups = (diff.side_by_side_groups if beside_fits else diff.unified_groups)(hunks, view.room, view.palette, path)
     found = folded(groups, sum(len(hunk.lines) for hunk in hunks), view.rows(_DIFF_ROWS))
     return Rows(beside(found.lines, view.before), found.hidden)
+
+
+def _diff_output(value: str, view: View) -> Rows:
+    """What a command wrote, with unified diffs in it. Headers are shown as names of files, and whole when opened."""
+    files = [replace(file, hunks=[_shortened(hunk, view) for hunk in file.hunks]) for file in parse_files(value)]
+    views = [_file_view(file) for file in files]
+    hunks = [hunk for file in files for hunk in file.hunks]
+    look = Look(view.room, view.palette, diff.fits_side_by_side(hunks, view.room), whole=view.expanded)
+    found = folded(DiffLayout(views, look).groups(), value.strip("\n").count("\n") + 1, view.rows(_DIFF_ROWS))
+    return Rows(beside(found.lines, view.before), found.hidden, opens=True)
+
+
+def _file_view(file: FileDiff) -> FileView:
+    sign = {"added": "A", "deleted": "D", "renamed": "R", "copied": "C"}.get(file.state, "M")
+    name, remarks = terminal_line(file.path), ", ".join(terminal_line(one) for one in file.remarks())
+    return FileView(name, file, sign, remarks, (file.added, file.removed))
 
 
 def _shortened(hunk: diff.Hunk, view: View) -> diff.Hunk:

@@ -31,6 +31,8 @@ class Rows:
 
     lines: list[Line] = field(default_factory=list)
     hidden: int = 0
+    opens: bool = False
+    """Whether there is more to see when opened although no row is missing."""
     above: bool = False
     """Whether what is hidden stands before the rows, not after them."""
 

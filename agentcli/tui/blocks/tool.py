@@ -11,6 +11,7 @@ from rich.style import Style
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_text
 from agentcli.core.tool_errors import unwrapped
+from agentcli.core.unified_diff import is_unified_diff
 from agentcli.interactive import wording
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.live import LiveText
@@ -92,7 +93,7 @@ class ToolBlock(Block):
         if self._body is None or self._body[0] != look:
             self._body = (look, self._rows(width, palette, before))
         rows = self._body[1]
-        self.foldable = self.expanded or cut or bool(rows.hidden)
+        self.foldable = self.expanded or cut or bool(rows.hidden) or rows.opens
         return [*header, *(joined(rows, width, palette, before) if rows.lines else [])]
 
     # ------------------------------------------------------------------------------------------------- header
@@ -150,7 +151,7 @@ class ToolBlock(Block):
             return Rows([*found.lines, *why.lines], found.hidden + why.hidden)
         if found.lines or found.hidden:
             return found
-        if failed:
+        if failed and not (item.name in displays.SHELLS and is_unified_diff(text)):
             return head(text, width, MOST_ROWS if self.expanded else _REASON_ROWS, palette.text, before)
         return Rows() if item.display else displays.text(text, view)
 
