@@ -20,7 +20,7 @@ from agentcli.context.view import View
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
-from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock
+from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.providers.base import Provider
 
 
@@ -112,10 +112,12 @@ def in_log(view: View, log: Sequence[Message]) -> list[Message]:
 
 def said_by(view: View, log: Sequence[Message]) -> Callable[[Message], str]:
     """What may be shown of a prompt's own words: nothing of what the person or a refusal has taken out, be it from the
-    prompt itself or from where an earlier compaction said it again."""
+    prompt itself or from where an earlier compaction said it again. Of results: the user's answers to questions."""
     versions: defaultdict[str, list[Message]] = defaultdict(list)
-    for message in _prompts(log):
-        versions[words.original_id(message)].append(message)
+    questions = words.question_ids(log)
+    for message in log:
+        if message in _prompts([message]) or words.answers_in(message, questions):
+            versions[words.original_id(message)].append(message)
 
     def said(message: Message) -> str:
         copies = versions[message.id]
@@ -124,8 +126,12 @@ def said_by(view: View, log: Sequence[Message]) -> Callable[[Message], str]:
         texts: list[str] = []
         for number, block in enumerate(message.content):
             edits = [edit for copy in copies if (edit := view.edits.edited(block_id(copy, number))) is not None]
-            if isinstance(block, TextBlock) and all(edit.kind == "replace" for edit in edits):
+            if any(edit.kind != "replace" for edit in edits):
+                continue
+            if isinstance(block, TextBlock):
                 texts.append(edits[-1].text if edits else block.text)
+            elif isinstance(block, ToolResultBlock) and words.is_answer(block, questions):
+                texts.append(block.text)
         return "\n".join(texts)
 
     return said

@@ -24,6 +24,7 @@ from agentcli.agent.network_offer import (
 from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PreToolVerdict, Workspace
 from agentcli.agent.questions import Audience, Questions
 from agentcli.agent.refusals import unattended_refusal
+from agentcli.agent.words import UserWords, declined_result, user_words
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
 from agentcli.core.bounded_json import DEEPEST_INPUT
 from agentcli.core.events import (
@@ -63,6 +64,8 @@ class CallResult:
     output: Output
     hook_stop: str | None = None
     hook_context: tuple[str, ...] = ()
+    said: UserWords | None = None
+    """The user's words about this call. They follow the results as a message of the user, not inside the result."""
 
 
 def failed(call: ToolUseBlock, text: str, summary: str = "") -> CallResult:
@@ -75,9 +78,10 @@ def failed(call: ToolUseBlock, text: str, summary: str = "") -> CallResult:
 class _Refused(Exception):
     """Ends the way of a call early, inside this module only."""
 
-    def __init__(self, text: str, summary: str = "") -> None:
+    def __init__(self, text: str, summary: str = "", said: UserWords | None = None) -> None:
         super().__init__(text)
         self.summary = summary
+        self.said = said
 
 
 @frozen
@@ -88,7 +92,7 @@ class _Approved:
     needs: tuple[Need, ...] = ()
     by: Approval = "mode"
     said: str = ""
-    """What the person said with their yes; the model gets it with the result."""
+    """The note that came with the approval; the model gets it with the result."""
 
 
 @frozen
@@ -151,7 +155,7 @@ class ToolRunner:
             began = self.clock.monotonic()
             result = await self._run_tool(call, approved, context, signal, emit)
         except _Refused as refusal:
-            result = failed(call, str(refusal), refusal.summary)
+            result = replace(failed(call, str(refusal), refusal.summary), said=refusal.said)
             if not signal.aborted:
                 post = await self.hooks.after_refused_tool(call, str(refusal))
                 result = replace(result, hook_stop=post.stop, hook_context=post.context)
@@ -281,7 +285,7 @@ class ToolRunner:
         if answer.behavior == "deny":
             if answer.interrupt:
                 self.on_interrupting_denial()
-            await self._deny(call, input, _refusal(tool, answer.message), emit)
+            await self._decline(call, tool, input, answer.message, context, emit)
         if answer.updated_input is not None and answer.updated_input != input:
             return self._parse(tool, answer.updated_input, context, answered=True), answer.message
         return input, answer.message
@@ -309,29 +313,33 @@ class ToolRunner:
 
     async def _with_network(
         self, call: ToolUseBlock, approved: _Approved, output: Output, context: ToolContext, work: _Work
-    ) -> Output:
-        """Offer a command that failed for want of network again; its last output if the user declines or stops it."""
+    ) -> tuple[Output, UserWords | None]:
+        """Offer a command that failed for want of network again; its last output if the user declines or stops it, and
+        what they said then."""
         allowed: tuple[str, ...] = ()
         for _offer in range(MOST_OFFERS):
             hosts = output.wanted_hosts
             if hosts is None or work.signal.aborted:
-                return output
+                return output, None
             if self.questions.audience is Audience.NOBODY:
-                return unattended_network(output, hosts)
+                return unattended_network(output, hosts), None
             try:
                 answer = await self._network_answer(call, approved, hosts, context, work)
             except Aborted:
                 # The command ran, and its output is the result.
-                return output
+                return output, None
             if answer.behavior == "deny":
                 if answer.interrupt:
                     self.on_interrupting_denial()
-                return declined_network(output, answer.message)
+                title = (
+                    f"to run `{title_of(approved.tool, approved.input, context.working_dirs[0])}` again with network"
+                )
+                return declined_network(output, bool(answer.message)), user_words(title, answer.message)
             allowed += hosts
             grant = self.permissions.grant(approved.needs, context, approved=approved.by)
             again = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *allowed))
             output = await self._output(call, approved, replace(context, grant=again), work) or output
-        return output
+        return output, None
 
     async def _network_answer(
         self, call: ToolUseBlock, approved: _Approved, hosts: tuple[str, ...], context: ToolContext, work: _Work
@@ -362,6 +370,19 @@ class ToolRunner:
             await emit(TodosChanged(todos=output.todos))
         for text in output.notices:
             await emit(NoticeRaised(text=text, level="warning", code="quarantine"))
+
+    async def _decline(
+        self, call: ToolUseBlock, tool: Tool, input: Json, message: str, context: ToolContext, emit: Emit
+    ) -> None:
+        """The user's no. The result says only that: the model distrusts instructions in results, so what the user said
+        comes as their own message behind them."""
+        declined = str(getattr(tool, "declined", "")) or "The user declined this call."
+        try:
+            reason = f"{declined} They said: {message}" if message else declined
+            await self._deny(call, input, reason, emit)
+        except _Refused as refusal:
+            said = user_words(f"`{title_of(tool, input, context.working_dirs[0])}`", message)
+            raise _Refused(declined_result(declined, bool(message)), refusal.summary, said) from None
 
     async def _deny(
         self, call: ToolUseBlock, input: Json, reason: str, emit: Emit, title: str = "", rules: Sequence[str] = ()
@@ -405,16 +426,16 @@ class ToolRunner:
         output = await self._output(call, approved, context, work)
         if output is None:
             return failed(call, f"{call.name} ended without a result.")
-        output = await self._with_network(call, approved, output, context, work)
+        output, said = await self._with_network(call, approved, output, context, work)
         block = result_block(call, output)
         if approved.said:
-            note = TextBlock(clean_text(f"The person who approved this call says: {approved.said}"))
+            note = TextBlock(clean_text(f"With the user's approval: {approved.said}"))
             block = replace(block, content=(*block.content, note))
         await self._apply(output, emit)
         if signal.aborted:
-            return CallResult(call, block, output, hook_context=approved.context)
+            return CallResult(call, block, output, hook_context=approved.context, said=said)
         post = await self.hooks.after_tool(call, approved.input, block)
-        return CallResult(call, block, output, post.stop, (*approved.context, *post.context))
+        return CallResult(call, block, output, post.stop, (*approved.context, *post.context), said)
 
 
 def _fitted(tool: Tool, given: Json, *, answered: bool = False) -> tuple[Json, list[str]]:
@@ -442,13 +463,6 @@ async def _previewed(tool: Tool, input: Json, context: ToolContext) -> Json:
     if isinstance(shown, Output):
         raise _Refused(str(shown.content), shown.summary)
     return cast(Json, shown)
-
-
-def _refusal(tool: Tool, message: str) -> str:
-    declined = str(getattr(tool, "declined", ""))
-    if not declined:
-        return f"The user declined this call and said: {message}" if message else "The user declined this call."
-    return f"{declined} They say: {message}" if message else declined
 
 
 def _is_question(needs: tuple[Need, ...]) -> bool:

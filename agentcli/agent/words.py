@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentcli.core.abort import AbortReason
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import SAID, Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
 
 INTERRUPTED = "[Request interrupted by user]"
@@ -27,6 +29,29 @@ _ABORTED = {
 
 def aborted(reason: AbortReason) -> str:
     return _ABORTED[reason]
+
+
+@frozen
+class UserWords:
+    """What the user said when they declined something."""
+
+    about: str
+    """What they declined, in one line."""
+    text: str
+
+    def message(self, id: str) -> Message:
+        """A message of the user, which compaction keeps word for word as it does their prompts."""
+        text = f"[The user declined {plain_line(self.about, 200)} and said:]\n{self.text}"
+        return user_message(text, id, Origin.QUEUED, {SAID: self.text})
+
+
+def user_words(about: str, text: str) -> UserWords | None:
+    return UserWords(about, text) if text.strip() else None
+
+
+def declined_result(declined: str, has_words: bool) -> str:
+    """The result of a call that the user declined: never their words, which follow the results as their message."""
+    return f"{declined} Their reason follows these results as a message of the user." if has_words else declined
 
 
 def token_budget(remaining: int) -> str:

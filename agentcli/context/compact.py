@@ -48,6 +48,9 @@ _COPIED = "copied"
 """In the meta of a message that says another again without some of its blocks: the numbers that the others have there.
 """
 
+_QUESTION_TOOLS = ("AskUserQuestion",)
+"""Tools whose results are the user's own answers."""
+
 _UNANSWERED = (Origin.PROMPT, Origin.QUEUED, Origin.ATTACHMENT, Origin.HOOK)
 _PROMPTS = (Origin.PROMPT, Origin.QUEUED)
 _LEAST_CUT = 100
@@ -200,13 +203,29 @@ def last_exchange(
 def user_messages(
     log: Iterable[Message], shown: Callable[[Message], str], without: frozenset[str] = frozenset()
 ) -> tuple[list[str], int]:
-    """Every message that the user has written, the oldest first, also those that earlier compactions have taken out of
+    """Every message and answer that the user has written, the oldest first, also those that earlier compactions have taken out of
     sight; and how many at the end are their last words: what they want now, and what they said since. `shown` gives the
     text that may be shown of one, empty for none; `without` names those that are kept anyway."""
-    written = [m for m in log if m.origin in _PROMPTS and not m.is_copy and shown(m).strip()]
+    origins = (*_PROMPTS, Origin.TOOL_RESULTS)
+    written = [m for m in log if m.origin in origins and not m.is_copy and shown(m).strip()]
     task = next((place for place in range(len(written) - 1, -1, -1) if written[place].origin is Origin.PROMPT), 0)
     last = sum(message.id not in without for message in written[task:])
     return [shown(message) for message in written if message.id not in without], last
+
+
+def question_ids(messages: Iterable[Message]) -> frozenset[str]:
+    """The ids of the calls that asked the user something."""
+    return frozenset(use.id for message in messages for use in message.tool_uses if use.name in _QUESTION_TOOLS)
+
+
+def is_answer(block: Block, questions: AbstractSet[str]) -> bool:
+    """Whether a block holds the user's answers to questions."""
+    return isinstance(block, ToolResultBlock) and block.tool_use_id in questions and not block.is_error
+
+
+def answers_in(message: Message, questions: AbstractSet[str]) -> str:
+    """The user's answers in a message of results, as the model got them."""
+    return "\n".join(result.text for result in message.tool_results if is_answer(result, questions))
 
 
 def word_for_word(texts: Sequence[str], budget: int, last: int = 0, least: int = 0) -> str:

@@ -19,6 +19,9 @@ from agentcli.core.usage import Usage
 COPY_OF = "copy_of"
 """In a message's meta: the id of the message that is said again here, behind a compaction."""
 
+SAID = "said"
+"""In a message's meta: the user's words alone, where its text also says to the model what they are about."""
+
 Json = dict[str, Any]
 Role = Literal["user", "assistant"]
 
@@ -114,6 +117,12 @@ class Message:
     @property
     def text(self) -> str:
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+    @property
+    def typed(self) -> str:
+        """A prompt as the user typed it."""
+        said = self.meta.get(SAID)
+        return said if isinstance(said, str) else self.text
 
     @property
     def is_copy(self) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 
 from agentcli.core import events as ev
-from agentcli.core.messages import Json, Message, Origin, TextBlock, ThinkingBlock, ToolUseBlock, is_thinking
+from agentcli.core.messages import SAID, Json, Message, Origin, TextBlock, ThinkingBlock, ToolUseBlock, is_thinking
 from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.interactive import wording
 from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Look, Piece, line, prose
@@ -137,13 +137,14 @@ class Printer:
 
     @_show.register
     def _(self, event: ev.MessageAppended, now: float) -> list[Piece]:
-        if event.message.is_copy or event.message.origin is Origin.PROMPT:
-            return []  # the person has typed it just now
+        typed = event.message.origin is Origin.PROMPT or SAID in event.message.meta
+        if event.message.is_copy or typed:
+            return []  # the user has typed it just now
         return self.message(event.message)
 
     def message(self, message: Message) -> list[Piece]:
         """A message that is no reply and no result."""
-        text = plain_text(message.text)
+        text = plain_text(message.typed)
         match message.origin:
             case Origin.PROMPT | Origin.QUEUED:
                 return [Gap(), *prompt_lines(text), Gap()]

@@ -154,7 +154,7 @@ class Presenter:
 
     def message_item(self, message: Message) -> Item | None:
         """How a message that is no reply and no result is shown; None if it is not."""
-        text = plain_text(message.text)
+        text = plain_text(message.typed)
         match message.origin:
             case Origin.PROMPT | Origin.QUEUED:
                 pictures = sum(isinstance(block, ImageBlock) for block in message.content)
