@@ -32,9 +32,9 @@ _TASKS = "task_list"
 _STALE_AFTER = 15
 
 PLAN_MODE_ON = (
-    "[Plan mode is on. Nothing may be changed or run: only look, search and ask. Every call that would change "
-    "something is refused, whatever else allows it. When the plan is complete, present it with ExitPlanMode; work "
-    "begins after the user has approved it.]"
+    "[Plan mode is on. Tools and commands that only read work; every call that would change something is refused, "
+    "whatever else allows it. When the plan is complete, present it with ExitPlanMode; work begins after the user has "
+    "approved it.]"
 )
 PLAN_MODE_OFF = "[Plan mode is off. Changes are possible again, within the usual permissions.]"
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from agentcli.agent.toolcall import CallResult, ToolRunner, failed
+from agentcli.agent.words import interrupted_call
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.events import Event
@@ -24,7 +25,6 @@ ABORT_GRACE_SECONDS = 3.0
 """How long an aborted tool may take to clean up before its task is cancelled: two seconds for a process that ignores
 SIGTERM, and a little more."""
 
-INTERRUPTED = "The user interrupted before this call was done."
 SIBLING_FAILED = "Not run to its end: a call that ran beside it failed, and this one depended on it."
 
 
@@ -101,7 +101,11 @@ class Executor:
 
     def results(self) -> list[CallResult]:
         """One result for every call, synthetic where it had none. To be asked when nothing runs any more."""
-        return [entry.result or failed(entry.call, INTERRUPTED, "interrupted") for entry in self._entries]
+        return [entry.result or self._interrupted(entry) for entry in self._entries]
+
+    def _interrupted(self, entry: _Entry) -> CallResult:
+        text = interrupted_call(self._controller.signal.reason, entry.working)
+        return failed(entry.call, text, "interrupted")
 
     def drop_unstarted(self) -> None:
         """Forget the calls that have not begun to work; for a reply that broke off behind them."""
@@ -150,7 +154,7 @@ class Executor:
             self._runner.run(entry.call, self.context, self._controller.signal, self._put, begun)
         )
         try:
-            entry.result = await self._bounded(running, entry.call)
+            entry.result = await self._bounded(running, entry)
         finally:
             await cancel_and_wait([running])
         if entry.result.output.new_cwd is not None:
@@ -160,7 +164,7 @@ class Executor:
         self._start_ready()
         await self._put(None)
 
-    async def _bounded(self, running: asyncio.Task[CallResult], call: ToolUseBlock) -> CallResult:
+    async def _bounded(self, running: asyncio.Task[CallResult], entry: _Entry) -> CallResult:
         """The call's result; after an abort only for as long as cleaning up may take."""
         aborted = asyncio.get_running_loop().create_task(self._controller.signal.wait())
         try:
@@ -169,7 +173,7 @@ class Executor:
                 await asyncio.wait((running,), timeout=ABORT_GRACE_SECONDS)
         finally:
             await cancel_and_wait([aborted])
-        return running.result() if running.done() else failed(call, INTERRUPTED, "interrupted")
+        return running.result() if running.done() else self._interrupted(entry)
 
     def _cancel_siblings(self, failed_entry: _Entry) -> None:
         for entry in self._entries:

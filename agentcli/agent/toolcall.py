@@ -24,7 +24,7 @@ from agentcli.agent.network_offer import (
 from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PreToolVerdict, Workspace
 from agentcli.agent.questions import Audience, Questions
 from agentcli.agent.refusals import unattended_refusal
-from agentcli.agent.words import UserWords, declined_result, user_words
+from agentcli.agent.words import UserWords, declined_result, interrupted_call, user_words
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
 from agentcli.core.bounded_json import DEEPEST_INPUT
 from agentcli.core.events import (
@@ -138,11 +138,13 @@ class ToolRunner:
         """Never raises but for cancellation. `on_start` is called right before the tool itself begins to work."""
         began = self.clock.monotonic()
         context = replace(context, mode=self.permissions.mode)
+        begun = False
         try:
             approved = await self._approve(call, context, signal, emit)
             if _may_write(approved.tool, approved.input, context):
                 folders = (context.cwd, context.working_dirs)
                 await signal.run(self.workspace.before_change(call.id, approved.input, *folders))
+            begun = True
             on_start()
             await emit(
                 ToolStarted(
@@ -159,8 +161,8 @@ class ToolRunner:
             if not signal.aborted:
                 post = await self.hooks.after_refused_tool(call, str(refusal))
                 result = replace(result, hook_stop=post.stop, hook_context=post.context)
-        except Aborted:
-            result = failed(call, "The user interrupted before this call ran.", "interrupted")
+        except Aborted as abort:
+            result = failed(call, interrupted_call(abort.reason, begun), "interrupted")
         except Exception as error:  # noqa: BLE001 - SPEC T4: a crash is a result, too
             result = failed(call, f"{call.name} failed unexpectedly: {type(error).__name__}: {error}")
         await emit(
@@ -331,10 +333,9 @@ class ToolRunner:
             if answer.behavior == "deny":
                 if answer.interrupt:
                     self.on_interrupting_denial()
-                title = (
-                    f"to run `{title_of(approved.tool, approved.input, context.working_dirs[0])}` again with network"
-                )
-                return declined_network(output, bool(answer.message)), user_words(title, answer.message)
+                title = title_of(approved.tool, approved.input, context.working_dirs[0])
+                said = user_words(f"to run `{title}` again with network", answer.message)
+                return declined_network(output, said is not None), said
             allowed += hosts
             grant = self.permissions.grant(approved.needs, context, approved=approved.by)
             again = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *allowed))

@@ -11,6 +11,7 @@ from agentcli.core.plaintext import plain_line
 
 INTERRUPTED = "[Request interrupted by user]"
 INTERRUPTED_TOOLS = "[Request interrupted by user for tool use]"
+CLOSED = "[agentcli was closed before this was done]"
 
 OUTPUT_RECOVERY = (
     "Your reply was cut off because it was too long. Go straight on from where it stopped: no apology, no recap. "
@@ -29,6 +30,20 @@ _ABORTED = {
 
 def aborted(reason: AbortReason) -> str:
     return _ABORTED[reason]
+
+
+_INTERRUPTED_BY = {
+    AbortReason.USER_CANCEL: "The user interrupted",
+    AbortReason.INTERRUPT: "The user interrupted with a new prompt",
+    AbortReason.BUDGET: "The budget was spent",
+    AbortReason.SHUTDOWN: "agentcli was closed",
+}
+
+
+def interrupted_call(reason: AbortReason | None, begun: bool) -> str:
+    """The result of a call that an abort kept from running, or that had no result of its own when it was ended."""
+    by = _INTERRUPTED_BY[reason or AbortReason.USER_CANCEL]
+    return f"{by} while this call ran; how far it got is not known." if begun else f"{by} before this call ran."
 
 
 @frozen

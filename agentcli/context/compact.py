@@ -203,9 +203,9 @@ def last_exchange(
 def user_messages(
     log: Iterable[Message], shown: Callable[[Message], str], without: frozenset[str] = frozenset()
 ) -> tuple[list[str], int]:
-    """Every message and answer that the user has written, the oldest first, also those that earlier compactions have taken out of
-    sight; and how many at the end are their last words: what they want now, and what they said since. `shown` gives the
-    text that may be shown of one, empty for none; `without` names those that are kept anyway."""
+    """Every message and answer that the user has written, the oldest first, also those that earlier compactions have
+    taken out of sight; and how many at the end are their last words: what they want now, and what they said since.
+    `shown` gives the text that may be shown of one, empty for none; `without` names those that are kept anyway."""
     origins = (*_PROMPTS, Origin.TOOL_RESULTS)
     written = [m for m in log if m.origin in origins and not m.is_copy and shown(m).strip()]
     task = next((place for place in range(len(written) - 1, -1, -1) if written[place].origin is Origin.PROMPT), 0)

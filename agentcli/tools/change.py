@@ -254,7 +254,9 @@ def _unknown(data: bytes, intent: Intent, target: _Target, context: ToolContext)
     """Why the model must look at the file first, if it must."""
     seen, shown = context.read_cache.seen(target.real), target.shown
     if seen is None:
-        return _Outcome(failure(f"{shown} exists but has not been read yet. Read it first, then try again."))
+        how = "Read all of it" if intent.whole else "Read it, or the part to change"
+        text = f"{shown} exists, and there is no record that Read has shown it as it is now. {how}, then try again."
+        return _Outcome(failure(f"{text} What Grep or a command printed does not count.", summary="not read"))
     digest = digest_of(data)
     if seen.digest != digest:
         return _stale(data, digest, intent, target, context)

@@ -399,7 +399,7 @@ async def test_a_question_reaches_the_person_in_every_mode_and_the_answer_the_mo
         (
             {},
             Answer("deny", message="Ask me later."),
-            "did not answer the questions. Their reason follows these results",
+            "not answer the questions. Their reason follows",
         ),
         ({}, Answer("allow"), "The questions were not answered."),
     ],
