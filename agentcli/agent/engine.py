@@ -17,7 +17,7 @@ from typing import Any, Self
 from agentcli.agent.account import Account
 from agentcli.agent.budgetguard import BudgetQuestion
 from agentcli.agent.compaction import Compaction, Shortening
-from agentcli.agent.conversation import Live, loop_parts
+from agentcli.agent.conversation import Live, loop_parts, mentions_for
 from agentcli.agent.curating import Curated
 from agentcli.agent.loop import run_loop
 from agentcli.agent.parts import LoopParts
@@ -42,10 +42,10 @@ class Engine(Curated):
         """Answer a `PermissionRequested` or a `CompactionProposed`; false when nobody waits for it any more."""
         return self._questions.answer(request_id, answer)
 
-    def enqueue(self, prompt: Prompt, priority: Priority = "next") -> str:
+    def enqueue(self, prompt: Prompt, priority: Priority = "next", mentions: str | None = None) -> str:
         """Hand in a prompt while a submission runs: `now` and `next` join it after the next tool results, what is left
-        at its end is for `take_queued`. Returns the prompt's id."""
-        queued = QueuedPrompt(self._parts.ids.new(), prompt_blocks(prompt), priority)
+        at its end is for `take_queued`. Returns the prompt's id. `mentions` as for `submit`."""
+        queued = QueuedPrompt(self._parts.ids.new(), prompt_blocks(prompt), priority, mentions)
         self._queue.add(queued)
         return queued.id
 
@@ -89,11 +89,12 @@ class Engine(Curated):
 
     # ---------------------------------------------------------------------------------------------------- the work
 
-    async def submit(self, prompt: Prompt) -> AsyncGenerator[ev.Event, None]:
-        """One prompt, to its end. Closing the generator aborts the work and leaves nothing behind."""
+    async def submit(self, prompt: Prompt, mentions: str | None = None) -> AsyncGenerator[ev.Event, None]:
+        """One prompt, to its end. Closing the generator aborts the work and leaves nothing behind. `mentions`: the text
+        whose `@path` mentions are attached; None: the prompt's own, "": none."""
         content = prompt_blocks(prompt)
         message = Message("user", content, self._parts.ids.new(), Origin.PROMPT)
-        async with aclosing(self._owned(self._submission(message))) as events:
+        async with aclosing(self._owned(self._submission(message, mentions=mentions))) as events:
             async for event in events:
                 yield event
 
@@ -146,6 +147,7 @@ class Engine(Curated):
         prompt: Message | None,
         shortening: Shortening | None = None,
         local: AsyncGenerator[ev.Event, None] | None = None,
+        mentions: str | None = None,
     ) -> AsyncGenerator[ev.Event, None]:
         if self._controller is not None:
             raise RuntimeError("a submission is running; use enqueue() or abort() first")
@@ -155,7 +157,7 @@ class Engine(Curated):
         account = Account(clock, self._parts.wants_structured and prompt is not None, began=clock.monotonic())
         try:
             try:
-                work = self._work(prompt, shortening, controller, local)
+                work = self._work(prompt, shortening, controller, local, mentions)
                 async with aclosing(work) as events:
                     async for event in events:
                         event = self._taken(event, account, controller)
@@ -186,6 +188,7 @@ class Engine(Curated):
         shortening: Shortening | None,
         controller: AbortController,
         local: AsyncGenerator[ev.Event, None] | None,
+        mentions: str | None = None,
     ) -> AsyncGenerator[ev.Event, None]:
         """Everything between the start of a submission and its Result."""
         yield self._started()
@@ -211,6 +214,9 @@ class Engine(Curated):
             if told:
                 blocks = tuple(TextBlock(text) for text in told)
                 yield ev.MessageAppended(message=Message("user", blocks, self._parts.ids.new(), Origin.HOOK))
+            async with aclosing(self._mentioned(prompt.text if mentions is None else mentions, controller)) as events:
+                async for event in events:
+                    yield event
             collecting = self._parts.seams.attachments.collect(LoopState(tuple(self._log), self._tool_context))
             attached: Sequence[Message] = ()
             with suppress(Aborted):
@@ -225,6 +231,15 @@ class Engine(Curated):
                 yield event
                 for news in self._news():
                     yield news
+
+    async def _mentioned(self, text: str, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
+        """Attach the files that a prompt mentions."""
+        mentions = mentions_for(self._parts, self._questions)
+        if mentions is None:
+            return
+        async with aclosing(mentions.attach(text, self._tool_context, controller.signal)) as events:
+            async for event in events:
+                yield event
 
     def _news(self) -> Iterator[ev.Event]:
         """What others have to say by now, each thing once."""

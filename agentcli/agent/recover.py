@@ -11,6 +11,7 @@ from agentcli.agent.compaction import Compaction
 from agentcli.agent.decide import Find, TurnOutcome
 from agentcli.agent.loopguard import LoopQuestion
 from agentcli.agent.parts import LoopParts
+from agentcli.agent.prompts import QueuedPrompt
 from agentcli.agent.state import Continue, LoopState, Stop, Terminal, Transition
 from agentcli.context.compact import pinned_now
 from agentcli.core import events as ev
@@ -104,6 +105,7 @@ def way_out_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Messag
                 return ()
             in_tools = stop.terminal is Terminal.ABORTED_TOOLS
             text = words.INTERRUPTED_TOOLS if in_tools else words.INTERRUPTED
+            text = words.CLOSED if outcome.aborted is AbortReason.SHUTDOWN else text
             return (user_message(text, ids.new(), Origin.INTERRUPTION),)
         case Terminal.MAX_TURNS:
             return (user_message(f"[{stop.text}]", ids.new(), Origin.ATTACHMENT),)
@@ -114,10 +116,26 @@ def way_out_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Messag
 
 async def attached_messages(parts: LoopParts, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:
     """What the model is told before the next request (SPEC 2.6): queued prompts first, then the attachments."""
-    queued = tuple(
-        Message("user", prompt.content, prompt.id, Origin.QUEUED) for prompt in parts.queue.take(most="next")
-    )
+    queued: list[Message] = []
+    for prompt in parts.queue.take(most="next"):
+        queued.append(Message("user", prompt.content, prompt.id, Origin.QUEUED))
+        queued += await _mentioned(parts, state, prompt, signal)
     return (*queued, *await attachments_now(parts, state, signal))
+
+
+async def _mentioned(parts: LoopParts, state: LoopState, prompt: QueuedPrompt, signal: AbortSignal) -> list[Message]:
+    """The files that a queued prompt mentions. Nobody is asked here: a question would hold up the running work."""
+    if parts.mentions is None:
+        return []
+    text = prompt.text if prompt.mentions is None else prompt.mentions
+    found: list[Message] = []
+    async with aclosing(parts.mentions.attach(text, state.tool_context, signal, may_ask=False)) as events:
+        async for event in events:
+            if isinstance(event, ev.MessageAppended):
+                found.append(event.message)
+            else:
+                parts.late.append(event)
+    return found
 
 
 async def attachments_now(parts: LoopParts, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
+from agentcli.agent.mentions import attached_paths
 from agentcli.agent.ports import Permissions
 from agentcli.context.compact import RESTORED, cut_middle
 from agentcli.context.estimate import block_tokens
@@ -176,6 +177,8 @@ def recent_paths(messages: Sequence[Message]) -> list[str]:
             path = use.input.get(_PATHS.get(use.name, ""))
             if isinstance(path, str) and path and use.id not in failed:
                 paths.setdefault(path)
+        for path in attached_paths([message]):
+            paths.setdefault(path)
         carried = message.meta.get(_FILES)
         if RESTORED in message.meta and isinstance(carried, list):
             for path in carried:

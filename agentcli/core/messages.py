@@ -22,6 +22,10 @@ COPY_OF = "copy_of"
 SAID = "said"
 """In a message's meta: the user's words alone, where its text also says to the model what they are about."""
 
+ATTACHED = "attached"
+"""In a message's meta: the file that the user attached with `@path` (`path`, `name`, `summary`, `part`); empty for one
+that could not be attached."""
+
 Json = dict[str, Any]
 Role = Literal["user", "assistant"]
 

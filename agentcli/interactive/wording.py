@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from agentcli.core import events as ev
-from agentcli.core.messages import Message, Origin
+from agentcli.core.messages import ATTACHED, Message, Origin
 from agentcli.core.plaintext import plain_line, plain_text
 
 Level = Literal["info", "warning", "error"]
@@ -28,6 +28,9 @@ def told(message: Message) -> str:
             return f"A hook told the model: {first}"
         case Origin.RECOVERY:
             return f"The model was asked to go on: {first}"
+    if isinstance(file := message.meta.get(ATTACHED), dict):
+        # One that could not be attached was reported with a notice.
+        return plain_line(f"Attached {file['name']} ({file['summary']}{file['part']})", 300) if "name" in file else ""
     if "task_list" in message.meta:
         return "The model was reminded of its task list"
     if "permission_mode" in message.meta or text.startswith(_SEEN):
