@@ -7,10 +7,12 @@ user's last words are there whatever is left.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
+from agentcli.agent.compaction_preview import Material, Shares, shares_of
+from agentcli.agent.mentions import attached_paths
 from agentcli.agent.ports import Hooks, PriceOf, Requests
 from agentcli.agent.restoring import Surroundings, paths_read, recent_paths, restored
 from agentcli.context import compact as words
@@ -49,9 +51,7 @@ class Draft:
     """Of what the summary stands for, and of what is said again as it was."""
     pending_tokens: int
     has_pins: bool
-    kept: tuple[str, ...]
-    dropped: tuple[str, ...]
-    """Both for people, a line each."""
+    shares: Shares
 
 
 async def drafted(
@@ -81,7 +81,7 @@ async def drafted(
     shown = bool(_prompts((*exchange, *pending)))
     pictures = () if shown else _pictures(summarised, max(budget, least - said_tokens))
     budget -= sum(map(block_tokens, pictures))
-    paths = [path for path in recent_paths(old) if path not in paths_read(exchange)]
+    paths = _paths(old, (*exchange, *pending), parts.around.canonical)
     back = await restored(log, paths, parts.around, max(0, budget), signal)
     pieces = words.Pieces(
         summary=summary,
@@ -94,14 +94,27 @@ async def drafted(
         restored_meta=back.meta,
         pending=pending,
     )
-    return Draft(
-        words.compacted(pieces, parts.ids.new),
-        old_tokens,
-        sum(map(message_tokens, pending)),
-        bool(pins),
-        (*_kept_lines(pieces), *back.lines),
-        _dropped_lines(summarised, pieces, parts.view.estimator.density),
+    material = Material(
+        summarised=summarised,
+        pieces=pieces,
+        pins=pins,
+        questions=words.question_ids(log),
+        said=said_by(parts.view, log),
+        restored=back.shares,
     )
+    pending_tokens = sum(map(message_tokens, pending))
+    return Draft(words.compacted(pieces, parts.ids.new), old_tokens, pending_tokens, bool(pins), shares_of(material))
+
+
+def _paths(old: Sequence[Message], shown: Sequence[Message], canonical: Callable[[str], str]) -> list[str]:
+    """The files to restore, the last used first: each once, however it was spelled, and none that is in sight."""
+    seen = {canonical(path) for path in (*paths_read(shown), *attached_paths(shown))}
+    found: list[str] = []
+    for path in recent_paths(old):
+        if (place := canonical(path)) not in seen:
+            seen.add(place)
+            found.append(path)
+    return found
 
 
 def in_log(view: View, log: Sequence[Message]) -> list[Message]:
@@ -163,53 +176,3 @@ def _pictures(summarised: Sequence[Message], budget: int) -> tuple[ImageBlock, .
     last = _prompts(summarised)[-1:] or [message for message in summarised if message.origin is Origin.SUMMARY][-1:]
     found = tuple(block for message in last for block in message.content if isinstance(block, ImageBlock))
     return found if sum(map(block_tokens, found)) <= budget else ()
-
-
-def _kept_lines(pieces: words.Pieces) -> list[str]:
-    lines = []
-    if count := pieces.prompts.count(_SAID):
-        lines.append(f"{_counted(count, 'message')} of yours, word for word")
-    if pieces.pictures:
-        lines.append(_counted(len(pieces.pictures), "picture"))
-    if pieces.pinned:
-        lines.append(f"{_counted(len(pieces.pinned), 'pinned item')}, word for word")
-    if pieces.exchange:
-        size = sum(map(message_tokens, pieces.exchange))
-        lines.append(f"the last {_counted(len(pieces.exchange), 'message')} as they were (about {size:,} tokens)")
-    if pieces.pending:
-        lines.append("what has not been answered yet")
-    return lines
-
-
-def _dropped_lines(summarised: Sequence[Message], pieces: words.Pieces, density: float) -> tuple[str, ...]:
-    """Without the prompts when all of them are kept word for word: nothing stays and goes. `density`: true tokens per
-    estimated one, so that no part comes to more than the whole."""
-    counts: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    all_kept = pieces.prompts.count(_SAID) >= len(_prompts(summarised))
-    for message in summarised:
-        kind = None if all_kept and message in _prompts([message]) else _KINDS.get(message.origin)
-        if kind is not None:
-            counts[kind] += len(message.tool_results) or 1
-            sizes[kind] += message_tokens(message)
-    return tuple(f"{_counted(counts[kind], kind)} (about {round(sizes[kind] * density):,} tokens)" for kind in counts)
-
-
-_SAID = "<user_message>\n"
-_KINDS = {
-    Origin.REPLY: "reply of the model",
-    Origin.TOOL_RESULTS: "result",
-    Origin.PROMPT: "prompt",
-    Origin.QUEUED: "prompt",
-    Origin.ATTACHMENT: "note to the model",
-    Origin.SUMMARY: "earlier summary",
-}
-_PLURALS = {
-    "reply of the model": "replies of the model",
-    "note to the model": "notes to the model",
-    "earlier summary": "earlier summaries",
-}
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what if count == 1 else _PLURALS.get(what, what + 's')}"

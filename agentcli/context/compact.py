@@ -75,6 +75,7 @@ needed verbatim.
 LEAD = "This conversation was shortened. A hand-over of what came before:\n\n"
 GO_ON = "\n\nGo on from here without mentioning the hand-over."
 AS_IT_WAS = "\n\nThe last messages before it follow as they were."
+_WORD_FOR_WORD = "The user's messages, word for word, the oldest first:"
 LEFT_OUT = "[… {count:,} characters were left out here]"
 
 
@@ -250,7 +251,7 @@ def word_for_word(texts: Sequence[str], budget: int, last: int = 0, least: int =
         return ""
     missing = len(texts) - len(kept)
     note = f"\n({missing} earlier {'one is' if missing == 1 else 'ones are'} left out here.)" if missing else ""
-    return "The user's messages, word for word, the oldest first:" + note + "\n" + "\n".join(reversed(kept))
+    return _WORD_FOR_WORD + note + "\n" + "\n".join(reversed(kept))
 
 
 def cut_middle(text: str, tokens: int) -> str:
@@ -354,6 +355,12 @@ def summary_text(summary: str, prompts: str = "", *, follows: bool = False) -> s
     """The text that stands for the conversation from now on, with the user's messages in their own words."""
     kept = f"\n\n{prompts}" if prompts else ""
     return LEAD + summary.strip() + kept + (AS_IT_WAS if follows else "") + GO_ON
+
+
+def summary_shown(text: str) -> str:
+    """A summary without what stands around it for the model: for people, who have their own messages in sight."""
+    body = text.removeprefix(LEAD).removesuffix(GO_ON).removesuffix(AS_IT_WAS)
+    return body.partition(f"\n\n{_WORD_FOR_WORD}")[0].strip()
 
 
 def compacted(pieces: Pieces, new_id: Callable[[], str]) -> tuple[Message, ...]:

@@ -154,6 +154,7 @@ class Printer:
             case Origin.BOUNDARY:
                 return [Gap(), line(f"--- {wording.boundary(message)} ---", "quiet"), Gap()]
             case Origin.SUMMARY:
+                text = wording.summary(message)
                 count = text.count("\n") + 1
                 if self._verbose:
                     return [line(wording.SUMMARY, "strong"), Answer(text), AnswerEnd(), Gap()]

@@ -165,7 +165,7 @@ class Presenter:
             case Origin.BOUNDARY:
                 return BoundaryItem(id=message.id, text=wording.boundary(message))
             case Origin.SUMMARY:
-                return OutputItem(id=message.id, text=text, kind="markdown", title=wording.SUMMARY)
+                return OutputItem(id=message.id, text=wording.summary(message), kind="markdown", title=wording.SUMMARY)
         return None
 
     @_show.register

@@ -137,7 +137,7 @@ async def test_a_part_lets_edit_but_not_write_replace_the_file(project: Path) ->
     write = call("Write", file_path="src/app.py", content="all new\n")
     async with Assembled(project, [reply(write), reply(edit), "Done."]) as session:
         await session.run("Change @src/app.py:10")
-        refused, done = session.results
+        refused, _done = session.results
     assert "Only a part of src/app.py has been read" in refused
     assert "ten" in (project / "src" / "app.py").read_text()
 
