@@ -73,7 +73,7 @@ class Whereabouts:
         last = next((message.meta[_FOLDERS] for message in in_sight if _FOLDERS in message.meta), self._told)
         if list(last) == self._now:
             return ()
-        text = "[You work in other folders now than when this session began.]\n" + "\n".join(self._now)
+        text = "[The working directories have changed since this session began.]\n" + "\n".join(self._now)
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_FOLDERS: self._now}),)
 
 

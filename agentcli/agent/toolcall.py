@@ -207,7 +207,7 @@ class ToolRunner:
             # An answer that changes the input is the decision about what the changed input needs.
             needs = needs if input is asked else tool.needs(input, context)
         elif decision.behavior == "deny":
-            await self._deny(call, input, decision.reason, emit)
+            await self._deny(call, input, _sentence(decision.reason), emit)
         if signal.reason is not None:
             raise Aborted(signal.reason)
         by: Approval = "answer" if decision.behavior == "ask" else "rule" if decision.rule else "mode"
@@ -464,6 +464,10 @@ async def _previewed(tool: Tool, input: Json, context: ToolContext) -> Json:
     if isinstance(shown, Output):
         raise _Refused(str(shown.content), shown.summary)
     return cast(Json, shown)
+
+
+def _sentence(reason: str) -> str:
+    return f"{reason[:1].upper()}{reason[1:].rstrip('.')}." if reason else "This call is denied."
 
 
 def _is_question(needs: tuple[Need, ...]) -> bool:

@@ -79,8 +79,7 @@ def token_budget(remaining: int) -> str:
 def repeated(name: str, times: int) -> str:
     return (
         f"You have called {plain_line(name, 128)} {times} times in a row with the same input, and the result was the "
-        "same each time. Doing it again will not change that. Do something else, or say in a sentence what stands in "
-        "the way."
+        "same each time. Another call will not change that. Do something else, or tell the user what blocks you."
     )
 
 

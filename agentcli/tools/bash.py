@@ -121,10 +121,10 @@ async def _in_front(
         if ending is Ending.TIMED_OUT and shells is not None and not shells.full:
             unhook()
             given_away = True
-            why = "was sent to the background" if wanted_away.is_set() else f"still runs after {seconds:g} s"
+            why = "was sent to the background" if wanted_away.is_set() else f"is still running after {seconds:g} s"
             shell = shells.add(command)
             text = await command.output.take_unread()
-            yield _moved(shell, text, f"The command {why}; it goes on in the background as {{id}}.")
+            yield _moved(shell, text, f"The command {why}; it continues in the background as {{id}}.")
             return
         await command.stop(SHUTDOWN_GRACE if signal.reason is AbortReason.SHUTDOWN else GRACE)
         await command.wait(0)
@@ -146,7 +146,7 @@ def _no_room(shells: Shells | None) -> str:
 def _moved(shell: Shell, text: str, sentence: str) -> Output:
     text = text.strip("\n")
     sentence = sentence.format(id=shell.id)
-    sentence += " Read its output with BashOutput, end it with KillShell; you are told when it has ended."
+    sentence += " Read its output with BashOutput, stop it with KillShell; you are notified when it ends."
     return Output(
         f"{text}\n\n{sentence}" if text else sentence,
         summary=f"in the background as {shell.id}",

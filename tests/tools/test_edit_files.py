@@ -115,7 +115,7 @@ async def test_what_is_written_meanwhile_wins_over_the_edit(
 
     monkeypatch.setattr(files_replace, "_write_temporary", interfering)
     output = await edit(context, "a.txt", "one", "1")
-    assert "in this very moment" in text_of(output)
+    assert "at this moment" in text_of(output)
     assert path.read_text() == "theirs\n"
     assert names_in(tmp_path) == ["a.txt"]
 
