@@ -34,9 +34,9 @@ _TASKS = "task_list"
 _STALE_AFTER = 15
 
 PLAN_MODE_ON = (
-    "[Plan mode is on. Nothing may be changed or run: only look, search and ask. Every call that would change "
-    "something is refused, whatever else allows it. When the plan is complete, present it with ExitPlanMode; work "
-    "begins after the user has approved it.]"
+    "[Plan mode is on. Tools and commands that only read work; every call that would change something is refused, "
+    "whatever else allows it. When the plan is complete, present it with ExitPlanMode; work begins after the user has "
+    "approved it.]"
 )
 PLAN_MODE_OFF = "[Plan mode is off. Changes are possible again, within the usual permissions.]"
 
@@ -85,7 +85,7 @@ class Whereabouts:
         last = next((message.meta[_FOLDERS] for message in in_sight if _FOLDERS in message.meta), self._told)
         if list(last) == self._now:
             return ()
-        text = "[You work in other folders now than when this session began.]\n" + "\n".join(self._now)
+        text = "[The working directories have changed since this session began.]\n" + "\n".join(self._now)
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_FOLDERS: self._now}),)
 
 

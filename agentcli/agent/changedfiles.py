@@ -44,8 +44,8 @@ _MOST_HASHED = 64 * 1024 * 1024
 _SETTLED_NANOSECONDS = 2_000_000_000
 """A file changed twice within the resolution of its time stamp looks the same: so young a stamp is not relied on."""
 _LEAD = (
-    "[Files that you have seen were changed by somebody or something else: the user, another program, or a command. "
-    "Take the changes into account and do not undo them unasked. What was is marked with -, what is with +."
+    "[Files that you have seen were changed by the user, another program or a command. Take the changes into account "
+    "and do not undo them unasked. Old lines are marked with -, new ones with +."
 )
 
 

@@ -182,14 +182,16 @@ class Compaction:
 
     def _proposed(self, request_id: str, log: Sequence[Message], before: int, draft: Draft) -> ev.CompactionProposed:
         after = self._after(log, draft.messages)
+        kept, dropped, added = draft.shares.lines(before, self._parts.view.estimator.density)
         return ev.CompactionProposed(
             request_id=request_id,
             summary=self._summary,
             tokens_before=before,
             tokens_after=after,
             cost_usd=self._cost,
-            kept=list(draft.kept),
-            dropped=list(draft.dropped),
+            kept=kept,
+            dropped=dropped,
+            added=added,
             turn_usd_before=self._parts.price(self._model, Usage(cache_read_input_tokens=before)),
             turn_usd_after=self._parts.price(self._model, Usage(cache_read_input_tokens=after)),
         )

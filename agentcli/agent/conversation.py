@@ -10,6 +10,7 @@ from agentcli.agent.cachewatch import CacheWatch
 from agentcli.agent.changedfiles import ChangedFiles
 from agentcli.agent.compaction import CompactParts
 from agentcli.agent.fingerprint import Front
+from agentcli.agent.mentions import Mentions
 from agentcli.agent.parts import LoopParts
 from agentcli.agent.permission import LivePermissions
 from agentcli.agent.pinning import Pins
@@ -105,6 +106,12 @@ class Live:
     detach: Callable[[Coroutine[Any, Any, None]], None]
 
 
+def mentions_for(own: Conversation, questions: Questions) -> Mentions | None:
+    """What attaches mentioned files; None without a tool that reads."""
+    read = own.registry.get("Read")
+    return Mentions(read, own.permissions, questions, own.ids) if read is not None else None
+
+
 def loop_parts(own: Conversation, live: Live, controller: AbortController) -> LoopParts:
     """Everything for one submission's loop, with the limits of the profile that is in force at each moment of it."""
     overhead = live.requests.overhead_tokens()
@@ -154,6 +161,7 @@ def loop_parts(own: Conversation, live: Live, controller: AbortController) -> Lo
         bounds=lambda: limits_for(live.profile(), own.bounds, own.tuning, own.catalog),
         seams=own.seams,
         queue=live.queue,
+        mentions=mentions_for(own, live.questions),
         summaries=Summaries(own.provider, live.requests, price, late) if own.tuning.tool_summaries else None,
         late=late,
         detach=live.detach,

@@ -7,10 +7,12 @@ user's last words are there whatever is left.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
+from agentcli.agent.compaction_preview import Material, Shares, shares_of
+from agentcli.agent.mentions import attached_paths
 from agentcli.agent.ports import Hooks, PriceOf, Requests
 from agentcli.agent.restoring import Surroundings, paths_read, recent_paths, restored
 from agentcli.context import compact as words
@@ -20,8 +22,7 @@ from agentcli.context.view import View
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
-from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock
-from agentcli.core.plural import counted
+from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.providers.base import Provider
 
 
@@ -52,9 +53,7 @@ class Draft:
     """Of what the summary stands for, and of what is said again as it was."""
     pending_tokens: int
     has_pins: bool
-    kept: tuple[str, ...]
-    dropped: tuple[str, ...]
-    """Both for people, a line each."""
+    shares: Shares
 
 
 async def drafted(
@@ -84,7 +83,7 @@ async def drafted(
     shown = bool(_prompts((*exchange, *pending)))
     pictures = () if shown else _pictures(summarised, max(budget, least - said_tokens))
     budget -= sum(map(block_tokens, pictures))
-    paths = [path for path in recent_paths(old) if path not in paths_read(exchange)]
+    paths = _paths(old, (*exchange, *pending), parts.around.canonical)
     back = await restored(log, paths, parts.around, max(0, budget), signal)
     pieces = words.Pieces(
         summary=summary,
@@ -97,14 +96,27 @@ async def drafted(
         restored_meta=back.meta,
         pending=pending,
     )
-    return Draft(
-        words.compacted(pieces, parts.ids.new),
-        old_tokens,
-        sum(map(message_tokens, pending)),
-        bool(pins),
-        (*_kept_lines(pieces), *back.lines),
-        _dropped_lines(summarised, pieces, parts.view.estimator.density),
+    material = Material(
+        summarised=summarised,
+        pieces=pieces,
+        pins=pins,
+        questions=words.question_ids(log),
+        said=said_by(parts.view, log),
+        restored=back.shares,
     )
+    pending_tokens = sum(map(message_tokens, pending))
+    return Draft(words.compacted(pieces, parts.ids.new), old_tokens, pending_tokens, bool(pins), shares_of(material))
+
+
+def _paths(old: Sequence[Message], shown: Sequence[Message], canonical: Callable[[str], str]) -> list[str]:
+    """The files to restore, the last used first: each once, however it was spelled, and none that is in sight."""
+    seen = {canonical(path) for path in (*paths_read(shown), *attached_paths(shown))}
+    found: list[str] = []
+    for path in recent_paths(old):
+        if (place := canonical(path)) not in seen:
+            seen.add(place)
+            found.append(path)
+    return found
 
 
 def in_log(view: View, log: Sequence[Message]) -> list[Message]:
@@ -115,10 +127,12 @@ def in_log(view: View, log: Sequence[Message]) -> list[Message]:
 
 def said_by(view: View, log: Sequence[Message]) -> Callable[[Message], str]:
     """What may be shown of a prompt's own words: nothing of what the person or a refusal has taken out, be it from the
-    prompt itself or from where an earlier compaction said it again."""
+    prompt itself or from where an earlier compaction said it again. Of results: the user's answers to questions."""
     versions: defaultdict[str, list[Message]] = defaultdict(list)
-    for message in _prompts(log):
-        versions[words.original_id(message)].append(message)
+    questions = words.question_ids(log)
+    for message in log:
+        if message in _prompts([message]) or words.answers_in(message, questions):
+            versions[words.original_id(message)].append(message)
 
     def said(message: Message) -> str:
         copies = versions[message.id]
@@ -127,8 +141,12 @@ def said_by(view: View, log: Sequence[Message]) -> Callable[[Message], str]:
         texts: list[str] = []
         for number, block in enumerate(message.content):
             edits = [edit for copy in copies if (edit := view.edits.edited(block_id(copy, number))) is not None]
-            if isinstance(block, TextBlock) and all(edit.kind == "replace" for edit in edits):
+            if any(edit.kind != "replace" for edit in edits):
+                continue
+            if isinstance(block, TextBlock):
                 texts.append(edits[-1].text if edits else block.text)
+            elif isinstance(block, ToolResultBlock) and words.is_answer(block, questions):
+                texts.append(block.text)
         return "\n".join(texts)
 
     return said
@@ -160,55 +178,3 @@ def _pictures(summarised: Sequence[Message], budget: int) -> tuple[ImageBlock, .
     last = _prompts(summarised)[-1:] or [message for message in summarised if message.origin is Origin.SUMMARY][-1:]
     found = tuple(block for message in last for block in message.content if isinstance(block, ImageBlock))
     return found if sum(map(block_tokens, found)) <= budget else ()
-
-
-def _kept_lines(pieces: words.Pieces) -> list[str]:
-    lines = []
-    if count := pieces.prompts.count(_SAID):
-        lines.append(f"{_counted(count, 'message')} of yours, word for word")
-    if pieces.pictures:
-        lines.append(_counted(len(pieces.pictures), "picture"))
-    if pieces.pinned:
-        lines.append(f"{_counted(len(pieces.pinned), 'pinned item')}, word for word")
-    if pieces.exchange:
-        size = sum(map(message_tokens, pieces.exchange))
-        amount = counted(size, "token")
-        lines.append(f"the last {_counted(len(pieces.exchange), 'message')} as they were (about {amount})")
-    if pieces.pending:
-        lines.append("what has not been answered yet")
-    return lines
-
-
-def _dropped_lines(summarised: Sequence[Message], pieces: words.Pieces, density: float) -> tuple[str, ...]:
-    """Without the prompts when all of them are kept word for word: nothing stays and goes. `density`: true tokens per
-    estimated one, so that no part comes to more than the whole."""
-    counts: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    all_kept = pieces.prompts.count(_SAID) >= len(_prompts(summarised))
-    for message in summarised:
-        kind = None if all_kept and message in _prompts([message]) else _KINDS.get(message.origin)
-        if kind is not None:
-            counts[kind] += len(message.tool_results) or 1
-            sizes[kind] += message_tokens(message)
-    amounts = {kind: counted(round(size * density), "token") for kind, size in sizes.items()}
-    return tuple(f"{_counted(counts[kind], kind)} (about {amounts[kind]})" for kind in counts)
-
-
-_SAID = "<user_message>\n"
-_KINDS = {
-    Origin.REPLY: "reply of the model",
-    Origin.TOOL_RESULTS: "result",
-    Origin.PROMPT: "prompt",
-    Origin.QUEUED: "prompt",
-    Origin.ATTACHMENT: "note to the model",
-    Origin.SUMMARY: "earlier summary",
-}
-_PLURALS = {
-    "reply of the model": "replies of the model",
-    "note to the model": "notes to the model",
-    "earlier summary": "earlier summaries",
-}
-
-
-def _counted(count: int, what: str) -> str:
-    return counted(count, what, _PLURALS.get(what, ""))

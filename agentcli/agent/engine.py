@@ -18,7 +18,7 @@ from agentcli.agent.account import Account
 from agentcli.agent.attachments import Composite, UserNotes
 from agentcli.agent.budgetguard import BudgetQuestion
 from agentcli.agent.compaction import Compaction, Shortening
-from agentcli.agent.conversation import Live, loop_parts
+from agentcli.agent.conversation import Live, loop_parts, mentions_for
 from agentcli.agent.curating import Curated
 from agentcli.agent.loop import run_loop
 from agentcli.agent.parts import LoopParts
@@ -44,10 +44,10 @@ class Engine(Curated):
         """Answer a `PermissionRequested` or a `CompactionProposed`; false when nobody waits for it any more."""
         return self._questions.answer(request_id, answer)
 
-    def enqueue(self, prompt: Prompt, priority: Priority = "next") -> str:
+    def enqueue(self, prompt: Prompt, priority: Priority = "next", mentions: str | None = None) -> str:
         """Hand in a prompt while a submission runs: `now` and `next` join it after the next tool results, what is left
-        at its end is for `take_queued`. Returns the prompt's id."""
-        queued = QueuedPrompt(self._parts.ids.new(), prompt_blocks(prompt), priority)
+        at its end is for `take_queued`. Returns the prompt's id. `mentions` as for `submit`."""
+        queued = QueuedPrompt(self._parts.ids.new(), prompt_blocks(prompt), priority, mentions)
         self._queue.add(queued)
         return queued.id
 
@@ -95,14 +95,17 @@ class Engine(Curated):
 
     # ---------------------------------------------------------------------------------------------------- the work
 
-    async def submit(self, prompt: Prompt, typed: str = "") -> AsyncGenerator[ev.Event, None]:
+    async def submit(
+        self, prompt: Prompt, typed: str = "", mentions: str | None = None
+    ) -> AsyncGenerator[ev.Event, None]:
         """One prompt, to its end. Closing the generator aborts the work and leaves nothing behind. `typed`: how the
-        user has it before their eyes, where that is another text (pasted text as a placeholder)."""
+        user has it before their eyes, where that is another text (pasted text as a placeholder). `mentions`: the text
+        whose `@path` mentions are attached; None: the prompt's own, "": none."""
         content = prompt_blocks(prompt)
         message = Message("user", content, self._parts.ids.new(), Origin.PROMPT)
         if typed and typed != message.text:
             message = replace(message, meta={TYPED: typed})
-        async with aclosing(self._owned(self._submission(message))) as events:
+        async with aclosing(self._owned(self._submission(message, mentions=mentions))) as events:
             async for event in events:
                 yield event
 
@@ -159,6 +162,7 @@ class Engine(Curated):
         prompt: Message | None,
         shortening: Shortening | None = None,
         local: AsyncGenerator[ev.Event, None] | None = None,
+        mentions: str | None = None,
     ) -> AsyncGenerator[ev.Event, None]:
         if self._controller is not None:
             raise RuntimeError("a submission is running; use enqueue() or abort() first")
@@ -168,7 +172,7 @@ class Engine(Curated):
         account = Account(clock, self._parts.wants_structured and prompt is not None, began=clock.monotonic())
         try:
             try:
-                work = self._work(prompt, shortening, controller, local)
+                work = self._work(prompt, shortening, controller, local, mentions)
                 async with aclosing(work) as events:
                     async for event in events:
                         event = self._taken(event, account, controller)
@@ -201,6 +205,7 @@ class Engine(Curated):
         shortening: Shortening | None,
         controller: AbortController,
         local: AsyncGenerator[ev.Event, None] | None,
+        mentions: str | None = None,
     ) -> AsyncGenerator[ev.Event, None]:
         """Everything between the start of a submission and its Result."""
         yield self._started()
@@ -224,26 +229,46 @@ class Engine(Curated):
         elif prompt is None:
             work = self._compaction(shortening or Shortening(), controller)
         else:
-            told: tuple[str, ...] = ()
-            with suppress(Aborted):
-                told = await controller.signal.run(self._parts.seams.hooks.before_prompt(prompt.text))
-            if told:
-                blocks = tuple(TextBlock(text) for text in told)
-                yield ev.MessageAppended(message=Message("user", blocks, self._parts.ids.new(), Origin.HOOK))
-            collecting = self._parts.seams.attachments.collect(LoopState(tuple(self._log), self._tool_context))
-            attached: Sequence[Message] = ()
-            with suppress(Aborted):
-                attached = await controller.signal.run(collecting)
-            for message in attached:
-                yield ev.MessageAppended(message=message)
-            tracking = replace(self._compacting, turn_of_last=None)
-            state = LoopState(tuple(self._log), self._tool_context, tracking)
-            work = run_loop(self._loop_parts(controller), state, controller.signal)
+            work = self._answer_prompt(prompt, mentions, controller)
         async with aclosing(work) as events:
             async for event in events:
                 yield event
                 for news in self._news():
                     yield news
+
+    async def _answer_prompt(
+        self, prompt: Message, mentions: str | None, controller: AbortController
+    ) -> AsyncGenerator[ev.Event, None]:
+        """What hooks, mentioned files and attachments add to a prompt, then the loop."""
+        told: tuple[str, ...] = ()
+        with suppress(Aborted):
+            told = await controller.signal.run(self._parts.seams.hooks.before_prompt(prompt.text))
+        if told:
+            blocks = tuple(TextBlock(text) for text in told)
+            yield ev.MessageAppended(message=Message("user", blocks, self._parts.ids.new(), Origin.HOOK))
+        async with aclosing(self._mentioned(prompt.text if mentions is None else mentions, controller)) as events:
+            async for event in events:
+                yield event
+        collecting = self._parts.seams.attachments.collect(LoopState(tuple(self._log), self._tool_context))
+        attached: Sequence[Message] = ()
+        with suppress(Aborted):
+            attached = await controller.signal.run(collecting)
+        for message in attached:
+            yield ev.MessageAppended(message=message)
+        tracking = replace(self._compacting, turn_of_last=None)
+        state = LoopState(tuple(self._log), self._tool_context, tracking)
+        async with aclosing(run_loop(self._loop_parts(controller), state, controller.signal)) as events:
+            async for event in events:
+                yield event
+
+    async def _mentioned(self, text: str, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
+        """Attach the files that a prompt mentions."""
+        mentions = mentions_for(self._parts, self._questions)
+        if mentions is None:
+            return
+        async with aclosing(mentions.attach(text, self._tool_context, controller.signal)) as events:
+            async for event in events:
+                yield event
 
     def _news(self) -> Iterator[ev.Event]:
         """What others have to say by now, each thing once."""

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
-from agentcli.agent import words
 from agentcli.agent.toolcall import CallResult, ToolRunner, failed
+from agentcli.agent.words import interrupted_call
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.events import Event
@@ -109,7 +109,11 @@ class Executor:
 
     def results(self) -> list[CallResult]:
         """One result for every call, synthetic where it had none. To be asked when nothing runs any more."""
-        return [entry.result or self._not_done(entry.call) for entry in self._entries]
+        return [entry.result or self._interrupted(entry) for entry in self._entries]
+
+    def _interrupted(self, entry: _Entry) -> CallResult:
+        text = interrupted_call(self._controller.signal.reason, entry.working)
+        return failed(entry.call, text, "interrupted", "interrupted")
 
     def drop_unstarted(self) -> None:
         """Forget the calls that have not begun to work; for a reply that broke off behind them."""
@@ -158,7 +162,7 @@ class Executor:
             self._runner.run(entry.call, self._given, self._controller.signal, self._put, begun)
         )
         try:
-            entry.result = await self._bounded(running, entry.call)
+            entry.result = await self._bounded(running, entry)
         finally:
             await cancel_and_wait([running])
         if entry.result.output.cancel_siblings:
@@ -166,7 +170,7 @@ class Executor:
         self._start_ready()
         await self._put(None)
 
-    async def _bounded(self, running: asyncio.Task[CallResult], call: ToolUseBlock) -> CallResult:
+    async def _bounded(self, running: asyncio.Task[CallResult], entry: _Entry) -> CallResult:
         """The call's result; after an abort only for as long as cleaning up may take."""
         aborted = asyncio.get_running_loop().create_task(self._controller.signal.wait())
         try:
@@ -175,10 +179,7 @@ class Executor:
                 await asyncio.wait((running,), timeout=ABORT_GRACE_SECONDS)
         finally:
             await cancel_and_wait([aborted])
-        return running.result() if running.done() else self._not_done(call)
-
-    def _not_done(self, call: ToolUseBlock) -> CallResult:
-        return failed(call, words.call_not_done(self._controller.signal.reason), "interrupted", "interrupted")
+        return running.result() if running.done() else self._interrupted(entry)
 
     def _cancel_siblings(self, failed_entry: _Entry) -> None:
         for entry in self._entries:

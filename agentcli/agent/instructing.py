@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from agentcli.agent.mentions import attached_paths
 from agentcli.agent.state import LoopState
 from agentcli.context.view import View
 from agentcli.core.ids import Ids
@@ -165,10 +166,10 @@ class Instructing:
 
 
 def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> list[str]:
-    """The folders of what the calls in a message were about, without those that failed."""
+    """The folders of what a message attaches or its calls were about, without those that failed."""
     uses = messages[place].tool_uses
     if not uses:
-        return []
+        return [str(Path(path).parent) for path in attached_paths([messages[place]])]
     following = (message for message in messages[place + 1 : place + 4] if message.tool_results)
     results = next((message.tool_results for message in following), ())
     done = {result.tool_use_id for result in results if not result.is_error}

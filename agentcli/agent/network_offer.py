@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agentcli.agent.words import declined_result
 from agentcli.core.permission import RuleChoice
 from agentcli.core.plaintext import plain_line
 from agentcli.permissions.granting import NETWORK
@@ -27,10 +28,9 @@ def network_reason(hosts: Sequence[str]) -> str:
     return f"it tried to reach {_listed(hosts)}. It would run again with access to {_those(hosts)} only"
 
 
-def declined_network(output: Output, message: str) -> Output:
+def declined_network(output: Output, has_words: bool) -> Output:
     """The output of the run without network, with the user's answer for the model."""
-    note = "The user declined to run it again with network."
-    return _with_note(output, f"{note} They said: {message}" if message else note)
+    return _with_note(output, declined_result("The user declined to run it again with network.", has_words))
 
 
 def unattended_network(output: Output, hosts: Sequence[str]) -> Output:

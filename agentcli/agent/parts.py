@@ -8,6 +8,7 @@ from typing import Any
 
 from agentcli.agent.cachewatch import CacheWatch
 from agentcli.agent.compaction import CompactParts
+from agentcli.agent.mentions import Mentions
 from agentcli.agent.ports import ContextLimits, Seams, Staging
 from agentcli.agent.prompts import PromptQueue
 from agentcli.agent.state import CompactTracking, Limits
@@ -46,6 +47,8 @@ class LoopParts:
     watch: CacheWatch
     pipeline: Pipeline
     """The steps that make room in old content; one per conversation."""
+    mentions: Mentions | None = None
+    """Attaches the files that queued prompts mention."""
     rates: Callable[[], Price | None] = lambda: None
     """Of the model in force."""
     changes: Callable[[], int] = lambda: 0

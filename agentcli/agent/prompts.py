@@ -18,6 +18,8 @@ class QueuedPrompt:
     id: str
     content: tuple[Block, ...]
     priority: Priority
+    mentions: str | None = None
+    """The text whose `@path` mentions are attached; None: its own."""
 
     @property
     def text(self) -> str:

@@ -11,6 +11,7 @@ from agentcli.agent.compaction import Compaction
 from agentcli.agent.decide import Find, TurnOutcome
 from agentcli.agent.loopguard import LoopQuestion
 from agentcli.agent.parts import LoopParts
+from agentcli.agent.prompts import QueuedPrompt
 from agentcli.agent.refusals import refused_again
 from agentcli.agent.state import Continue, LoopState, Stop, Terminal, Transition
 from agentcli.context.compact import pinned_now
@@ -103,6 +104,9 @@ class Continuation:
             while (prompt := queue.first(most="next")) is not None:
                 yield self._added(Message("user", prompt.content, prompt.id, Origin.QUEUED))
                 queue.remove(prompt.id)
+                async with aclosing(_mentioned(self._parts, self.state, prompt, signal)) as events:
+                    async for event in events:
+                        yield self._added(event.message) if isinstance(event, ev.MessageAppended) else event
         if has_results:
             for message in await attachments_now(self._parts, before, signal):
                 yield self._added(message)
@@ -152,12 +156,25 @@ def way_out_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Messag
                 return ()
             in_tools = stop.terminal is Terminal.ABORTED_TOOLS
             text = words.INTERRUPTED_TOOLS if in_tools else words.INTERRUPTED
+            text = words.CLOSED if outcome.aborted is AbortReason.SHUTDOWN else text
             return (user_message(text, ids.new(), Origin.INTERRUPTION),)
         case Terminal.MAX_TURNS:
             return (user_message(f"[{stop.text}]", ids.new(), Origin.ATTACHMENT),)
         case _:
             meta = {"terminal": stop.terminal.value, "kind": outcome.failure.kind.value if outcome.failure else ""}
             return (user_message(stop.text, ids.new(), Origin.ERROR, meta),)
+
+
+async def _mentioned(
+    parts: LoopParts, state: LoopState, prompt: QueuedPrompt, signal: AbortSignal
+) -> AsyncGenerator[ev.Event, None]:
+    """The files that a queued prompt mentions. Nobody is asked here: a question would hold up the running work."""
+    if parts.mentions is None:
+        return
+    text = prompt.text if prompt.mentions is None else prompt.mentions
+    async with aclosing(parts.mentions.attach(text, state.tool_context, signal, may_ask=False)) as events:
+        async for event in events:
+            yield event
 
 
 async def attachments_now(parts: LoopParts, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:

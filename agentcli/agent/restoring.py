@@ -6,10 +6,13 @@ the log; background commands are asked for. Nothing here decides what is summari
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
+from agentcli.agent.compaction_preview import Share
+from agentcli.agent.mentions import attached_paths
 from agentcli.agent.ports import Permissions
 from agentcli.context.compact import RESTORED, cut_middle
 from agentcli.context.estimate import block_tokens
@@ -19,6 +22,7 @@ from agentcli.core.messages import Block, Json, Message, TextBlock, clean_text
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Tool, ToolContext
+from agentcli.tools.builtin import absolute_path
 from agentcli.tools.readcache import ReadCache
 from agentcli.tools.shells import BackgroundTask
 from agentcli.tools.todowrite import todos_from
@@ -68,6 +72,8 @@ class Surroundings:
 
     files: Files = no_files
     background: Callable[[], Sequence[BackgroundTask]] = tuple
+    canonical: Callable[[str], str] = str
+    """The one spelling of a path that calls may have written in several ways."""
 
 
 @frozen
@@ -76,8 +82,8 @@ class Restored:
 
     blocks: tuple[Block, ...]
     meta: Json
-    lines: tuple[str, ...]
-    """The same for people, a line each."""
+    shares: tuple[Share, ...]
+    """The same for people."""
 
 
 class RecentFiles:
@@ -128,6 +134,7 @@ def surroundings(read: Tool | None, permissions: Permissions, context: ToolConte
     shells = context.shells
     return Surroundings(
         files=no_files if read is None else RecentFiles(read, permissions, context),
+        canonical=lambda path: os.path.realpath(absolute_path(path, context)),
         background=lambda: [shell.task for shell in shells.known()] if shells is not None else [],
     )
 
@@ -138,7 +145,7 @@ async def restored(
     """Everything that fits, what matters most first. `paths`: files to show, the last used first. Raises `Aborted`."""
     blocks: list[Block] = []
     meta: Json = {RESTORED: []}
-    lines: list[str] = []
+    shares: list[Share] = []
 
     def add(kind: str, text: str, line: str) -> bool:
         nonlocal budget
@@ -147,7 +154,7 @@ async def restored(
             return False
         budget -= block_tokens(block)
         blocks.append(block)
-        lines.append(line)
+        shares.append(Share(line, block_tokens(block)))
         if kind not in meta[RESTORED]:
             meta[RESTORED].append(kind)
         return True
@@ -163,7 +170,7 @@ async def restored(
             line = f"{plain_line(file.path, 100)}, as it is now"
             if room > LEAST_FILE_TOKENS and add(_FILES, file_text(file, room), line):
                 meta.setdefault(_FILES, []).append(file.path)
-    return Restored(tuple(blocks), meta, tuple(lines))
+    return Restored(tuple(blocks), meta, tuple(shares))
 
 
 def recent_paths(messages: Sequence[Message]) -> list[str]:
@@ -177,6 +184,8 @@ def recent_paths(messages: Sequence[Message]) -> list[str]:
             path = use.input.get(_PATHS.get(use.name, ""))
             if isinstance(path, str) and path and use.id not in failed:
                 paths.setdefault(path)
+        for path in attached_paths([message]):
+            paths.setdefault(path)
         carried = message.meta.get(_FILES)
         if RESTORED in message.meta and isinstance(carried, list):
             for path in carried:

@@ -13,7 +13,6 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Any, Literal, Protocol, cast
 
-from agentcli.agent import words
 from agentcli.agent.changed_paths import changed_paths
 from agentcli.agent.decide import Source
 from agentcli.agent.network_offer import (
@@ -27,6 +26,7 @@ from agentcli.agent.network_offer import (
 from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PostToolVerdict, PreToolVerdict, Workspace
 from agentcli.agent.questions import Audience, Questions
 from agentcli.agent.refusals import unattended_refusal
+from agentcli.agent.words import UserWords, declined_result, interrupted_call, user_words
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
 from agentcli.core.bounded_json import DEEPEST_INPUT
 from agentcli.core.events import (
@@ -73,6 +73,8 @@ class CallResult:
     """Where `hook_stop` comes from."""
     outcome: Outcome = "done"
     accepted_hunks: tuple[int, int] | None = None
+    said: UserWords | None = None
+    """The user's words about this call. They follow the results as a message of the user, not inside the result."""
 
     @property
     def denied(self) -> bool:
@@ -89,10 +91,13 @@ def failed(call: ToolUseBlock, text: str, summary: str = "", outcome: Outcome = 
 class _Refused(Exception):
     """Ends the way of a call early, inside this module only."""
 
-    def __init__(self, text: str, summary: str = "", outcome: Outcome = "failed") -> None:
+    def __init__(
+        self, text: str, summary: str = "", outcome: Outcome = "failed", said: UserWords | None = None
+    ) -> None:
         super().__init__(text)
         self.summary = summary
         self.outcome = outcome
+        self.said = said
 
 
 @frozen
@@ -103,7 +108,7 @@ class _Approved:
     needs: tuple[Need, ...] = ()
     by: Approval = "mode"
     answer: Answer | None = None
-    """The user's yes; the model gets its message with the result."""
+    """The user's approval; the model gets its message with the result."""
 
 
 @frozen
@@ -149,7 +154,7 @@ class ToolRunner:
         """Never raises but for cancellation. `on_start` is called right before the tool itself begins to work."""
         began = self.clock.monotonic()
         context = replace(context, mode=self.permissions.mode)
-        may_write = False
+        may_write = begun = False
         only: tuple[str, ...] | None = None
         try:
             approved = await self._approve(call, context, signal, emit)
@@ -158,6 +163,7 @@ class ToolRunner:
                 only = changed_paths(approved.input, approved.needs, context)
                 await signal.run(self.workspace.before_change(call.id, approved.input, *folders))
                 may_write = True
+            begun = True
             on_start()
             await emit(
                 ToolStarted(
@@ -170,11 +176,11 @@ class ToolRunner:
             began = self.clock.monotonic()
             result = await self._run_tool(call, approved, context, signal, emit)
         except _Refused as refusal:
-            result = failed(call, str(refusal), refusal.summary, refusal.outcome)
+            result = replace(failed(call, str(refusal), refusal.summary, refusal.outcome), said=refusal.said)
             post = await self._after(self.hooks.after_refused_tool(call, str(refusal)), signal, emit)
             result = replace(result, hook_stop=post.stop, hook_context=post.context, stopped_by=post.by)
         except Aborted as abort:
-            result = failed(call, words.call_not_done(abort.reason, begun=False), "interrupted", "interrupted")
+            result = failed(call, interrupted_call(abort.reason, begun), "interrupted", "interrupted")
         except Exception as error:  # noqa: BLE001 - SPEC T4: a crash is a result, too
             result = failed(call, f"{call.name} failed unexpectedly: {type(error).__name__}: {error}")
         if may_write:
@@ -223,7 +229,7 @@ class ToolRunner:
             # An answer that changes the input is the decision about what the changed input needs.
             needs = needs if input is asked else tool.needs(input, context)
         elif decision.behavior == "deny":
-            await self._deny(call, input, decision.reason, emit)
+            await self._deny(call, input, _sentence(decision.reason), emit)
         if signal.reason is not None:
             raise Aborted(signal.reason)
         by: Approval = "answer" if decision.behavior == "ask" else "rule" if decision.rule else "mode"
@@ -302,7 +308,7 @@ class ToolRunner:
         if answer.behavior == "deny":
             if answer.interrupt:
                 self.on_interrupting_denial()
-            await self._deny(call, input, _refusal(tool, answer.message), emit)
+            await self._decline(call, tool, input, answer.message, context, emit)
         if answer.updated_input is not None and answer.updated_input != input:
             return self._parse(tool, answer.updated_input, context, answered=True), answer
         return input, answer
@@ -330,29 +336,32 @@ class ToolRunner:
 
     async def _with_network(
         self, call: ToolUseBlock, approved: _Approved, output: Output, context: ToolContext, work: _Work
-    ) -> Output:
-        """Offer a command that failed for want of network again; its last output if the user declines or stops it."""
+    ) -> tuple[Output, UserWords | None]:
+        """Offer a command that failed for want of network again; its last output if the user declines or stops it, and
+        what they said then."""
         allowed: tuple[str, ...] = ()
         for _offer in range(MOST_OFFERS):
             hosts = output.wanted_hosts
             if hosts is None or work.signal.aborted:
-                return output
+                return output, None
             if self.questions.audience is Audience.NOBODY:
-                return unattended_network(output, hosts)
+                return unattended_network(output, hosts), None
             try:
                 answer = await self._network_answer(call, approved, hosts, context, work)
             except Aborted:
                 # The command ran, and its output is the result.
-                return output
+                return output, None
             if answer.behavior == "deny":
                 if answer.interrupt:
                     self.on_interrupting_denial()
-                return declined_network(output, answer.message)
+                title = title_of(approved.tool, approved.input, context.working_dirs[0])
+                said = user_words(f"to run `{title}` again with network", answer.message)
+                return declined_network(output, said is not None), said
             allowed += hosts
             grant = self.permissions.grant(approved.needs, context, approved=approved.by)
             again = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *allowed))
             output = await self._output(call, approved, replace(context, grant=again), work) or output
-        return output
+        return output, None
 
     async def _network_answer(
         self, call: ToolUseBlock, approved: _Approved, hosts: tuple[str, ...], context: ToolContext, work: _Work
@@ -383,6 +392,19 @@ class ToolRunner:
             await emit(TodosChanged(todos=output.todos))
         for text in output.notices:
             await emit(NoticeRaised(text=text, level="warning", code="quarantine"))
+
+    async def _decline(
+        self, call: ToolUseBlock, tool: Tool, input: Json, message: str, context: ToolContext, emit: Emit
+    ) -> None:
+        """The user's no. The result says only that: the model distrusts instructions in results, so what the user said
+        comes as their own message behind them."""
+        declined = str(getattr(tool, "declined", "")) or "The user declined this call."
+        try:
+            reason = f"{declined} They said: {message}" if message else declined
+            await self._deny(call, input, reason, emit)
+        except _Refused as refusal:
+            said = user_words(f"`{title_of(tool, input, context.working_dirs[0])}`", message)
+            raise _Refused(declined_result(declined, bool(message)), refusal.summary, "denied", said) from None
 
     async def _deny(
         self, call: ToolUseBlock, input: Json, reason: str, emit: Emit, title: str = "", rules: Sequence[str] = ()
@@ -439,17 +461,17 @@ class ToolRunner:
         output = await self._output(call, approved, context, work)
         if output is None:
             return failed(call, f"{call.name} ended without a result.")
-        output = await self._with_network(call, approved, output, context, work)
+        output, said = await self._with_network(call, approved, output, context, work)
         block = result_block(call, output)
         answer = approved.answer
         if answer is not None and answer.message:
-            note = TextBlock(clean_text(f"The person who approved this call says: {answer.message}"))
+            note = TextBlock(clean_text(f"With the user's approval: {answer.message}"))
             block = replace(block, content=(*block.content, note))
         await self._apply(output, emit)
         aborted = signal.aborted
         post = await self._after(self.hooks.after_tool(call, approved.input, block), signal, emit)
         context_added = (*approved.context, *post.context)
-        result = CallResult(call, block, output, post.stop, context_added, post.by)
+        result = CallResult(call, block, output, post.stop, context_added, post.by, said=said)
         if block.is_error:
             result = replace(result, outcome="interrupted" if aborted else "failed")
         return replace(result, accepted_hunks=answer.accepted_hunks) if answer is not None else result
@@ -482,11 +504,8 @@ async def _previewed(tool: Tool, input: Json, context: ToolContext) -> Json:
     return cast(Json, shown)
 
 
-def _refusal(tool: Tool, message: str) -> str:
-    declined = str(getattr(tool, "declined", ""))
-    if not declined:
-        return f"The user declined this call and said: {message}" if message else "The user declined this call."
-    return f"{declined} They say: {message}" if message else declined
+def _sentence(reason: str) -> str:
+    return f"{reason[:1].upper()}{reason[1:].rstrip('.')}." if reason else "This call is denied."
 
 
 def _is_question(needs: tuple[Need, ...]) -> bool:

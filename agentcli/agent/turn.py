@@ -345,6 +345,12 @@ class Turn:
             told = self._finished_calls
             blocks = tuple(told.get(result.call.id, result.block) for result in self._executor.results())
             self._parts.leave(_appended(Message("user", blocks, self._parts.ids.new(), Origin.TOOL_RESULTS)))
+            for said in self._said(self._executor.results()):
+                self._parts.leave(_appended(said))
+
+    def _said(self, results: Sequence[CallResult]) -> list[Message]:
+        """The user's words about these calls, as messages of their own."""
+        return [result.said.message(self._parts.ids.new()) for result in results if result.said is not None]
 
     def _conclude(self) -> Iterator[ev.Event]:
         """Everything has ended. Complete what the log needs: the partial reply, and a result for every call."""
@@ -373,6 +379,8 @@ class Turn:
             blocks = tuple(result.block for result in results)
             meta = {DENIED: denied} if denied else {}
             yield _appended(Message("user", blocks, self._parts.ids.new(), Origin.TOOL_RESULTS, meta=meta))
+            for said in self._said(results):
+                yield _appended(said)
             hook_texts = [text for result in results for text in result.hook_context]
             if hook_texts:
                 content = tuple(TextBlock(text) for text in hook_texts)

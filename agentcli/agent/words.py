@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentcli.core.abort import AbortReason
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import SAID, Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
 
 INTERRUPTED = "[Request interrupted by user]"
 INTERRUPTED_TOOLS = "[Request interrupted by user for tool use]"
+CLOSED = "[agentcli was closed before this was done]"
 
 OUTPUT_RECOVERY = (
     "Your reply was cut off because it was too long. Go straight on from where it stopped: no apology, no recap. "
@@ -40,17 +43,41 @@ def aborted(reason: AbortReason) -> str:
     return _ABORTED[reason]
 
 
-def call_not_done(reason: AbortReason | None, *, begun: bool = True) -> str:
-    """The result of a call that an abort ended, or kept from running. None: there was no abort."""
-    what = "this call was done" if begun else "this call ran"
-    match reason:
-        case AbortReason.BUDGET:
-            return f"The budget was spent before {what}."
-        case AbortReason.SHUTDOWN:
-            return f"agentcli was stopped before {what}."
-        case None:
-            return f"The work ended before {what}."
-    return f"The user interrupted before {what}."
+_INTERRUPTED_BY = {
+    AbortReason.USER_CANCEL: "The user interrupted",
+    AbortReason.INTERRUPT: "The user interrupted with a new prompt",
+    AbortReason.BUDGET: "The budget was spent",
+    AbortReason.SHUTDOWN: "agentcli was closed",
+}
+
+
+def interrupted_call(reason: AbortReason | None, begun: bool) -> str:
+    """The result of a call that an abort kept from running, or that had no result of its own when it was ended."""
+    by = _INTERRUPTED_BY[reason or AbortReason.USER_CANCEL]
+    return f"{by} while this call ran; how far it got is not known." if begun else f"{by} before this call ran."
+
+
+@frozen
+class UserWords:
+    """What the user said when they declined something."""
+
+    about: str
+    """What they declined, in one line."""
+    text: str
+
+    def message(self, id: str) -> Message:
+        """A message of the user, which compaction keeps word for word as it does their prompts."""
+        text = f"[The user declined {plain_line(self.about, 200)} and said:]\n{self.text}"
+        return user_message(text, id, Origin.QUEUED, {SAID: self.text})
+
+
+def user_words(about: str, text: str) -> UserWords | None:
+    return UserWords(about, text) if text.strip() else None
+
+
+def declined_result(declined: str, has_words: bool) -> str:
+    """The result of a call that the user declined: never their words, which follow the results as their message."""
+    return f"{declined} Their reason follows these results as a message of the user." if has_words else declined
 
 
 def token_budget(remaining: int) -> str:
@@ -63,8 +90,7 @@ def token_budget(remaining: int) -> str:
 def repeated(name: str, times: int) -> str:
     return (
         f"You have called {plain_line(name, 128)} {times} times in a row with the same input, and the result was the "
-        "same each time. Doing it again will not change that. Do something else, or say in a sentence what stands in "
-        "the way."
+        "same each time. Another call will not change that. Do something else, or tell the user what blocks you."
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from agentcli.context.compact import is_restored, word_for_word
+from agentcli.context.compact import answers_in, is_restored, question_ids, word_for_word
 from agentcli.context.edits import Edit, block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.context.steps import Plan, Situation
@@ -204,7 +204,9 @@ def stand_in(span: Span, summary: str, notes: Sequence[str] = ()) -> str | None:
     summary = clean_text(plain_text(summary)).strip()[:MOST_SUMMARY]
     if not summary:
         return None
-    said = [message.text for message in span.messages if message.origin in _PROMPTS and message.text.strip()]
+    questions = question_ids(span.messages)
+    words = (m.text if m.origin in _PROMPTS else answers_in(m, questions) for m in span.messages)
+    said = [text for text in words if text.strip()]
     prompts = word_for_word(said, int(min(PROMPT_TOKENS, span.tokens * PROMPT_SHARE))) if said else ""
     told = "\n".join((_NOTES, *notes)) if notes else ""
     what = "an earlier exchange was" if span.exchanges == 1 else f"{span.exchanges:,} earlier exchanges were"

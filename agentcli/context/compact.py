@@ -48,6 +48,9 @@ _COPIED = "copied"
 """In the meta of a message that says another again without some of its blocks: the numbers that the others have there.
 """
 
+_QUESTION_TOOLS = ("AskUserQuestion",)
+"""Tools whose results are the user's own answers."""
+
 _UNANSWERED = (Origin.PROMPT, Origin.QUEUED, Origin.ATTACHMENT, Origin.HOOK)
 _PROMPTS = (Origin.PROMPT, Origin.QUEUED)
 _LEAST_CUT = 100
@@ -72,6 +75,7 @@ needed verbatim.
 LEAD = "This conversation was shortened. A hand-over of what came before:\n\n"
 GO_ON = "\n\nGo on from here without mentioning the hand-over."
 AS_IT_WAS = "\n\nThe last messages before it follow as they were."
+_WORD_FOR_WORD = "The user's messages, word for word, the oldest first:"
 LEFT_OUT = "[… {count:,} characters were left out here]"
 
 
@@ -200,13 +204,29 @@ def last_exchange(
 def user_messages(
     log: Iterable[Message], shown: Callable[[Message], str], without: frozenset[str] = frozenset()
 ) -> tuple[list[str], int]:
-    """Every message that the user has written, the oldest first, also those that earlier compactions have taken out of
-    sight; and how many at the end are their last words: what they want now, and what they said since. `shown` gives the
-    text that may be shown of one, empty for none; `without` names those that are kept anyway."""
-    written = [m for m in log if m.origin in _PROMPTS and not m.is_copy and shown(m).strip()]
+    """Every message and answer that the user has written, the oldest first, also those that earlier compactions have
+    taken out of sight; and how many at the end are their last words: what they want now, and what they said since.
+    `shown` gives the text that may be shown of one, empty for none; `without` names those that are kept anyway."""
+    origins = (*_PROMPTS, Origin.TOOL_RESULTS)
+    written = [m for m in log if m.origin in origins and not m.is_copy and shown(m).strip()]
     task = next((place for place in range(len(written) - 1, -1, -1) if written[place].origin is Origin.PROMPT), 0)
     last = sum(message.id not in without for message in written[task:])
     return [shown(message) for message in written if message.id not in without], last
+
+
+def question_ids(messages: Iterable[Message]) -> frozenset[str]:
+    """The ids of the calls that asked the user something."""
+    return frozenset(use.id for message in messages for use in message.tool_uses if use.name in _QUESTION_TOOLS)
+
+
+def is_answer(block: Block, questions: AbstractSet[str]) -> bool:
+    """Whether a block holds the user's answers to questions."""
+    return isinstance(block, ToolResultBlock) and block.tool_use_id in questions and not block.is_error
+
+
+def answers_in(message: Message, questions: AbstractSet[str]) -> str:
+    """The user's answers in a message of results, as the model got them."""
+    return "\n".join(result.text for result in message.tool_results if is_answer(result, questions))
 
 
 def word_for_word(texts: Sequence[str], budget: int, last: int = 0, least: int = 0) -> str:
@@ -231,7 +251,7 @@ def word_for_word(texts: Sequence[str], budget: int, last: int = 0, least: int =
         return ""
     missing = len(texts) - len(kept)
     note = f"\n({missing} earlier {'one is' if missing == 1 else 'ones are'} left out here.)" if missing else ""
-    return "The user's messages, word for word, the oldest first:" + note + "\n" + "\n".join(reversed(kept))
+    return _WORD_FOR_WORD + note + "\n" + "\n".join(reversed(kept))
 
 
 def cut_middle(text: str, tokens: int) -> str:
@@ -335,6 +355,12 @@ def summary_text(summary: str, prompts: str = "", *, follows: bool = False) -> s
     """The text that stands for the conversation from now on, with the user's messages in their own words."""
     kept = f"\n\n{prompts}" if prompts else ""
     return LEAD + summary.strip() + kept + (AS_IT_WAS if follows else "") + GO_ON
+
+
+def summary_shown(text: str) -> str:
+    """A summary without what stands around it for the model: for people, who have their own messages in sight."""
+    body = text.removeprefix(LEAD).removesuffix(GO_ON).removesuffix(AS_IT_WAS)
+    return body.partition(f"\n\n{_WORD_FOR_WORD}")[0].strip()
 
 
 def compacted(pieces: Pieces, new_id: Callable[[], str]) -> tuple[Message, ...]:

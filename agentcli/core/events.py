@@ -430,12 +430,14 @@ class CompactionProposed(Event):
     cost_usd: float | None
     """What making the summary has cost; None: not known."""
     kept: list[str]
-    """What stays word for word or is read again, a line each, for people."""
+    """What stays word for word, a line each with its tokens, for people."""
     dropped: list[str]
-    """What the summary stands for from then on."""
+    """What the summary stands for from then on. With `kept` it comes to `tokens_before`."""
     turn_usd_before: float | None = None
     """What sending the conversation costs with every request, read from the cache."""
     turn_usd_after: float | None = None
+    added: list[str] = field(default_factory=list)
+    """What is put into the context: the summary, files read again, the task list."""
 
 
 @frozen(kw_only=True)

@@ -22,6 +22,13 @@ COPY_OF = "copy_of"
 TYPED = "typed"
 """In a prompt's meta: how the user typed it, where pasted text stands as a placeholder."""
 
+SAID = "said"
+"""In a message's meta: the user's words alone, where its text also says to the model what they are about."""
+
+ATTACHED = "attached"
+"""In a message's meta: the file that the user attached with `@path` (`path`, `name`, `summary`, `part`); empty for one
+that could not be attached."""
+
 Json = dict[str, Any]
 Role = Literal["user", "assistant"]
 
@@ -121,7 +128,7 @@ class Message:
     @property
     def typed(self) -> str:
         """A prompt as the user typed it."""
-        typed = self.meta.get(TYPED)
+        typed = self.meta.get(TYPED, self.meta.get(SAID))
         return typed if isinstance(typed, str) else self.text
 
     @property

@@ -18,7 +18,7 @@ from agentcli.providers.script import Reply, system_text
 
 _MOST_EDITS = 3
 _WANTS_FIX = re.compile(r"\b(fix|repair|correct|solve|edit|bug)\b", re.IGNORECASE)
-_READ_FIRST = re.compile(r"has not been read yet|has changed since it was read")
+_READ_FIRST = re.compile(r"no record that Read has shown|has changed since it was read")
 _TAGS = re.compile(r"</?tool_use_error>")
 _JUST_NO = "The user said no to this call."
 _SIGNATURE = "c2NyaXB0ZWQgZGVtbzogbm9ib2R5IHRob3VnaHQgdGhpcw=="

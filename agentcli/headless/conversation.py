@@ -42,7 +42,7 @@ class Conversation:
         self._wait_background = wait_background
         self._stop: AbortReason | None = None
         self._stopped = asyncio.Event()
-        self._prompts: asyncio.Queue[Prompt | None] = asyncio.Queue()
+        self._prompts: asyncio.Queue[UserLine | None] = asyncio.Queue()
         self.submitting = False
         self.result: Result | None = None
         """Of the last submission that ended."""
@@ -53,12 +53,17 @@ class Conversation:
         self._stopped.set()
         self._engine.abort(reason)
 
-    async def submit(self, prompt: Prompt, *, is_last: bool = False) -> None:
-        """Raises `OutputLost`; the submission is ended then too. `is_last`: background commands end with it, before its
-        result is shown."""
+    async def submit(
+        self, prompt: Prompt, mentions: str | None = None, *, verbatim: bool = False, is_last: bool = False
+    ) -> None:
+        """Raises `OutputLost`; the submission is ended then too. `mentions` as for `Engine.submit`; `verbatim`: the
+        prompt is no command either; `is_last`: background commands end with it, before its result is shown."""
         self.submitting, self.result = True, None
         try:
-            async with aclosing(self._work(prompt)) as events:
+            command = None if verbatim else command_in(prompt)
+            named = "" if verbatim else mentions
+            work = self._engine.submit(prompt, mentions=named) if command is None else self._run(command)
+            async with aclosing(work) as events:
                 async for event in events:
                     if is_last and isinstance(event, Result) and event.background_tasks:
                         event = await self._without_background(event)
@@ -105,11 +110,7 @@ class Conversation:
             for event in change.result():
                 await self._show(event)
 
-    def _work(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """The events of a prompt, or of a slash command in its place."""
-        command = command_in(prompt)
-        if command is None:
-            return self._engine.submit(prompt)
+    def _run(self, command: tuple[str, str]) -> AsyncGenerator[Event, None]:
         from agentcli.commands.run import run_command
 
         return run_command(self._engine, *command)
@@ -140,19 +141,21 @@ class Conversation:
         if not reader.cancelled():
             reader.result()
 
-    async def _submit_with_leftovers(self, prompt: Prompt) -> None:
+    async def _submit_with_leftovers(self, line: UserLine) -> None:
         """One prompt, then those that came meanwhile and found no tool results to follow."""
-        waiting = deque([prompt])
+        waiting = deque([line])
         while waiting and self._stop is None:
-            await self.submit(waiting.popleft())
-            waiting.extend(queued.content for queued in self._engine.take_queued())
+            line = waiting.popleft()
+            await self.submit(line.prompt, verbatim=line.verbatim)
+            left = self._engine.take_queued()
+            waiting.extend(UserLine(queued.content, queued.mentions == "") for queued in left)
 
     async def _read(self, source: AsyncIterator[bytes | None], output: StreamJsonOutput, notices: Notices) -> None:
         try:
             async for raw in source:
                 match parse_line(raw):
-                    case UserLine(prompt=prompt):
-                        self._take(prompt)
+                    case UserLine() as line:
+                        self._take(line)
                     case ControlLine() as request:
                         await output.send(self._control(request))
                     case BadLine(message=message):
@@ -162,12 +165,13 @@ class Conversation:
         finally:
             self._prompts.put_nowait(None)
 
-    def _take(self, prompt: Prompt) -> None:
+    def _take(self, line: UserLine) -> None:
         # A command is not for the model: it waits for the submission's end.
-        if self.submitting and self._prompts.empty() and self._engine.running and command_in(prompt) is None:
-            self._engine.enqueue(prompt)
+        for_model = line.verbatim or command_in(line.prompt) is None
+        if self.submitting and self._prompts.empty() and self._engine.running and for_model:
+            self._engine.enqueue(line.prompt, mentions="" if line.verbatim else None)
         else:
-            self._prompts.put_nowait(prompt)
+            self._prompts.put_nowait(line)
 
     def _control(self, request: ControlLine) -> Json:
         response: Json = {"request_id": request.request_id}

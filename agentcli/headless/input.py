@@ -119,6 +119,8 @@ async def lines(descriptor: int) -> AsyncGenerator[bytes | None, None]:
 @frozen
 class UserLine:
     prompt: Prompt
+    verbatim: bool = False
+    """The client composed the whole prompt: no slash command in it, and no mention of files."""
 
 
 @frozen
@@ -162,13 +164,14 @@ def parse_line(raw: bytes | None) -> Line | None:
 def _user_line(data: Json) -> Line:
     message = data.get("message")
     content = message.get("content") if isinstance(message, dict) else None
+    verbatim = data.get("client_composed") is True
     if isinstance(content, str) and content.strip():
-        return UserLine(clean_text(content))
+        return UserLine(clean_text(content), verbatim)
     if isinstance(content, list) and content and all(isinstance(part, dict) for part in content):
         blocks = tuple(_clean(block_from_wire(part)) for part in content)
         blocks = tuple(block for block in blocks if not isinstance(block, TextBlock) or block.text.strip())
         if blocks and not any(isinstance(block, ToolUseBlock | ToolResultBlock) for block in blocks):
-            return UserLine(blocks)
+            return UserLine(blocks, verbatim)
     return BadLine('A user line has no prompt and was skipped. Its form: {"type":"user","message":{"content":"text"}}.')
 
 

@@ -105,7 +105,8 @@ class Run:
                 if frames:
                     await self._follow(conversation, frames)
                 else:
-                    await conversation.submit(prompt, is_last=True)
+                    # What is piped in is data: only the prompt itself names files to attach.
+                    await conversation.submit(prompt, settings.prompt or None, is_last=True)
             finally:
                 self._ending = True
         if self._signals.exit_code is not None:

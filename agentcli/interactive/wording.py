@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from agentcli.core import events as ev
-from agentcli.core.messages import Message, Origin
+from agentcli.core.messages import ATTACHED, Message, Origin
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 
@@ -28,6 +29,11 @@ def told(message: Message) -> str:
             return f"A hook told the model: {first}"
         case Origin.RECOVERY:
             return f"The model was asked to go on: {first}"
+    if isinstance(file := message.meta.get(ATTACHED), dict):
+        # One that could not be attached was reported with a notice.
+        return plain_line(f"Attached {file['name']} ({file['summary']}{file['part']})", 300) if "name" in file else ""
+    if "restored" in message.meta:
+        return _restored(message.meta)
     if "task_list" in message.meta:
         return "The model was reminded of its task list"
     if "permission_mode" in message.meta or text.startswith(_SEEN):
@@ -36,6 +42,23 @@ def told(message: Message) -> str:
 
 
 _SEEN = ("[The user ran a command", "[The user undid", "[The user took the undo back", "[Background command")
+
+
+def summary(message: Message) -> str:
+    """The summary in a message that stands for what was compacted, without its words to the model."""
+    from agentcli.context.compact import summary_shown
+
+    return plain_text(summary_shown(message.text))
+
+
+def _restored(meta: Mapping[str, Any]) -> str:
+    """What a compaction has put back into the context, in one line."""
+    files = [str(path) for path in meta.get("files") or ()]
+    named = {"tasks": "the task list", "plan": "the approved plan", "background": "running background commands"}
+    kinds = [str(kind) for kind in meta.get("restored") or ()]
+    parts = [named[kind] for kind in kinds if kind in named]
+    parts += ["pinned items"] if "pinned" in kinds else []
+    return plain_line(f"Kept in the context: {', '.join([*parts, *files])}", 300) if parts or files else ""
 
 
 def retry(event: ev.RetryScheduled) -> str:

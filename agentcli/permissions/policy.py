@@ -44,6 +44,14 @@ _PLANNING = (
     "Plan mode is active: tools and commands that only read work, this call would change something. "
     "Keep exploring, then present the plan with ExitPlanMode."
 )
+
+
+def _dont_ask(reason: str) -> str:
+    """Why dontAsk mode denies a call that another mode would ask about."""
+    cause = reason.removeprefix("Needs approval: ").removeprefix("asked because ")
+    return f"the dontAsk mode denies calls that need approval: {cause}"
+
+
 _BUILT_IN = ("always asks", "agentcli")
 """Rule and source of what is asked about whatever else is said: no hook may answer it."""
 _MOST_MATCHED = 100_000
@@ -177,7 +185,7 @@ class Policy:
             or self._by_mode(call)
         )
         if decision.behavior == "ask" and self.mode is PermissionMode.DONT_ASK:
-            return replace(decision, behavior="deny", reason=f"{decision.reason}; in dontAsk mode that means no")
+            return replace(decision, behavior="deny", reason=_dont_ask(decision.reason))
         return decision
 
     # ------------------------------------------------------------------------------------------ in every mode
@@ -250,7 +258,7 @@ class Policy:
     @staticmethod
     def _by_question(call: Call) -> Decision | None:
         if any(need.kind == "question" for need in call.needs):
-            return Decision("ask", f"asked because {call.tool_name} is itself a question to you")
+            return Decision("ask", f"asked because {call.tool_name} asks the user")
         return None
 
     def _by_always_asking(self, call: Call) -> Decision | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 
 from agentcli.core import events as ev
-from agentcli.core.messages import Json, Message, Origin, TextBlock, ThinkingBlock, ToolUseBlock, is_thinking
+from agentcli.core.messages import SAID, Json, Message, Origin, TextBlock, ThinkingBlock, ToolUseBlock, is_thinking
 from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.plural import counted, plural
 from agentcli.core.unified_diff import is_unified_diff
@@ -145,13 +145,14 @@ class Printer:
 
     @_show.register
     def _(self, event: ev.MessageAppended, now: float) -> list[Piece]:
-        if event.message.is_copy or event.message.origin is Origin.PROMPT:
-            return []  # the person has typed it just now
+        typed = event.message.origin is Origin.PROMPT or SAID in event.message.meta
+        if event.message.is_copy or typed:
+            return []  # the user has typed it just now
         return self.message(event.message)
 
     def message(self, message: Message) -> list[Piece]:
         """A message that is no reply and no result."""
-        text = plain_text(message.text)
+        text = plain_text(message.typed)
         match message.origin:
             case Origin.PROMPT | Origin.QUEUED:
                 return [Gap(), *prompt_lines(plain_text(message.typed)), Gap()]
@@ -161,6 +162,7 @@ class Printer:
             case Origin.BOUNDARY:
                 return [Gap(), line(f"--- {wording.boundary(message)} ---", "quiet"), Gap()]
             case Origin.SUMMARY:
+                text = wording.summary(message)
                 count = text.count("\n") + 1
                 if self._verbose:
                     return [line(wording.SUMMARY, "strong"), Answer(text), AnswerEnd(), Gap()]

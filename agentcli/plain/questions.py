@@ -346,7 +346,7 @@ def _effects(event: ev.CompactionProposed) -> list[Piece]:
     cost = "not known" if event.cost_usd is None else dollars(event.cost_usd)
     words = f"about {event.tokens_before:,} tokens become {event.tokens_after:,}; the summary has cost: {cost}"
     pieces: list[Piece] = [prose(words, "quiet", "  tokens: ")]
-    for label, listed in (("stays", event.kept), ("goes", event.dropped)):
+    for label, listed in (("stays", event.kept), ("goes", event.dropped), ("new", event.added)):
         pieces += [line(plain_line(each, 300), "quiet", f"  {label}: ") for each in listed[:_MOST_LISTED]]
         if len(listed) > _MOST_LISTED:
             pieces.append(line(f"and {len(listed) - _MOST_LISTED} more", "quiet", f"  {label}: "))

@@ -127,14 +127,15 @@ async def _in_front(
         if ending is Ending.TIMED_OUT and shells is not None and not shells.full:
             unhook()
             given_away = True
-            why = "was sent to the background" if wanted_away.is_set() else f"still runs after {seconds:g} s"
+            why = "was sent to the background" if wanted_away.is_set() else f"is still running after {seconds:g} s"
             shell = shells.add(command)
             text = await command.output.take_unread()
-            yield _moved(shell, text, f"The command {why}; it goes on in the background as {{id}}.")
+            yield _moved(shell, text, f"The command {why}; it continues in the background as {{id}}.")
             return
         await command.stop(SHUTDOWN_GRACE if signal.reason is AbortReason.SHUTDOWN else GRACE)
         await command.wait(0)
-        yield await in_thread(_result, ending, command, context, seconds)
+        reason = signal.reason or AbortReason.USER_CANCEL
+        yield await in_thread(_result, ending, command, context, seconds, reason)
     finally:
         unhook()
         if not given_away:
@@ -151,7 +152,7 @@ def _no_room(shells: Shells | None) -> str:
 def _moved(shell: Shell, text: str, sentence: str) -> Output:
     text = text.strip("\n")
     sentence = sentence.format(id=shell.id)
-    sentence += " Read its output with BashOutput, end it with KillShell; you are told when it has ended."
+    sentence += " Read its output with BashOutput, stop it with KillShell; you are notified when it ends."
     return Output(
         f"{text}\n\n{sentence}" if text else sentence,
         summary=f"in the background as {shell.id}",
@@ -160,7 +161,19 @@ def _moved(shell: Shell, text: str, sentence: str) -> Output:
     )
 
 
-def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds: float) -> Output:
+_STOPPED_BY = {
+    AbortReason.USER_CANCEL: "The user stopped this command",
+    AbortReason.INTERRUPT: "The user stopped this command with a new prompt",
+    AbortReason.BUDGET: "This command was stopped because the budget was spent",
+    AbortReason.SHUTDOWN: "This command was stopped because agentcli was closed",
+}
+
+
+def _so_far(text: str) -> str:
+    return "; its output so far is above." if text else "; it had printed nothing."
+
+
+def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds: float, reason: AbortReason) -> Output:
     output = command.output
     text = output.text().strip("\n")
     notes: list[str] = []
@@ -169,25 +182,25 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
     match ending:
         case Ending.ABORTED:
             summary = "stopped"
-            notes.append("The command was stopped before it ended. Its output so far is above.")
+            notes.append(f"{_STOPPED_BY[reason]}{_so_far(text)}")
         case Ending.TIMED_OUT:
             summary = f"timed out after {seconds:g} s"
-            notes.append(f"The command was ended after {seconds:g} s, its time limit. Its output so far is above.")
+            notes.append(f"The command was stopped after {seconds:g} s, its time limit{_so_far(text)}")
         case Ending.EXITED:
             summary = exit_text(command.code)
             if command.code != 0:
                 notes.append(f"{summary[0].upper()}{summary[1:]}")
             # Also of one that ended well: a pipe or `; true` takes the failure away, not its reason.
-            reason = command.stopped_for or context.launcher.explain(command.code, text, context.grant)
-            if reason:
-                notes.append(reason)
+            cause = command.stopped_for or context.launcher.explain(command.code, text, context.grant)
+            if cause:
+                notes.append(cause)
             new_cwd, note = _taken_over(command.folder, context)
             notes += [note] if note else []
             wanted_hosts = _wanted_hosts(command, text, context)
             if wanted_hosts:
                 notes.append(f"{refused_hosts_note(wanted_hosts)}.")
-    if command.left_running:
-        notes.append("What it left running was ended with it; start what shall go on with run_in_background.")
+    if command.left_running and ending is Ending.EXITED:
+        notes.append("Processes it left running were stopped. Use run_in_background to keep a process running.")
     if command.stopped_by_sandbox:
         summary = "stopped by the sandbox"
         notes.append("The command was stopped because it created protected files.")

@@ -183,12 +183,14 @@ def _changed(intent: Intent, target: _Target, context: ToolContext) -> _Outcome:
         present, change = made
         digest = digest_of(change.data)
         if digest == present.digest:
-            return _Outcome(Output(f"{target.shown} is like that already; nothing was changed.", summary="unchanged"))
+            return _Outcome(
+                Output(f"{target.shown} already has this content; nothing was changed.", summary="unchanged")
+            )
         # A name has at most 255 bytes, and a character up to four.
         name = f".{target.real.rpartition('/')[2][:50]}.{os.urandom(6).hex()}.tmp"
         replace_file(target.real, change.data, name, present.digest)
     except ChangedMeanwhile:
-        text = f"{target.shown} was changed by somebody or something else in this very moment. Read it, then try again."
+        text = f"{target.shown} was changed by another program at this moment. Read it, then try again."
         return _Outcome(failure(text, summary="changed meanwhile"))
     except OSError as error:
         return _Outcome(os_failure(error, f"{target.shown} cannot be written"))
@@ -255,7 +257,9 @@ def _unknown(data: bytes, intent: Intent, target: _Target, context: ToolContext)
     """Why the model must look at the file first, if it must."""
     seen, shown = context.read_cache.seen(target.real), target.shown
     if seen is None:
-        return _Outcome(failure(f"{shown} exists but has not been read yet. Read it first, then try again."))
+        how = "Read all of it" if intent.whole else "Read it, or the part to change"
+        text = f"{shown} exists, and there is no record that Read has shown it as it is now. {how}, then try again."
+        return _Outcome(failure(f"{text} What Grep or a command printed does not count.", summary="not read"))
     digest = digest_of(data)
     if seen.digest != digest:
         return _stale(data, digest, intent, target, context)
@@ -266,7 +270,7 @@ def _unknown(data: bytes, intent: Intent, target: _Target, context: ToolContext)
 
 
 def _stale(data: bytes, digest: str, intent: Intent, target: _Target, context: ToolContext) -> _Outcome:
-    message = f"{target.shown} has changed since it was read, by somebody or something else."
+    message = f"{target.shown} has changed since it was read, by the user, another program or a command."
     then, now = decode(context.read_cache.content(target.real) or b""), decode(data)
     if not context.read_cache.content(target.real) or then is None or now is None:
         return _Outcome(failure(f"{message} Read it again, then try again.", summary="stale"))

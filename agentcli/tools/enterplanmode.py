@@ -37,7 +37,7 @@ class EnterPlanMode(BuiltinTool):
         self, input: Json, context: ToolContext, signal: AbortSignal
     ) -> AsyncGenerator[Progress | Output, None]:
         yield Output(
-            "Plan mode is on: look, search and ask, then present the plan with ExitPlanMode.",
+            "Plan mode is on: read, search, run read-only commands and ask, then present the plan with ExitPlanMode.",
             summary="plan mode is on",
             display={"kind": "mode", "mode": PermissionMode.PLAN.value},
             structured={"mode": PermissionMode.PLAN.value},

@@ -139,7 +139,7 @@ async def _pdf(data: bytes, wanted: Wanted, pages: str | None, signal: AbortSign
 
 def _without_pages(output: Output) -> Output:
     """Says that the pages that were asked for are not what is shown."""
-    note = "[This is no PDF, so pages was ignored; offset and limit say what to read of it.]"
+    note = "[This is not a PDF, so pages was ignored. Use offset and limit to choose lines.]"
     if isinstance(output.content, str):
         return replace(output, content=f"{output.content}\n\n{note}")
     return replace(output, content=(*output.content, TextBlock(note)))
@@ -163,7 +163,7 @@ def _listed(folder: str, context: ToolContext) -> str:
     if not names:
         return " It is empty."
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    return f" In it: {', '.join(names[:_MOST_NAMES])}{more}."
+    return f" It contains: {', '.join(names[:_MOST_NAMES])}{more}."
 
 
 def _present(data: bytes, wanted: Wanted) -> tuple[Output, Seen | None]:

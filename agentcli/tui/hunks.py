@@ -131,15 +131,15 @@ def verdict(hunks: Sequence[Hunk], accepted: Collection[int]) -> str:
         return ""
     if len(rejected) == len(hunks):
         return (
-            "The person reviewed this change and rejected "
+            "I reviewed this change and rejected "
             + ("it." if len(hunks) == 1 else f"all of its {counted(len(hunks), 'hunk')}.")
-            + " Nothing was changed. Ask what they want instead, or propose another change."
+            + " Ask what I want instead, or propose another change."
         )
     diff = diff_of(rejected)
     if len(diff) > _MOST_TOLD:
         diff = diff[:_MOST_TOLD].rpartition("\n")[0] + "\n… (the rest is left out)"
     count = len(hunks) - len(rejected)
-    return f"The person accepted {count} of {counted(len(hunks), 'hunk')}; only those were applied. Rejected:\n{diff}"
+    return f"The user accepted {count} of {counted(len(hunks), 'hunk')}; only those were applied. Rejected:\n{diff}"
 
 
 def lines_of(text: str) -> list[str]:

@@ -177,7 +177,6 @@ class Presenter:
 
     def message_item(self, message: Message) -> Item | None:
         """How a message that is no reply and no result is shown; None if it is not."""
-        text = plain_text(message.text)
         match message.origin:
             case Origin.PROMPT | Origin.QUEUED:
                 pictures = sum(isinstance(block, ImageBlock) for block in message.content)
@@ -188,7 +187,7 @@ class Presenter:
             case Origin.BOUNDARY:
                 return BoundaryItem(id=message.id, text=wording.boundary(message))
             case Origin.SUMMARY:
-                return OutputItem(id=message.id, text=text, kind="markdown", title=wording.SUMMARY)
+                return OutputItem(id=message.id, text=wording.summary(message), kind="markdown", title=wording.SUMMARY)
         return None
 
     @_show.register

@@ -362,7 +362,7 @@ class Session:
             if line is None:
                 pictures = draft.images > 0
                 content = await asyncio.to_thread(draft.content) if pictures else draft.expanded()
-                work = engine.submit(content, draft.text)
+                work = engine.submit(content, draft.text, mentions=draft.text)
             else:
                 # Argument text that was pasted is meant as it was pasted.
                 line = parse(draft.expanded()) or line
@@ -477,7 +477,7 @@ class Session:
         waiting = _Waiting(draft)
         local = _is_command(draft) or any(not one.queued_id for one in self._waiting) or draft.images
         if not local:
-            waiting.queued_id = self._engine.enqueue(draft.expanded(), "next")
+            waiting.queued_id = self._engine.enqueue(draft.expanded(), "next", draft.text)
         self._waiting.append(waiting)
         self._show_queue()
 

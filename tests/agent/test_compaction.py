@@ -318,8 +318,8 @@ def test_a_proposal_says_what_stays_what_goes_and_what_it_costs() -> None:
         assert proposed.summary == "A summary."
         assert (proposed.tokens_before, proposed.tokens_after) == (done.tokens_before, done.tokens_after)
         assert proposed.cost_usd > 0
-        assert proposed.kept[0] == "1 message of yours, word for word"
-        assert proposed.kept[1].startswith("the last 4 messages as they were")
+        assert proposed.kept[-2].startswith("1 message of yours, word for word (about ")
+        assert proposed.kept[-1].startswith("the last 4 messages as they were")
         assert [line.partition(" (")[0] for line in proposed.dropped] == ["1 reply of the model"]
         assert proposed.turn_usd_after is not None
         assert ev.event_from_dict(ev.event_to_dict(proposed)) == proposed

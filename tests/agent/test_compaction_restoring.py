@@ -124,9 +124,9 @@ async def test_everything_together_keeps_to_its_budget_and_what_matters_comes_fi
     back = await restored(log, [f"{n}.py" for n in range(9)], around, budget, SIGNAL)
     size = message_tokens(Message("user", back.blocks, "m", Origin.ATTACHMENT))
     assert size <= budget
-    assert len(back.blocks) == len(back.lines)
+    assert len(back.blocks) == len(back.shares)
     if budget >= 200:
-        assert back.lines[:2] == ("the task list", "1 running background command(s)")
+        assert tuple(share.what for share in back.shares[:2]) == ("the task list", "1 running background command(s)")
     if budget == 90_000:
         assert back.meta["files"] == [f"{n}.py" for n in range(MOST_FILES)]
         assert size <= MOST_FILES * FILE_TOKENS + 300

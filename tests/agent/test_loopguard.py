@@ -234,7 +234,7 @@ def test_the_model_that_listens_when_told_goes_on() -> None:
         async with b.engine:
             events = await b.run()
         assert result_of(events).text == "I see. Done."
-        assert "Doing it again will not change that" in str(b.requests[-1]["messages"][-1])
+        assert "Another call will not change that" in str(b.requests[-1]["messages"][-1])
 
     run_virtual(main)
 

@@ -229,7 +229,8 @@ async def test_a_refused_plan_says_what_to_change_and_plan_mode_stays(project: P
     async with session:
         events = await session.run()
         assert session.engine.permission_mode is PermissionMode.PLAN
-    assert "did not approve the plan; plan mode stays on. They say: Leave a.txt alone." in session.results[0]
+    assert "did not approve the plan; plan mode stays on. Their reason follows" in session.results[0]
+    assert "[The user declined `Plan for approval` and said:]\nLeave a.txt alone." in session.engine.messages[4].text
     assert not (project / "b.txt").exists()
     assert only(events, ev.ModeChanged) == []
 
@@ -395,7 +396,11 @@ async def test_a_question_reaches_the_person_in_every_mode_and_the_answer_the_mo
         ({"interactive": False}, Answer("allow"), "Nobody is there to answer. Decide yourself"),
         ({"permission_mode": PermissionMode.DONT_ASK}, Answer("allow"), "dontAsk"),
         ({}, Answer("deny"), "The user did not answer the questions."),
-        ({}, Answer("deny", message="Ask me later."), "did not answer the questions. They say: Ask me later."),
+        (
+            {},
+            Answer("deny", message="Ask me later."),
+            "not answer the questions. Their reason follows",
+        ),
         ({}, Answer("allow"), "The questions were not answered."),
     ],
 )

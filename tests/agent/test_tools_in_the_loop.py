@@ -257,7 +257,8 @@ async def test_a_no_is_told_to_the_model_and_counted() -> None:
     asking = Asking(reply(call("Change")), "Well then.", answer=Answer("deny", "Not in this folder."))
     events = await asking.run()
     assert asking.tool.runs == []
-    assert "Not in this folder." in result_text(asking.b)
+    assert "The user declined this call." in result_text(asking.b)
+    assert "Not in this folder." in asking.b.requests[-1]["messages"][-1]["content"][-1]["text"]
     result = result_of(events)
     assert not result.is_error, "a denied tool is no failure of the run"
     assert [d["tool_name"] for d in result.permission_denials] == ["Change"]

@@ -224,7 +224,7 @@ def test_an_edit_that_needs_the_file_read_again_reads_it_and_tries_again_but_not
             {"type": "tool_use", "id": f"t{number}_{place}", "name": step["tool"], "input": step["input"]}
             for place, step in enumerate(calls)
         ]
-        stale = "tab/money.py has changed since it was read, by somebody or something else."
+        stale = "tab/money.py has changed since it was read, by the user, another program or a command."
         results = [result(use, stale if use["name"] == "Edit" else "fine", use["name"] == "Edit") for use in uses]
         messages += [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
     assert made[-5:] == ["Edit", "Read", "Edit", "Read", "Edit"]

@@ -261,3 +261,36 @@ async def test_output_that_does_not_fit_beside_the_input_is_lowered(program: Pro
         ended = await program.run("-p", "hi")
         assert (ended.code, ended.out) == (0, "fits\n")
         assert [body["max_tokens"] for body in server.bodies] == [8192, 5000]
+
+
+async def test_files_that_the_prompt_mentions_are_attached_but_not_those_in_piped_text(program: Program) -> None:
+    (program.work / "a.txt").write_text("content of a\n", encoding="utf-8")
+    (program.work / "b.txt").write_text("content of b\n", encoding="utf-8")
+    async with LoopbackServer(reply(say("Fine."))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "look at @a.txt and @/etc/hostname", stdin=b"see @b.txt\n")
+        sent = text_of(server.bodies[0]["messages"][0])
+    assert (ended.code, ended.out) == (0, "Fine.\n")
+    assert "1\tcontent of a" in sent
+    assert "content of b" not in sent
+    assert "@/etc/hostname was not attached: reading it needs approval" in sent
+    assert "@/etc/hostname was not attached: reading it needs approval" in ended.err
+
+
+async def test_a_stream_json_line_attaches_files_unless_the_client_composed_it(program: Program) -> None:
+    (program.work / "a.txt").write_text("content of a\n", encoding="utf-8")
+    async with LoopbackServer(reply(say("one")), reply(say("two"))) as server:
+        program.talk_to(server.url)
+        running = await program.start("-p", "--input-format", "stream-json", "--output-format", "stream-json")
+        line = {"type": "user", "message": {"role": "user", "content": "/help @a.txt"}, "client_composed": True}
+        running.send(line)
+        await running.frame("result")
+        running.say("look at @a.txt")
+        await running.frame("result")
+        running.end_input()
+        ended = await running.finish()
+        first, second = server.bodies
+    assert ended.code == 0
+    assert "content of a" not in json.dumps(first["messages"])
+    assert text_of(first["messages"][0]).endswith("/help @a.txt")
+    assert "1\\tcontent of a" in json.dumps(second["messages"][-1])

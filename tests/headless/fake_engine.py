@@ -90,7 +90,7 @@ class FakeEngine:
     async def end_background(self) -> list[Event]:
         return []
 
-    async def submit(self, prompt: Any) -> AsyncGenerator[Event, None]:
+    async def submit(self, prompt: Any, mentions: str | None = None) -> AsyncGenerator[Event, None]:
         self.prompts.append(prompt)
         self.running = True
         try:
@@ -105,7 +105,7 @@ class FakeEngine:
         self.answers.append((request_id, answer))
         return True
 
-    def enqueue(self, prompt: Any, priority: str = "next") -> str:
+    def enqueue(self, prompt: Any, priority: str = "next", mentions: str | None = None) -> str:
         self.queued.append(prompt)
         return "q"
 
@@ -115,7 +115,7 @@ class FakeEngine:
 
     def take_queued(self) -> tuple[Any, ...]:
         left, self.leftovers = self.leftovers, []
-        return tuple(SimpleNamespace(content=prompt) for prompt in left)
+        return tuple(SimpleNamespace(content=prompt, mentions=None) for prompt in left)
 
     def abort(self, reason: AbortReason = AbortReason.USER_CANCEL) -> None:
         if self.running:

@@ -79,7 +79,9 @@ async def test_a_timeout_moves_a_command_to_the_background(tmp_path: Path) -> No
     async with session(tmp_path) as context:
         moved = await run(Bash(), context, command=f"echo early; cat {gate}; echo late; exit 3", timeout=200)
         assert not moved.is_error
-        assert text_of(moved).startswith("early\n\nThe command still runs after 0.2 s; it goes on in the background")
+        assert text_of(moved).startswith(
+            "early\n\nThe command is still running after 0.2 s; it continues in the background"
+        )
         assert moved.summary == "in the background as bash_1"
         assert "still running" in text_of(await run(BashOutput(), context, bash_id="bash_1"))
         await asyncio.to_thread(gate.write_text, "")

@@ -115,7 +115,7 @@ async def test_what_is_written_meanwhile_wins_over_the_edit(
 
     monkeypatch.setattr(files_replace, "_write_temporary", interfering)
     output = await edit(context, "a.txt", "one", "1")
-    assert "in this very moment" in text_of(output)
+    assert "at this moment" in text_of(output)
     assert path.read_text() == "theirs\n"
     assert names_in(tmp_path) == ["a.txt"]
 
@@ -341,7 +341,7 @@ async def test_nobody_is_asked_about_what_can_only_fail(context: ToolContext, tm
     (tmp_path / "a.py").write_text("a = 1\n")
     desk = Desk(context)
     unread = await desk.call("Edit", file_path="a.py", old_string="a = 1", new_string="a = 2")
-    assert "has not been read yet" in unread.block.text
+    assert "no record that Read has shown it" in unread.block.text
     await run(Read(), context, file_path="a.py")
     missed = await desk.call("Edit", file_path="a.py", old_string="a = 3", new_string="a = 2")
     assert "nearest text is at line 1" in missed.block.text

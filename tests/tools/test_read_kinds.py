@@ -236,7 +236,7 @@ async def test_a_text_about_pdfs_is_a_text(context: ToolContext, tmp_path: Path)
 async def test_pages_of_what_is_no_pdf_are_said_to_be_ignored(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     text = text_of(await run(Read(), context, file_path="a.txt", pages="2"))
-    assert text.startswith("1\tone\n2\ttwo\n\n[This is no PDF, so pages was ignored;")
+    assert text.startswith("1\tone\n2\ttwo\n\n[This is not a PDF, so pages was ignored.")
     assert "ignored" not in text_of(await run(Read(), context, file_path="a.txt"))
 
 
@@ -400,7 +400,7 @@ async def test_a_folder_says_what_is_in_it_but_for_what_is_hidden(tmp_path: Path
     for name in ("b.txt", "a.txt", "secret.txt"):
         (tmp_path / "sub" / name).touch()
     output = await run(Read(), context, file_path="sub")
-    assert text_of(output).endswith("In it: a.txt, b.txt, deeper/.")
+    assert text_of(output).endswith("It contains: a.txt, b.txt, deeper/.")
     assert "Did you mean" not in text_of(await run(Read(), context, file_path="sub/secret.tx"))
     (tmp_path / "sub/deeper/x\x1b[31m").touch()
     assert "\x1b" not in text_of(await run(Read(), context, file_path="sub/deeper"))

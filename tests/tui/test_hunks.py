@@ -262,11 +262,11 @@ def test_the_model_is_told_what_was_rejected_and_nothing_when_nothing_was() -> N
     hunks = split(OLD, NEW)
     assert verdict(hunks, {0, 1, 2}) == ""
     told = verdict(hunks, {0, 2})
-    assert told.startswith("The person accepted 2 of 3 hunks; only those were applied. Rejected:\n@@ -8,7 +8,6 @@\n")
+    assert told.startswith("The user accepted 2 of 3 hunks; only those were applied. Rejected:\n@@ -8,7 +8,6 @@\n")
     assert "-line 10" in told
     assert "line 2\n" not in told
-    assert verdict(hunks, set()).startswith("The person reviewed this change and rejected all of its 3 hunks.")
-    assert verdict(hunks[:1], set()).startswith("The person reviewed this change and rejected it.")
+    assert verdict(hunks, set()).startswith("I reviewed this change and rejected all of its 3 hunks.")
+    assert verdict(hunks[:1], set()).startswith("I reviewed this change and rejected it.")
 
 
 def test_what_the_model_is_told_has_a_limit() -> None:
@@ -353,7 +353,7 @@ def test_only_what_was_accepted_happens_and_the_model_is_told_of_the_rest() -> N
     wanted = [merge(OLD, NEW, {0, 2}), merge(OLD, NEW, {0, 2}), merge(OLD, NEW, {0})]
     assert [answer.updated_input for answer in found] == [*({**EDIT, "new_string": text} for text in wanted), None]
     assert {answer.behavior for answer in found} == {"allow"}
-    assert found[0].message.startswith("The person accepted 2 of 3 hunks; only those were applied. Rejected:\n@@")
+    assert found[0].message.startswith("The user accepted 2 of 3 hunks; only those were applied. Rejected:\n@@")
     assert "-line 10" in found[0].message
     assert found[3].message == ""
 

@@ -63,9 +63,11 @@ class CompactPreview(EditablePanel):
         return PAINTED * len(self.text)
 
     def body(self, width: int) -> list[Line]:
-        palette = self.palette
+        palette, event = self.palette, self.event
         fields = [("Tokens", self._tokens()), ("Price", self._prices())]
-        for label, listed in (("Stays", self.event.kept), ("Goes", self.event.dropped)):
+        for label, listed in (("Stays", event.kept), ("Goes", event.dropped), ("New", event.added)):
+            if label == "New" and not listed:
+                continue
             fields += [(label if not number else "", line) for number, line in enumerate(_capped(listed))]
         lines = [line for label, text in fields for line in field_lines(f"{label:<6}", text, width, palette)]
         lines += wrap([("", palette.text)], width)

@@ -1,0 +1,152 @@
+"""What a compaction keeps, summarises and adds, in tokens that add up to what there was. For people only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+
+from agentcli.context import compact as words
+from agentcli.context.edits import block_id
+from agentcli.context.estimate import block_tokens, message_tokens
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ToolResultBlock
+
+REST = "the system prompt, the tools and instructions"
+_SAID = "<user_message>\n"
+_KINDS = {
+    Origin.REPLY: "reply of the model",
+    Origin.TOOL_RESULTS: "result",
+    Origin.PROMPT: "prompt",
+    Origin.QUEUED: "prompt",
+    Origin.SUMMARY: "earlier summary",
+}
+_NOTE = "note to the model"
+_PLURALS = {
+    "reply of the model": "replies of the model",
+    "note to the model": "notes to the model",
+    "earlier summary": "earlier summaries",
+}
+
+
+@frozen
+class Share:
+    """A part of the context, in words, and its size in estimated tokens."""
+
+    what: str
+    tokens: int
+
+
+@frozen
+class Shares:
+    kept: tuple[Share, ...]
+    gone: tuple[Share, ...]
+    """What the summary stands for from then on."""
+    added: tuple[Share, ...]
+
+    def lines(self, before: int, density: float) -> tuple[list[str], list[str], list[str]]:
+        """Kept, gone and added, a line each. Kept and gone come to exactly `before`: what no message accounts for is
+        the part that every request has. `density`: true tokens per estimated one."""
+        shares = (*self.kept, *self.gone)
+        sizes = [round(share.tokens * density) for share in shares]
+        total = sum(sizes)
+        if total > before:
+            sizes = [size * before // total for size in sizes]
+        counted = [Share(share.what, size) for share, size in zip(shares, sizes, strict=True)]
+        rest = Share(REST, before - sum(sizes))
+        kept = [*([rest] if rest.tokens else []), *counted[: len(self.kept)]]
+        added = [Share(share.what, round(share.tokens * density)) for share in self.added]
+        return _lines(kept), _lines(counted[len(self.kept) :]), _lines(added)
+
+
+def _lines(shares: Sequence[Share]) -> list[str]:
+    return [f"{share.what} (about {share.tokens:,} tokens)" for share in shares]
+
+
+@frozen(kw_only=True)
+class Material:
+    """What a compaction has decided, as far as the shares depend on it."""
+
+    summarised: Sequence[Message]
+    pieces: words.Pieces
+    pins: AbstractSet[str]
+    questions: AbstractSet[str]
+    said: Callable[[Message], str]
+    """The user's own words in a message."""
+    restored: Sequence[Share]
+
+
+def shares_of(material: Material) -> Shares:
+    pieces = material.pieces
+    kept: Counter[str] = Counter()
+    gone: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for message in material.summarised:
+        if message.origin.local:
+            continue
+        stays = _staying(message, material)
+        left = message_tokens(message) - sum(stays.values())
+        kept.update(stays)
+        if stays and not _has_more(message, material):
+            kept[next(iter(stays))] += left
+            continue
+        kind = _KINDS.get(message.origin, _NOTE)
+        gone[kind] += left
+        counts[kind] += len(message.tool_results) or 1
+    _move_earlier_words(kept, gone, pieces)
+    found = []
+    if count := pieces.prompts.count(_SAID):
+        found.append(Share(f"{_counted(count, 'message')} of yours, word for word", kept["words"]))
+    if pieces.pictures:
+        found.append(Share(_counted(len(pieces.pictures), "picture"), kept["pictures"]))
+    if pieces.pinned:
+        found.append(Share(f"{_counted(len(pieces.pinned), 'pinned item')}, word for word", kept["pinned"]))
+    if pieces.exchange:
+        size = sum(map(message_tokens, pieces.exchange))
+        found.append(Share(f"the last {_counted(len(pieces.exchange), 'message')} as they were", size))
+    if pieces.pending:
+        found.append(Share("what has not been answered yet", sum(map(message_tokens, pieces.pending))))
+    summary = Share("the summary", block_tokens(TextBlock(words.summary_text(pieces.summary))))
+    goes = tuple(Share(_counted(counts[kind], kind), gone[kind]) for kind in counts)
+    return Shares(tuple(found), goes, (summary, *material.restored))
+
+
+def _staying(message: Message, material: Material) -> Counter[str]:
+    """The tokens of what of a message is kept, by how."""
+    found: Counter[str] = Counter()
+    own = material.said(message).strip()
+    whole = bool(own) and f"{_SAID}{own}\n" in material.pieces.prompts
+    for place, block in enumerate(message.content):
+        if block_id(message, place) in material.pins:
+            found["pinned"] += block_tokens(block)
+        elif isinstance(block, ImageBlock) and block in material.pieces.pictures:
+            found["pictures"] += block_tokens(block)
+        elif whole and (isinstance(block, TextBlock) or words.is_answer(block, material.questions)):
+            found["words"] += block_tokens(block)
+    return found
+
+
+def _has_more(message: Message, material: Material) -> bool:
+    """Whether something of a message is summarised although other parts of it are kept."""
+    if any(isinstance(block, ToolResultBlock) for block in message.content):
+        return not all(
+            words.is_answer(block, material.questions) or block_id(message, place) in material.pins
+            for place, block in enumerate(message.content)
+        )
+    return message.origin not in (Origin.PROMPT, Origin.QUEUED) or any(
+        isinstance(block, ImageBlock) and block not in material.pieces.pictures for block in message.content
+    )
+
+
+def _move_earlier_words(kept: Counter[str], gone: Counter[str], pieces: words.Pieces) -> None:
+    """The user's words that an earlier summary holds stay too: they are no part of what goes with it."""
+    if not pieces.prompts or "earlier summary" not in gone:
+        return
+    missing = block_tokens(TextBlock(pieces.prompts)) - kept["words"]
+    moved = max(0, min(missing, gone["earlier summary"]))
+    kept["words"] += moved
+    gone["earlier summary"] -= moved
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what if count == 1 else _PLURALS.get(what, what + 's')}"
