@@ -48,15 +48,11 @@ async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> A
             parts.landed()
             turn = exchange.turn
             state = replace(state.adding(*turn.added), tool_context=turn.context)
-            outcome = replace(
-                turn.outcome,
-                staged_collapses=parts.seams.collapser.staged(),
-                output_room=exchange.output_room,
-            )
+            staged, room = parts.seams.collapser.staged(), exchange.output_room
+            outcome = replace(turn.outcome, staged_collapses=staged, output_room=room)
             if outcome.tool_results:
-                outcome = replace(
-                    outcome, repetition=repetition(state.messages, state.repeats_from, advised=state.advised)
-                )
+                repeated = repetition(state.messages, state.repeats_from, advised=state.advised)
+                outcome = replace(outcome, repetition=repeated)
 
             decision = decide(state, outcome, parts.limits)
             while isinstance(decision, Find):
