@@ -16,6 +16,7 @@ from agentcli.headless.run import run
 from agentcli.headless.settings import HeadlessSettings
 from agentcli.headless.streams import Streams
 from tests.support.scripts import call, provider_on, reply, transport_for
+from tests.workspace.test_diff import committed
 
 
 @pytest.fixture
@@ -95,3 +96,20 @@ def test_commands_among_the_lines_of_stream_json_wait_for_their_turn(project: Pa
 def test_a_prompt_that_begins_with_a_path_is_a_prompt(project: Path) -> None:
     code, out, _err = headless(project, "It is a folder.", prompt="/etc is what?")
     assert (code, out) == (0, "It is a folder.\n")
+
+
+def test_diff_prints_the_changes_of_the_session_or_all_since_head(project: Path) -> None:
+    (project / "kept.txt").write_text("one\n")
+    committed(project)
+    assert headless(project, WRITES, "Done.", prompt="write it")[0] == 0
+    (project / "kept.txt").write_text("two\n")
+    code, session, err = headless(project, prompt="/diff", goes_on=True)
+    assert (code, err) == (0, "")
+    assert session.endswith("--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+x\n")
+    assert "kept.txt" not in session
+    code, everything, err = headless(project, prompt="/diff all", goes_on=True)
+    assert everything.startswith(
+        "2 files changed since HEAD, +2 −1:\n  M kept.txt  +1 −1\n  A new.txt  +1 −0, new file\n"
+    )
+    assert "-one\n+two\n" in everything
+    assert (code, err) == (0, "")

@@ -223,6 +223,7 @@ PAGES = {
     "/theme": "Theme",
     "/context": "Context",
     "/cost": "Cost of this session",
+    "/diff": "Changes of this session",
     "/tasks": "Background commands",
     "/help": "Help",
     "/config": "Settings",

@@ -603,3 +603,19 @@ async def test_the_setting_chooses_lines_without_a_flash_of_the_app(tmp_path: Pa
     async with app_with(tmp_path) as (app, _server):
         await app.ready()
         assert await app.leave() == 0
+
+
+async def test_diff_prints_the_changes_in_the_terminals_colours(tmp_path: Path) -> None:
+    write = reply(call("Write", file_path="new.txt", content="first line\n"))
+    async with app_with(tmp_path, write, "Done.", arguments=[*PLAIN, "--allowedTools", "Write"]) as (app, _):
+        await prompted(app)
+        await app.submit("write it")
+        await app.wait_for("Done.")
+        await prompted(app)
+        await app.submit("/diff")
+        await app.wait_for("1 file changed in this session, +1 −0:")
+        await app.wait_for("@@ -0,0 +1 @@")
+        await app.wait_for(lambda: re.search(rb"\x1b\[[\d;]*m\+first line", app.raw[app.raw.rindex(b"/dev/null") :]))
+        await app.submit("/diff all")
+        await app.wait_for("not in a git repository")
+        assert await leave(app) == 0

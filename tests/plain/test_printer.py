@@ -22,6 +22,7 @@ from agentcli.core.messages import (
 from agentcli.plain.pieces import Answer, AnswerEnd, Gap, line
 from agentcli.plain.printer import SILENT, Printer
 from agentcli.plain.replay import replayed
+from agentcli.plain.results import diff_output
 from agentcli.plain.writer import BareWriter, ColourWriter
 from agentcli.session.history import history_of
 from tests.headless.fake_engine import failed, result
@@ -179,6 +180,16 @@ def test_a_diff_is_printed_unless_the_person_has_seen_it_in_the_question() -> No
     printed.show(call(name="Edit"))
     printed.printer.seen("t1")
     assert "+b" not in printed.show(edit)
+
+
+def test_a_diff_as_the_answer_of_a_command_and_in_output_is_coloured_by_what_its_lines_are() -> None:
+    text = "1 file:\n\ndiff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,1 @@\n--- old\n-a\n+b"
+    looks = {row: look for one in diff_output(text) for row, look in one.runs}
+    assert (looks["1 file:"], looks["--- a/x"], looks["--- old"], looks["+b"]) == ("text", "strong", "removed", "added")
+    assert looks["@@ -1,2 +1,1 @@"] == "quiet"
+    assert text in Printed().show(ev.NoticeRaised(text=text, code="command"))
+    output = finished(name="Bash", display={"kind": "text", "text": text})
+    assert "  -a\n  +b\n" in Printed().show(call(), output)
 
 
 def test_the_task_list_is_printed_whole() -> None:

@@ -30,7 +30,7 @@ index 1..2 100644
 -    return text[0 : end - 1]
 +    # The end is exclusive.
 +    return text[0:end]
- 
+\x20
 @@ -40,2 +41,1 @@ class Parser:
 -    gone()
      kept()
@@ -251,7 +251,8 @@ def test_ten_thousand_lines_are_painted_only_where_they_are_looked_at() -> None:
 
 def test_rows_are_as_many_as_were_measured_at_every_width() -> None:
     text = (
-        "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,5 @@\n-\tif x:\n+\tif \u4e2d\u6587 and x == 'long enough':\n"
+        "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,5 @@\n"
+        "-\tif x:\n+\tif \u4e2d\u6587 and x == 'long enough':\n"
         " same   \n+" + "word " * 60 + "\n+" + "x" * 20_000 + "\n \n\\ No newline at end of file\n"
     )
     for file in changes_of(text).files:
