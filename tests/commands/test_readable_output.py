@@ -28,7 +28,8 @@ ARGUMENTS = {
     "diff": ["", "session"],
     "context": ["", "pin nothing"],
 }
-SETTINGS = '{"sandbox": {"mode": "off"}, "permissions": {"allow": ["Bash(ls)"], "deny": ["Read(.env)"], "ask": ["Bash(make)"]}}'
+RULES = '{"allow": ["Bash(ls)"], "deny": ["Read(.env)"], "ask": ["Bash(make)"]}'
+SETTINGS = '{"sandbox": {"mode": "off"}, "permissions": ' + RULES + "}"
 
 
 @pytest.mark.parametrize(
@@ -62,9 +63,8 @@ def test_a_command_says_nothing_in_python(tmp_path: Path, name: str) -> None:
             async for _event in engine.submit("go"):
                 pass
             for arguments in ARGUMENTS.get(name, [""]):
-                async for event in run_command(engine, name, arguments):
-                    if isinstance(event, NoticeRaised):
-                        said.append(event.text)
+                events = [event async for event in run_command(engine, name, arguments)]
+                said.extend(event.text for event in events if isinstance(event, NoticeRaised))
 
     asyncio.run(run())
     assert said
