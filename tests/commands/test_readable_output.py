@@ -28,10 +28,8 @@ ARGUMENTS = {
     "diff": ["", "session"],
     "context": ["", "pin nothing"],
 }
-SETTINGS = (
-    '{"sandbox": {"mode": "off"},'
-    ' "permissions": {"allow": ["Bash(ls)"], "deny": ["Read(.env)"], "ask": ["Bash(make)"]}}'
-)
+RULES = '{"allow": ["Bash(ls)"], "deny": ["Read(.env)"], "ask": ["Bash(make)"]}'
+SETTINGS = '{"sandbox": {"mode": "off"}, "permissions": ' + RULES + "}"
 
 
 @pytest.mark.parametrize(
