@@ -29,7 +29,7 @@ from agentcli.tools.glob import Glob
 from agentcli.tools.grep import Grep
 from agentcli.tools.pdf import PageRange, page_range
 from agentcli.tools.read import Read
-from tests.tools.running import context_in, run, text_of
+from tests.tools.running import context_in, hits_of, run, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -248,7 +248,7 @@ async def test_people_see_what_is_hidden_in_a_text_and_the_model_gets_it_as_it_i
     output = await run(Read(), context, file_path="a.txt")
     assert (text_of(output), output.display["text"]) == ("1\tif x: # \u202e } begin\u200b ä", spelled)
     found = await run(Grep(), context, pattern="begin", output_mode="content")
-    assert text_of(found) == "a.txt:1:if x: # \u202e } begin\u200b ä"
+    assert hits_of(found) == "a.txt:1:if x: # \u202e } begin\u200b ä"
     assert found.display["text"] == f"a.txt:1:{spelled}"
     assert found.display["rows"][0]["text"] == spelled
 
@@ -256,7 +256,7 @@ async def test_people_see_what_is_hidden_in_a_text_and_the_model_gets_it_as_it_i
 async def test_people_see_what_is_hidden_in_names_and_notebooks(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "b\u202e.py").touch()
     found = await run(Glob(), context, pattern="*.py")
-    assert text_of(found) == "b\u202e.py"
+    assert hits_of(found) == "b\u202e.py"
     assert (found.display["text"], found.display["rows"]) == ("b<U+202E>.py", [{"path": "b<U+202E>.py"}])
     nothing = await run(Glob(), context, pattern="\u202e*.c")
     assert nothing.display["text"].startswith("No files match **/<U+202E>*.c.")
