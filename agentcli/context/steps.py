@@ -150,17 +150,12 @@ def rewriting_usd(tokens: int, situation: Situation) -> float | None:
     """What it costs to write so many tokens instead of reading them; None where prices are not known."""
     if situation.price is None:
         return None
-    price = _tier(situation.price, situation)
+    price = situation.price.at(situation.estimate)
     return tokens * (price.cache_write_5m - price.cache_read) / 1_000_000
 
 
 def _price_at(situation: Situation) -> Price:
     """Of a request of this size. A price of nothing (a model of one's own machine) leaves the work of reading it all
     again, for which the usual ratios are as good as any."""
-    price = _tier(situation.price or _USUAL, situation)
+    price = (situation.price or _USUAL).at(situation.estimate)
     return price if price.cache_write_5m > 0 else _USUAL
-
-
-def _tier(price: Price, situation: Situation) -> Price:
-    is_above = price.above_tokens is not None and situation.estimate > price.above_tokens
-    return price.above if price.above is not None and is_above else price
