@@ -36,6 +36,11 @@ PLAN_MODE_ON = (
     "something is refused, whatever else allows it. When the plan is complete, present it with ExitPlanMode; work "
     "begins after the user has approved it.]"
 )
+PLAN_MODE_UNATTENDED = (
+    "[Plan mode is on. Nothing may be changed or run: only look and search. Every call that would change something is "
+    "refused, whatever else allows it. Nobody can approve the plan in this session: give the complete plan as your "
+    "answer.]"
+)
 PLAN_MODE_OFF = "[Plan mode is off. Changes are possible again, within the usual permissions.]"
 
 
@@ -80,8 +85,11 @@ class Whereabouts:
 class PlanModeNotice:
     """Tells the model that plan mode has begun or ended. It is enforced elsewhere: these are only words."""
 
-    def __init__(self, mode: Callable[[], PermissionMode], ids: Ids, shown: Shown) -> None:
+    def __init__(
+        self, mode: Callable[[], PermissionMode], ids: Ids, shown: Shown, can_ask: bool = True
+    ) -> None:
         self._mode = mode
+        self._can_ask = can_ask
         self._ids = ids
         self._shown = shown
 
@@ -89,7 +97,9 @@ class PlanModeNotice:
         planning = self._mode() is PermissionMode.PLAN
         if planning == _told_of_plan(self._shown(state.messages)):
             return ()
-        text = PLAN_MODE_ON if planning else PLAN_MODE_OFF
+        text = PLAN_MODE_OFF
+        if planning:
+            text = PLAN_MODE_ON if self._can_ask else PLAN_MODE_UNATTENDED
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_MODE: self._mode().value}),)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from agentcli.agent.ports import NoHooks
 from agentcli.assemble.options import Options, flag_values
 from agentcli.config.paths import Paths
 from agentcli.config.settings import SettingsRequest, load_settings
@@ -50,6 +51,11 @@ class Ground:
 
     def is_trusted(self) -> bool:
         return self.options.trust or self.trust.state(self.cwd).trusted
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether questions of the model can get an answer: from the user, or from hooks of the caller's own."""
+        return self.options.interactive or type(self.options.seams.hooks) is not NoHooks
 
     @property
     def writable_dirs(self) -> tuple[Path, ...]:

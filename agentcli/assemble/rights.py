@@ -96,6 +96,9 @@ class RightsParts:
         registry = Registry(builtin_tools(runs_beside_others))
         if options.tools is not None:
             registry = registry.selected(options.tools)
+        if not self._ground.can_ask:
+            # Tools that are nothing but a question have an answer for when nobody is there to be asked.
+            registry = registry.without(tool.name for tool in registry if hasattr(tool, "unanswered"))
         extra = list(options.extra_tools)
         if options.json_schema is not None:
             from agentcli.tools.structured import StructuredOutput

@@ -13,7 +13,7 @@ from agentcli.agent.fingerprint import Front, front_from
 from agentcli.agent.ports import NoWorkspace, Workspace
 from agentcli.assemble.ground import Ground
 from agentcli.context.edits import edit_from_dict
-from agentcli.context.prompt import system_context, system_parts
+from agentcli.context.prompt import NON_INTERACTIVE, system_context, system_parts
 from agentcli.context.view import View
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
@@ -137,9 +137,9 @@ class SessionParts:
             date = self._ground.options.clock.timestamp()[:10]
             context = system_context(self._ground.cwd, self._ground.working_dirs, platform, date)
             session.store.set_system_context(context)
-        return system_parts(
-            self._ground.settings.get("systemPrompt"), self._ground.settings.get("appendSystemPrompt"), context
-        )
+        notes = () if self._ground.can_ask else (NON_INTERACTIVE,)
+        settings = self._ground.settings
+        return system_parts(settings.get("systemPrompt"), settings.get("appendSystemPrompt"), context, notes)
 
     def workspace(self, session: OpenedSession) -> Workspace:
         """What keeps copies of files for an undo: in the state folder, like everything else of a session."""

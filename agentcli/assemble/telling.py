@@ -44,7 +44,7 @@ class Telling:
             BackgroundReports(shells, ids),
             self.changed,
             self._instructing,
-            PlanModeNotice(lambda: permissions.mode, ids, shown),
+            PlanModeNotice(lambda: permissions.mode, ids, shown, ground.can_ask),
             TaskListReminder(ids, shown),
             others,
         )

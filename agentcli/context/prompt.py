@@ -1,8 +1,9 @@
 """The system prompt in its layers (SPEC 3.1), from the most stable to the least.
 
-1. the default prompt, or the user's own in its place; 2. what was appended; 3. the system context: platform, date,
-folders, branch. Built once per session and then held constant: a resumed session takes the recorded system context,
-so that the request's prefix stays the same byte for byte.
+1. the default prompt, or the user's own in its place; 2. notes about this session: nobody can be asked, how memory
+works; 3. what was appended; 4. the system context: platform, date, folders, git state. Built once per session and then
+held constant: a resumed session takes the recorded system context, so that the request's prefix stays the same byte for
+byte.
 """
 
 from __future__ import annotations
@@ -17,12 +18,23 @@ def default_prompt() -> str:
     return (Path(__file__).parent / "system.md").read_text(encoding="utf-8").strip()
 
 
-def system_parts(custom: str | None, appended: str | None, system_context: str) -> tuple[str, ...]:
+NON_INTERACTIVE = """\
+# Non-interactive session
+Nobody can answer questions while you work. Never ask, offer choices or wait for a confirmation: take the sensible \
+reading, do the whole task, and say in your answer which assumptions you made. A call that needs approval is denied; \
+report what it was for if the task depends on it."""
+
+
+def system_parts(
+    custom: str | None, appended: str | None, system_context: str, notes: Sequence[str] = ()
+) -> tuple[str, ...]:
     """The parts in order, without empty ones. A custom prompt of "" means: no prompt, and no context either."""
     if custom == "" and not appended:
         return ()
     stable = default_prompt() if custom is None else custom
-    parts = ("\n\n".join(part for part in (stable, appended or "") if part.strip()), system_context)
+    if custom == "":
+        notes = ()
+    parts = ("\n\n".join(part for part in (stable, *notes, appended or "") if part.strip()), system_context)
     return tuple(part for part in parts if part.strip())
 
 

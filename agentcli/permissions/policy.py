@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _PLANNING = (
     "Plan mode is active: tools and commands that only read work, this call would change something. "
-    "Keep exploring, then present the plan with ExitPlanMode."
+    "Keep exploring, then present the plan with ExitPlanMode, or as your answer where there is no such tool."
 )
 _BUILT_IN = ("always asks", "agentcli")
 """Rule and source of what is asked about whatever else is said: no hook may answer it."""
