@@ -85,9 +85,7 @@ class Whereabouts:
 class PlanModeNotice:
     """Tells the model that plan mode has begun or ended. It is enforced elsewhere: these are only words."""
 
-    def __init__(
-        self, mode: Callable[[], PermissionMode], ids: Ids, shown: Shown, can_ask: bool = True
-    ) -> None:
+    def __init__(self, mode: Callable[[], PermissionMode], ids: Ids, shown: Shown, can_ask: bool = True) -> None:
         self._mode = mode
         self._can_ask = can_ask
         self._ids = ids

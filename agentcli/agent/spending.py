@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from agentcli.agent.account import budget_spent, budget_text
 from agentcli.agent.ports import PriceOf
+from agentcli.agent.step_savings import StepSavings
 from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.core import events as ev
@@ -91,6 +92,8 @@ class Spending:
         self._request = 1
         self.by_agent = Totals()
         self.by_purpose = Totals()
+        self.steps = StepSavings(price)
+        """Of the steps that make room in old content."""
         self._shown: Callable[[], Sequence[Message]] | None = shown
 
     @property
@@ -119,6 +122,7 @@ class Spending:
     def take(self, event: ev.Event) -> None:
         if self._shown is not None and isinstance(event, ev.MessageAppended | ev.UsageReported | ev.ContextEdited):
             self._resume(self._shown())
+        self.steps.take(event)
         if isinstance(event, ev.UsageReported):
             self._count(event)
         elif event.agent:

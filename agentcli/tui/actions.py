@@ -253,12 +253,14 @@ class Actions:
         self._chat.session.refresh_facts()
 
     async def _cost(self) -> None:
-        from agentcli.commands.cost import before, details, lost
+        from agentcli.commands.cost import before, details, lost, saved
         from agentcli.tui.screens.cost_page import CostNotes, CostPage
 
         engine = await self._ready()
         outlook = engine.outlook()
-        about = CostNotes(outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.budget)
+        about = CostNotes(
+            outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.budget, saved(engine)
+        )
         page = CostPage(engine.totals, self._chat.palette, about, lambda width: details(engine.spending, width))
         await self._asked(page)
 
