@@ -37,7 +37,7 @@ def build_engine(options: Options) -> Engine:
     """Read settings, find credentials, open or resume the session, put the engine together.
 
     Raises `AgentError` (`UsageError`, `CredentialError`) with a sentence that says what to do. No network, and no
-    process but the trial of the sandbox, once after each boot.
+    process but git for a new session in a trusted repository, and the trial of the sandbox, once after each boot.
     """
     ground = Ground(options)
     sessions = SessionParts(ground)
@@ -62,9 +62,9 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
 
     permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)
     shells = Shells()
-    system = sessions.system(session)
     telling = Telling(ground, session, rights.context.hides)
     seams = _seams(ground, sessions, session)
+    system = sessions.system(session)  # late: it waits for git
     seams = replace(seams, attachments=telling.attachments(permissions, shells, system, seams.attachments))
     tool_context = replace(rights.context, reaches=permissions.reaches, shells=shells)
     telling.recall(tool_context)

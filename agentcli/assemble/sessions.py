@@ -11,9 +11,10 @@ from pathlib import Path
 from agentcli import __version__
 from agentcli.agent.fingerprint import Front, front_from
 from agentcli.agent.ports import NoWorkspace, Workspace
+from agentcli.assemble.git_context import GitGathering
 from agentcli.assemble.ground import Ground
 from agentcli.context.edits import edit_from_dict
-from agentcli.context.prompt import NON_INTERACTIVE, system_context, system_parts
+from agentcli.context.prompt import NON_INTERACTIVE, git_branch, system_context, system_parts
 from agentcli.context.view import View
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
@@ -53,6 +54,9 @@ class OpenedSession:
 class SessionParts:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
+        options = ground.options
+        is_new = options.resume is None and not options.continue_latest and ground.settings.get("systemPrompt") != ""
+        self._git = GitGathering(ground) if is_new and git_branch(ground.cwd) else None
 
     def opened(self) -> OpenedSession:
         options, state_dir = self._ground.options, self._ground.paths.state_dir
@@ -135,7 +139,8 @@ class SessionParts:
             uname = os.uname()
             platform = f"{uname.sysname} {uname.release} {uname.machine}"
             date = self._ground.options.clock.timestamp()[:10]
-            context = system_context(self._ground.cwd, self._ground.working_dirs, platform, date)
+            git_lines = self._git.lines() if self._git is not None else ()
+            context = system_context(self._ground.cwd, self._ground.working_dirs, platform, date, git_lines)
             session.store.set_system_context(context)
         notes = () if self._ground.can_ask else (NON_INTERACTIVE,)
         settings = self._ground.settings

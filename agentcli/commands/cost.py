@@ -92,9 +92,7 @@ def _summary(engine: Engine) -> str:
     if following is not None:
         cold = " The cache is cold." if outlook.cold else ""
         lines.append(f"Sending the next request costs about ${following:.4f}.{cold}")
-    for sentence in (lost(engine), saved(engine)):
-        if sentence:
-            lines.append(sentence)
+    lines += [sentence for sentence in (lost(engine), saved(engine)) if sentence]
     return "\n".join(lines)
 
 

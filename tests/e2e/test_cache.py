@@ -257,10 +257,9 @@ async def test_nothing_is_rewritten_for_less_than_the_broken_cache_costs(tmp_pat
     hundred tokens in the few requests that are left, and have about as many written to the cache anew."""
     read = reply(call("Read", file_path="one.py", limit=40))
     turns = [read, read, *(reply(call("Bash", command=f"echo {number}")) for number in range(4)), "Done."]
-    async with CacheServer(*turns) as server:
-        async with engine_on(server.url, tmp_path, "wire", max_turns=8) as engine:
-            events = await collect(engine.submit("Look."))
-            shown = await collect(run_command(engine, "cost", ""))
+    async with CacheServer(*turns) as server, engine_on(server.url, tmp_path, "wire", max_turns=8) as engine:
+        events = await collect(engine.submit("Look."))
+        shown = await collect(run_command(engine, "cost", ""))
     assert snips(events) == []
     check_quiet(events)
     check_only_tails_were_billed(server.cache.readings)
@@ -270,11 +269,11 @@ async def test_nothing_is_rewritten_for_less_than_the_broken_cache_costs(tmp_pat
 async def test_what_pays_is_left_out_and_the_sum_is_in_the_cost(tmp_path: Path) -> None:
     read = reply(call("Read", file_path="one.py"))
     steady = [reply(call("Bash", command=f"echo {number}")) for number in range(20)]
-    async with CacheServer(*steady[:12], read, read, *steady[12:], "Done.") as server:
-        async with engine_on(server.url, tmp_path, "wire") as engine:
-            events = await collect(engine.submit("Look."))
-            shown = result_of(await collect(run_command(engine, "cost", ""))).text
-            steps = engine.spending.steps
+    turns = (*steady[:12], read, read, *steady[12:], "Done.")
+    async with CacheServer(*turns) as server, engine_on(server.url, tmp_path, "wire") as engine:
+        events = await collect(engine.submit("Look."))
+        shown = result_of(await collect(run_command(engine, "cost", ""))).text
+        steps = engine.spending.steps
     (edited,) = snips(events)
     rebilled = sum(event.rebilled_tokens for event in only(events, ev.PrefixBroken))
     # The second reading is answered by the first request without the first one.
