@@ -86,6 +86,9 @@ class Conversation:
     """Whose news are awaited between submissions; None: the disk is not watched."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The person's own, whole, for the commands that they type themselves."""
+    late_system: Callable[[], tuple[str, ...]] | None = None
+    """Gives the system prompt when the first prompt is sent, in place of the profile's: part of it is gathered while the
+    program starts. Blocking, for a short time. None: the profile's holds."""
     watch: CacheWatch = field(default_factory=CacheWatch)
     pins: Pins = field(default_factory=Pins)
     """What the person wants kept in the context."""

@@ -28,11 +28,12 @@ from agentcli.agent.uncompacting import undo_compaction
 from agentcli.agent.undoing import COMMAND_FAILED
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController, Aborted, AbortReason
+from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSignal
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, user_message
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.providers.base import Effort, Thinking
+from agentcli.tools.builtin import in_thread
 
 
 class Engine(Curated):
@@ -207,6 +208,7 @@ class Engine(Curated):
         elif prompt is None:
             work = self._compaction(shortening or Shortening(), controller)
         else:
+            await self._complete_system(controller.signal)
             told = await self._parts.seams.hooks.before_prompt(prompt.text)
             if told:
                 blocks = tuple(TextBlock(text) for text in told)
@@ -225,6 +227,14 @@ class Engine(Curated):
                 yield event
                 for news in self._news():
                     yield news
+
+    async def _complete_system(self, signal: AbortSignal) -> None:
+        """Before the first request: the whole system prompt. What that request has to load is loaded meanwhile."""
+        if self._late_system is not None:
+            self._detach(self._parts.provider.warm())
+            with suppress(Aborted):
+                system = await signal.run(in_thread(self._late_system))
+                self._profile, self._late_system = replace(self._profile, system=system), None
 
     def _news(self) -> Iterator[ev.Event]:
         """What others have to say by now, each thing once."""

@@ -46,6 +46,7 @@ class Holdings:
         self._parts = conversation
         self._log: list[Message] = list(conversation.log)
         self._profile = conversation.profile
+        self._late_system = conversation.late_system
         self._tool_context = conversation.tool_context
         self._totals = Totals()
         self._queue = PromptQueue()

@@ -62,9 +62,9 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
 
     permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)
     shells = Shells()
+    system = sessions.system(session)
     telling = Telling(ground, session, rights.context.hides)
     seams = _seams(ground, sessions, session)
-    system = sessions.system(session)  # late: it waits for git
     seams = replace(seams, attachments=telling.attachments(permissions, shells, system, seams.attachments))
     tool_context = replace(rights.context, reaches=permissions.reaches, shells=shells)
     telling.recall(tool_context)
@@ -96,6 +96,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             commands=command_names(),
             environ=ground.environ,
             news=telling.news,
+            late_system=sessions.late_system(session),
             watched=telling.changed if options.interactive and ground.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(ground.settings, results_dir, seams.collapser),
         )

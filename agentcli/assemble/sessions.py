@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
@@ -133,15 +133,30 @@ class SessionParts:
         return matches[0].path
 
     def system(self, session: OpenedSession) -> tuple[str, ...]:
-        """A resumed session gets the system context it was recorded with: its prefix must not change."""
+        """A resumed session gets the system context it was recorded with: its prefix must not change. A new one gets
+        it without what git reports (`late_system`)."""
         context = session.system_context
-        if context is None:
-            uname = os.uname()
-            platform = f"{uname.sysname} {uname.release} {uname.machine}"
-            date = self._ground.options.clock.timestamp()[:10]
-            git_lines = self._git.lines() if self._git is not None else ()
-            context = system_context(self._ground.cwd, self._ground.working_dirs, platform, date, git_lines)
+        return self._system_with(self._context() if context is None else context)
+
+    def late_system(self, session: OpenedSession) -> Callable[[], tuple[str, ...]] | None:
+        """What completes and records the system prompt of a new session; None for one that was resumed."""
+        if session.system_context is not None:
+            return None
+
+        def complete() -> tuple[str, ...]:
+            context = self._context(self._git.lines() if self._git is not None else ())
             session.store.set_system_context(context)
+            return self._system_with(context)
+
+        return complete
+
+    def _context(self, git_lines: Sequence[str] = ()) -> str:
+        uname = os.uname()
+        platform = f"{uname.sysname} {uname.release} {uname.machine}"
+        date = self._ground.options.clock.timestamp()[:10]
+        return system_context(self._ground.cwd, self._ground.working_dirs, platform, date, git_lines)
+
+    def _system_with(self, context: str) -> tuple[str, ...]:
         notes = () if self._ground.can_ask else (NON_INTERACTIVE,)
         settings = self._ground.settings
         return system_parts(settings.get("systemPrompt"), settings.get("appendSystemPrompt"), context, notes)
