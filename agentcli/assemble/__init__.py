@@ -96,6 +96,8 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             commands=command_names(),
             environ=ground.environ,
             news=telling.news,
+            notes=telling.notes,
+            instruction_files=telling.files,
             late_system=sessions.late_system(session),
             watched=telling.changed if options.interactive and ground.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(ground.settings, results_dir, seams.collapser),

@@ -61,7 +61,8 @@ class RightsParts:
         registry = self._registry()
         policy = self.policy(registry)
         registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
-        readable = (*((results_dir,) if results_dir else ()), *results_elsewhere)
+        notes = [folder for folder in policy.memory if folder.is_dir()]
+        readable = (*((results_dir,) if results_dir else ()), *results_elsewhere, *notes)
         denied = self._denied_files(policy)
         launcher = self._launcher(policy, readable, denied)
         policy = replace(
@@ -123,6 +124,7 @@ class RightsParts:
             private=self._private_files(),
             installation=self._installation,
             own_folders=tuple(os.path.realpath(folder) for folder in self._own_folders()),
+            memory=() if self._ground.memory_dir is None else (self._ground.memory_dir,),
         )
         for problem in unknown_tools((*policy.allow, *policy.ask, *policy.deny), registry.names):
             self._ground.warn(problem, "rules")

@@ -20,6 +20,7 @@ from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message
 from agentcli.core.programs import clean_search_path
+from agentcli.memory.notes import mechanics
 from agentcli.session.base import Store, Workplace
 from agentcli.session.null import NullStore
 from agentcli.workspace.late import LateHistory
@@ -157,7 +158,9 @@ class SessionParts:
         return system_context(self._ground.cwd, self._ground.working_dirs, platform, date, git_lines)
 
     def _system_with(self, context: str) -> tuple[str, ...]:
-        notes = () if self._ground.can_ask else (NON_INTERACTIVE,)
+        notes = [] if self._ground.can_ask else [NON_INTERACTIVE]
+        if (folder := self._ground.memory_dir) is not None:
+            notes.append(mechanics(folder))
         settings = self._ground.settings
         return system_parts(settings.get("systemPrompt"), settings.get("appendSystemPrompt"), context, notes)
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import os
 import selectors
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.core.own_programs import PIPE, kill_group, start_program
+from agentcli.core.own_programs import PIPE, Started, StillRunning, kill_group, start_program
 from agentcli.core.plaintext import plain_line
 
 MOST_FILES = 20
@@ -80,13 +79,13 @@ class GitStatus:
 def read_git_status(program: str, folder: Path, seconds: float) -> GitStatus | None:
     """None when git fails or takes longer. No process is left."""
     deadline = time.monotonic() + seconds
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[Started] = []
     try:
-        for arguments in (_STATUS, _COMMITS):
-            started.append(_start(program, arguments, folder))
+        started.append(_start(program, _STATUS, folder))
+        started.append(_start(program, _COMMITS, folder))
         outputs = _read(started, deadline)
         codes = [process.wait(max(0.01, deadline - time.monotonic())) for process in started]
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, StillRunning):
         return None
     finally:
         for process in started:
@@ -101,7 +100,7 @@ def read_git_status(program: str, folder: Path, seconds: float) -> GitStatus | N
     return _parsed(status, commits if codes[1] == 0 else b"", cut)
 
 
-def _start(program: str, arguments: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
+def _start(program: str, arguments: Sequence[str], folder: Path) -> Started:
     command = [program, "--no-pager", "--no-optional-locks", "--literal-pathspecs"]
     for setting in _SETTINGS:
         command += ["-c", setting]
@@ -123,7 +122,7 @@ def _environ() -> dict[str, str]:
     }
 
 
-def _read(processes: Sequence[subprocess.Popen[bytes]], deadline: float) -> list[bytes] | None:
+def _read(processes: Sequence[Started], deadline: float) -> list[bytes] | None:
     """All output of each, at most `_MOST_OUTPUT` of it; None after the deadline."""
     found: list[bytearray] = [bytearray() for _process in processes]
     with selectors.DefaultSelector() as selector:
@@ -146,7 +145,7 @@ def _read(processes: Sequence[subprocess.Popen[bytes]], deadline: float) -> list
     return [bytes(output) for output in found]
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: Started) -> None:
     if process.poll() is None:
         kill_group(process.pid)
         process.wait()
