@@ -212,7 +212,7 @@ class InstructionFiles:
         return self._places
 
     def always(self) -> Instructions:
-        """The user's and those from the root down to the working directory, as they are now; last the memory's index."""
+        """The user's and those from the root down to the working directory, and the memory's index, as they are now."""
         groups: list[_Group] = []
         if not self._only_memory:
             groups = [self._group(folder, of_user=True) for folder in self._places.user_folders]

@@ -14,6 +14,7 @@ from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
+from agentcli.plain.commands import Commands
 from tests.e2e.program import Program
 from tests.support.fakes import collect, only, result_of
 from tests.support.scripts import call, provider_on, reply, transport_for
@@ -200,6 +201,39 @@ async def test_memory_lists_and_shows_notes_and_instruction_files(home: Home) ->
     assert result_of(await home.run(prompts=("/memory nothing.md",))).is_error
     off = result_of(await home.run(prompts=("/memory",), settings='{"memory": false}')).text
     assert "off" in off
+
+
+class Place:
+    """A plain session whose user replaces a word in the editor."""
+
+    def __init__(self, home: Home, meanwhile: str = "") -> None:
+        self.session = self
+        self.engine = home.engine
+        self.notes: list[str] = []
+        self._change = (home.notes / "build.md", meanwhile)
+
+    async def edit(self, text: str) -> str:
+        if self._change[1]:
+            self._change[0].write_text(self._change[1])
+        return text.replace("make", "ninja")
+
+    def note(self, text: str, level: str = "info") -> None:
+        self.notes.append(f"{level}: {text}")
+
+
+async def test_edit_opens_a_note_in_the_user_s_editor_and_saves_it(home: Home) -> None:
+    path = home.write("build.md", "Build with make.\n")
+    await home.run(prompts=("/memory",))
+    place: Any = Place(home)
+    assert await Commands(place).handle("/memory edit build.md")
+    assert path.read_text() == "Build with ninja.\n"
+    assert place.notes == [f"info: Saved {path}."]
+    place = Place(home, meanwhile="Build with bazel, or make.\n")
+    path.write_text("Build with make.\n")
+    assert await Commands(place).handle("/memory edit build.md")
+    assert path.read_text() == "Build with bazel, or make.\n", "what changed meanwhile is not overwritten"
+    assert "error" in place.notes[0]
+    assert not await Commands(place).handle("/memory"), "all else is the command's own"
 
 
 async def test_the_program_itself_has_memory(program: Program) -> None:
