@@ -63,11 +63,18 @@ class Whereabouts:
     the system prompt says about that is from the beginning and stays as it is, for the cache."""
 
     def __init__(
-        self, system_context: str | None, cwd: Path, working_dirs: Sequence[Path], ids: Ids, shown: Shown
+        self,
+        system_context: str | None,
+        cwd: Path,
+        working_dirs: Sequence[Path],
+        ids: Ids,
+        shown: Shown,
+        memory: Path | None = None,
     ) -> None:
-        """`system_context` None: the caller wants no words of ours about folders at all."""
+        """`system_context` None: the caller wants no words of ours about folders at all. `memory`: the folder of
+        notes, if memory is on."""
         self._told = None if system_context is None else told_folders(system_context)
-        self._now = folder_lines(cwd, working_dirs)
+        self._now = folder_lines(cwd, working_dirs, memory)
         self._ids = ids
         self._shown = shown
 

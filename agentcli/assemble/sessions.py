@@ -155,12 +155,13 @@ class SessionParts:
         uname = os.uname()
         platform = f"{uname.sysname} {uname.release} {uname.machine}"
         date = self._ground.options.clock.timestamp()[:10]
-        return system_context(self._ground.cwd, self._ground.working_dirs, platform, date, git_lines)
+        ground = self._ground
+        return system_context(ground.cwd, ground.working_dirs, platform, date, git_lines, ground.memory_dir)
 
     def _system_with(self, context: str) -> tuple[str, ...]:
         notes = [] if self._ground.can_ask else [NON_INTERACTIVE]
-        if (folder := self._ground.memory_dir) is not None:
-            notes.append(mechanics(folder))
+        if self._ground.memory_dir is not None:
+            notes.append(mechanics())
         settings = self._ground.settings
         return system_parts(settings.get("systemPrompt"), settings.get("appendSystemPrompt"), context, notes)
 

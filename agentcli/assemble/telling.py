@@ -45,7 +45,7 @@ class Telling:
         """In the order of SPEC 2.6."""
         ground, ids, shown = self._ground, self._ground.options.ids, self._session.view.messages
         parts: tuple[Attachments | None, ...] = (
-            Whereabouts(system[-1] if system else None, ground.cwd, ground.working_dirs, ids, shown),
+            Whereabouts(system[-1] if system else None, ground.cwd, ground.working_dirs, ids, shown, ground.memory_dir),
             BackgroundReports(shells, ids),
             self.changed,
             self._instructing,

@@ -87,7 +87,7 @@ async def test_what_one_session_writes_the_next_one_has(home: Home) -> None:
     )
     assert [result.result.is_error for result in only(events, ev.ToolFinished)] == [False] * 3
     assert Path(note).read_text() == "Build with make quick.\n"
-    assert str(home.notes) in system_of(home.requests[0])
+    assert f"\nMemory folder: {home.notes}\n" in system_of(home.requests[0])
     assert "build.md" not in texts(home.requests[0])
     await home.run("Hello.")
     first = home.requests[0]["messages"][0]
@@ -124,6 +124,16 @@ async def test_the_index_is_frozen_and_a_change_arrives_once(home: Home) -> None
     assert texts(home.requests[-1]).count("two.md: the second") == 1
     await home.run("Done.", prompts=("And on.",), continue_latest=True)
     assert texts(home.requests[-1]).count("two.md: the second") == 1
+
+
+async def test_a_session_that_goes_on_elsewhere_is_told_its_memory_folder(home: Home) -> None:
+    begun = await home.run("Done.", prompts=("Begin.",))
+    system = home.requests[0]["system"]
+    other = home.project.parent / "other"
+    other.mkdir()
+    await home.run("Done.", cwd=other, resume=result_of(begun).session_id)
+    assert home.requests[0]["system"] == system, "the prefix stays byte for byte"
+    assert f"Memory folder: {memory_folder(home.state, other)}" in texts(home.requests[0])
 
 
 async def test_off_means_no_words_no_folder_and_no_rights(home: Home) -> None:
