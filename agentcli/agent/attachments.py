@@ -38,6 +38,11 @@ PLAN_MODE_ON = (
     "whatever else allows it. When the plan is complete, present it with ExitPlanMode; work begins after the user has "
     "approved it.]"
 )
+PLAN_MODE_UNATTENDED = (
+    "[Plan mode is on. Nothing may be changed or run: only look and search. Every call that would change something is "
+    "refused, whatever else allows it. Nobody can approve the plan in this session: give the complete plan as your "
+    "answer.]"
+)
 PLAN_MODE_OFF = "[Plan mode is off. Changes are possible again, within the usual permissions.]"
 
 
@@ -70,11 +75,18 @@ class Whereabouts:
     the system prompt says about that is from the beginning and stays as it is, for the cache."""
 
     def __init__(
-        self, system_context: str | None, cwd: Path, working_dirs: Sequence[Path], ids: Ids, shown: Shown
+        self,
+        system_context: str | None,
+        cwd: Path,
+        working_dirs: Sequence[Path],
+        ids: Ids,
+        shown: Shown,
+        memory: Path | None = None,
     ) -> None:
-        """`system_context` None: the caller wants no words of ours about folders at all."""
+        """`system_context` None: the caller wants no words of ours about folders at all. `memory`: the folder of
+        notes, if memory is on."""
         self._told = None if system_context is None else told_folders(system_context)
-        self._now = folder_lines(cwd, working_dirs)
+        self._now = folder_lines(cwd, working_dirs, memory)
         self._ids = ids
         self._shown = shown
 
@@ -92,8 +104,9 @@ class Whereabouts:
 class PlanModeNotice:
     """Tells the model that plan mode has begun or ended. It is enforced elsewhere: these are only words."""
 
-    def __init__(self, mode: Callable[[], PermissionMode], ids: Ids, shown: Shown) -> None:
+    def __init__(self, mode: Callable[[], PermissionMode], ids: Ids, shown: Shown, can_ask: bool = True) -> None:
         self._mode = mode
+        self._can_ask = can_ask
         self._ids = ids
         self._shown = shown
 
@@ -101,7 +114,9 @@ class PlanModeNotice:
         planning = self._mode() is PermissionMode.PLAN
         if planning == _told_of_plan(self._shown(state.messages)):
             return ()
-        text = PLAN_MODE_ON if planning else PLAN_MODE_OFF
+        text = PLAN_MODE_OFF
+        if planning:
+            text = PLAN_MODE_ON if self._can_ask else PLAN_MODE_UNATTENDED
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_MODE: self._mode().value}),)
 
 

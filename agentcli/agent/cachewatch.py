@@ -269,14 +269,14 @@ class CacheWatch:
         idle = self._asked_at - last.at
         if idle >= last.ttl and much:
             # Whatever else has changed has cost nothing: it was gone, and steps wait for that to change old content.
-            self._lose(model, missing, broken=False)
+            self._lose(model, missing, usage, broken=False)
             return [_cold(f"The prompt cache had gone cold (idle {_span(idle)}): {missing:,} tokens were billed anew.")]
         if found is None and model != last.model:
             found = Break("the model", plain_line(f"{model} answered, and {last.model} before", _REASON_LIMIT))
         if found is None and self._refused:
             # Nothing in the conversation changed, but what the endpoint was asked with did.
             found = Break("the settings of the request", plain_line("; ".join(self._refused), _REASON_LIMIT))
-        self._lose(model, missing, broken=found is not None)
+        self._lose(model, missing, usage, broken=found is not None)
         if found is not None:
             return [ev.PrefixBroken(reason=found.reason, block=found.block, rebilled_tokens=missing)]
         return [_cold(f"The server dropped the prompt cache: {missing:,} tokens were billed anew.")]
@@ -292,7 +292,7 @@ class CacheWatch:
         if not much and (found is None or missing <= 0):
             return []
         is_cold = self._asked_at - resumed.at >= resumed.ttl
-        self._lose(model, missing, broken=not is_cold)
+        self._lose(model, missing, usage, broken=not is_cold)
         if is_cold:
             return [_cold(f"The prompt cache of this session had gone cold: {missing:,} tokens were billed anew.")]
         if found is None and self._reasons:
@@ -312,8 +312,10 @@ class CacheWatch:
         changed = told_change(before, front) if before is not None else None
         return None if changed is None else Break(*changed)
 
-    def _lose(self, model: str, missing: int, *, broken: bool) -> None:
-        self.losses = self.losses.adding(model, missing, long_lived=self.long_lived, broken=broken)
+    def _lose(self, model: str, missing: int, usage: Usage, *, broken: bool) -> None:
+        self.losses = self.losses.adding(
+            model, missing, long_lived=self.long_lived, broken=broken, prompt=usage.prompt_tokens
+        )
 
     def _found(self, before: Request, now: Request) -> Break | None:
         for block, own_reason in changed_settings(before, now):

@@ -39,6 +39,8 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Message
 from agentcli.core.usage import Totals
+from agentcli.memory.instructions import InstructionFiles
+from agentcli.memory.notes import Notes
 from agentcli.providers.base import Provider
 from agentcli.providers.catalog import Catalog
 from agentcli.session.base import Store
@@ -89,6 +91,12 @@ class Conversation:
     """Whose news are awaited between submissions; None: the disk is not watched."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The person's own, whole, for the commands that they type themselves."""
+    late_system: Callable[[], tuple[str, ...]] | None = None
+    """Gives the system prompt when the first prompt is sent, in place of the profile's: part of it is gathered while
+    the program starts. Blocking, for a short time. None: the profile's holds."""
+    notes: Notes | None = None
+    """The project's memory; None: it is off."""
+    instruction_files: InstructionFiles | None = None
     watch: CacheWatch = field(default_factory=CacheWatch)
     pins: Pins = field(default_factory=Pins)
     """What the person wants kept in the context."""

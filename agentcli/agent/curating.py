@@ -103,7 +103,8 @@ class Curated(Holdings):
     def price_of_change(self, profile: Profile) -> ChangePrice:
         """What going on with this profile instead of the one in force would bill anew."""
         price = self.catalog.get(self._answering(profile)).price
-        return price_of_change(self._cached(self._profile), self._cached(profile), price)
+        tokens = self._view.estimate(self._log, self._context_limits().overhead)
+        return price_of_change(self._cached(self._profile), self._cached(profile), price, tokens)
 
     def warm_seconds(self) -> float | None:
         """Until the prompt cache has run out and the outlook is another one; None: nothing is cached."""

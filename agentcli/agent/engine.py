@@ -30,11 +30,12 @@ from agentcli.agent.uncompacting import undo_compaction
 from agentcli.agent.undoing import COMMAND_FAILED
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController, Aborted, AbortReason
+from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSignal
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import TYPED, Json, Message, Origin, TextBlock, ToolResultBlock, user_message
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.providers.base import Effort, Thinking
+from agentcli.tools.builtin import in_thread
 
 
 class Engine(Curated):
@@ -240,6 +241,7 @@ class Engine(Curated):
         self, prompt: Message, mentions: str | None, controller: AbortController
     ) -> AsyncGenerator[ev.Event, None]:
         """What hooks, mentioned files and attachments add to a prompt, then the loop."""
+        await self._complete_system(controller.signal)
         told: tuple[str, ...] = ()
         with suppress(Aborted):
             told = await controller.signal.run(self._parts.seams.hooks.before_prompt(prompt.text))
@@ -269,6 +271,14 @@ class Engine(Curated):
         async with aclosing(mentions.attach(text, self._tool_context, controller.signal)) as events:
             async for event in events:
                 yield event
+
+    async def _complete_system(self, signal: AbortSignal) -> None:
+        """Before the first request: the whole system prompt. What that request has to load is loaded meanwhile."""
+        if self._late_system is not None:
+            self._detach(self._parts.provider.warm())
+            with suppress(Aborted):
+                system = await signal.run(in_thread(self._late_system))
+                self._profile, self._late_system = replace(self._profile, system=system), None
 
     def _news(self) -> Iterator[ev.Event]:
         """What others have to say by now, each thing once."""

@@ -24,6 +24,8 @@ from agentcli.core.ids import seconds_between
 from agentcli.core.messages import Json, Message, Origin
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.core.usage import CacheLosses, Totals
+from agentcli.memory.instructions import InstructionFile
+from agentcli.memory.notes import Notes
 from agentcli.permissions.policy import Policy
 from agentcli.providers.catalog import Catalog
 from agentcli.tools.builtin import in_thread
@@ -48,6 +50,7 @@ class Holdings:
         self._parts = conversation
         self._log: list[Message] = list(conversation.log)
         self._profile = conversation.profile
+        self._late_system = conversation.late_system
         self._tool_context = conversation.tool_context
         self._totals = Totals()
         self._queue = PromptQueue()
@@ -206,6 +209,17 @@ class Holdings:
             if (text := self._parts.permissions.take_notice()) is not None:
                 return text
             await asyncio.sleep(_RULES_POLLED_SECONDS)
+
+    @property
+    def notes(self) -> Notes | None:
+        """The project's memory; None: it is off."""
+        return self._parts.notes
+
+    def instruction_files(self) -> tuple[InstructionFile, ...]:
+        """The instruction files that hold everywhere in the project, as they are now. Blocking."""
+        files = self._parts.instruction_files
+        found = files.always().files if files is not None else ()
+        return tuple(file for file in found if file.kind == "instructions")
 
     @property
     def cwd(self) -> Path:

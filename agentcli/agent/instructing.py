@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from agentcli.agent.mentions import attached_paths
 from agentcli.agent.state import LoopState
@@ -42,6 +43,9 @@ _FOLDERS = {"Glob": "path", "Grep": "path"}
 NEW = "[Instructions that hold for files you work with:]"
 CHANGED = "[These instructions have changed since you were shown them. From now on they are:]"
 GONE = "[The instructions in {} are gone; they do not hold any more.]"
+MEMORY_NEW = "[The index of your memory:]"
+MEMORY_CHANGED = "[The index of your memory has changed since you were shown it. It is now:]"
+MEMORY_GONE = "[The index of your memory is gone: {}]"
 
 Renew = Callable[[UserContext, str], None]
 """Put another user context to the front from the boundary with this id on, and record it."""
@@ -92,7 +96,7 @@ class Instructing:
         self._ours |= {file.real for file in files}
         due = [file for file in files if told.get(file.real) != file.digest]
         if due:
-            known = _known_anyway(due, self._view.messages(state.messages), state.tool_context)
+            known = known_anyway(due, self._view.messages(state.messages), state.tool_context)
             due = [file for file in due if file.real not in known]
         messages = [self._message(file, new=not told.get(file.real)) for file in _at_once(due)]
         return [*messages, *(self._gone(path) for path in gone if told.get(path))]
@@ -136,11 +140,12 @@ class Instructing:
         return ""
 
     def _message(self, file: InstructionFile, new: bool) -> Message:
-        text = f"{NEW if new else CHANGED}\n{file.section}"
+        headings = (MEMORY_NEW, MEMORY_CHANGED) if file.kind == "memory" else (NEW, CHANGED)
+        text = f"{headings[0] if new else headings[1]}\n{file.section}"
         return user_message(text, self._ids.new(), Origin.ATTACHMENT, {INSTRUCTIONS: {file.real: file.digest}})
 
     def _gone(self, path: str) -> Message:
-        text = GONE.format(plain_line(path, 300))
+        text = (MEMORY_GONE if self._files.is_memory(path) else GONE).format(plain_line(path, 300))
         return user_message(text, self._ids.new(), Origin.ATTACHMENT, {INSTRUCTIONS: {path: ""}})
 
     def _say(self, *found: Instructions) -> None:
@@ -184,8 +189,17 @@ def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> l
     return found
 
 
-def _known_anyway(due: Iterable[InstructionFile], shown: Sequence[Message], context: ToolContext) -> Collection[str]:
-    """Those that the model has just read or written itself, as they are now, and still sees that it did."""
+class _Known(Protocol):
+    @property
+    def real(self) -> str: ...
+
+    @property
+    def digest(self) -> str: ...
+
+
+def known_anyway(due: Sequence[_Known], shown: Sequence[Message], context: ToolContext) -> Collection[str]:
+    """The real paths of those that the model has just read or written itself, as they are now, and still sees that it
+    did."""
     seen = {file.real: context.read_cache.seen(file.real) for file in due}
     whole = {file.real for file in due if (known := seen[file.real]) and known.whole and known.digest == file.digest}
     if not whole:

@@ -119,11 +119,11 @@ class ChangePrice:
         return f"about ${self.usd:.2f}" if self.usd is not None and self.usd >= _CENT else "less than a cent"
 
 
-def price_of_change(before: Cached, after: Cached, price: Price | None) -> ChangePrice:
+def price_of_change(before: Cached, after: Cached, price: Price | None, prompt_tokens: int = 0) -> ChangePrice:
     """`before` and `after`: what would be read from the cache without the change, and with it; `price`: of the model
-    that is asked then."""
+    that is asked then; `prompt_tokens`: of the next request, for prices with tiers."""
     lost = max(0, before.tokens - after.tokens)
-    usd = None if price is None else price.cost(before.written(lost))
+    usd = None if price is None else price.at(max(prompt_tokens, lost)).cost(before.written(lost))
     return ChangePrice(lost, usd if lost else 0.0, before.cold)
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent import words
 from agentcli.agent.compaction import Compaction
 from agentcli.agent.parts import LoopParts
+from agentcli.agent.questions import Audience
 from agentcli.agent.recover import attachments_now
 from agentcli.agent.state import CompactTracking, LoopState
 from agentcli.context.compact import pinned_now
-from agentcli.context.steps import Situation
+from agentcli.context.steps import MOST_TURNS, Situation, expected_turns
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
+from agentcli.core.messages import Message, Origin
 
 
 class Preparation:
@@ -64,6 +66,8 @@ class Preparation:
         cold = watch.cold(parts.turn.clock.monotonic())
         pinned = pinned_now(view.messages(self.state.messages), parts.compact.pinned) if parts.compact.pinned else ()
 
+        turns = self._turns_to_come()
+
         def situation(freed: int) -> Situation:
             return Situation(
                 estimate=before - freed,
@@ -72,9 +76,16 @@ class Preparation:
                 cache_cold=cold,
                 price=parts.price,
                 pinned=frozenset(pinned),
+                turns_to_come=turns,
+                long_lived=watch.long_lived,
             )
 
         return situation
+
+    def _turns_to_come(self) -> int:
+        somebody = self._parts.turn.runner.questions.audience is Audience.SOMEBODY
+        earlier = max(0, _recent_replies(self.state.messages) - self.state.turn_count + 1) if somebody else 0
+        return expected_turns(self.state.turn_count, self._parts.limits.max_turns, earlier)
 
     def _estimated(self) -> int:
         return self._parts.compact.view.estimate(self.state.messages, self._parts.context.overhead)
@@ -103,6 +114,16 @@ class Preparation:
         reactive = self._parts.limits.reactive_compact and not self.state.reactive_compact_attempted
         way_out = self._parts.context.auto_compact or reactive or self._parts.seams.collapser.staged()
         return not way_out and self.estimate >= self._parts.context.usable
+
+
+def _recent_replies(messages: Sequence[Message]) -> int:
+    """Replies since the last compaction; no more are counted than are ever counted on."""
+    count = 0
+    for message in reversed(messages):
+        if message.origin is Origin.BOUNDARY or count >= MOST_TURNS:
+            break
+        count += message.origin is Origin.REPLY
+    return count
 
 
 def _current(tracking: CompactTracking, changes: int) -> CompactTracking:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from agentcli.agent.account import budget_spent, budget_text
 from agentcli.agent.ports import PriceOf
+from agentcli.agent.step_savings import StepSavings
 from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.core import events as ev
@@ -91,6 +92,8 @@ class Spending:
         self._request = 1
         self.by_agent = Totals()
         self.by_purpose = Totals()
+        self.steps = StepSavings(price)
+        """Of the steps that make room in old content."""
         self._shown: Callable[[], Sequence[Message]] | None = shown
 
     @property
@@ -119,6 +122,7 @@ class Spending:
     def take(self, event: ev.Event) -> None:
         if self._shown is not None and isinstance(event, ev.MessageAppended | ev.UsageReported | ev.ContextEdited):
             self._resume(self._shown())
+        self.steps.take(event)
         if isinstance(event, ev.UsageReported):
             self._count(event)
         elif event.agent:
@@ -243,14 +247,16 @@ class Spending:
         """
         billed = usage.input_tokens + usage.cache_creation_input_tokens
         read = usage.cache_read_input_tokens
-        whole = self._price(model, replace(usage, output_tokens=0, web_search_requests=0)) or 0.0
-        anew = self._price(model, replace(usage, output_tokens=0, web_search_requests=0, cache_read_input_tokens=0))
-        # The parts are scaled to the whole: prices may rise with the size of a prompt.
-        cheap = self._price(model, Usage(cache_read_input_tokens=read)) or 0.0
-        scale = whole / (cheap + (anew or 0.0)) if cheap + (anew or 0.0) > 0 else 0.0
-        new_rate = (anew or 0.0) * scale / billed if billed else 0.0
+        # Parts of a request are priced within the whole: prices may rise with the size of the prompt.
+        bare = replace(usage, output_tokens=0, web_search_requests=0)
+        whole = self._price(model, bare) or 0.0
+        unread = replace(bare, input_tokens=usage.input_tokens + read, cache_read_input_tokens=0)
+        input_rate = (self._price(model, Usage(input_tokens=usage.prompt_tokens)) or 0.0) / usage.prompt_tokens
+        anew = max(0.0, (self._price(model, unread) or 0.0) - input_rate * read)
+        cheap = max(0.0, whole - anew)
+        new_rate = anew / billed if billed else 0.0
         old = usage.prompt_tokens - min(round(self._fresh * density), billed)
-        old_cost = cheap * scale + new_rate * max(0, old - read)
+        old_cost = cheap + new_rate * max(0, old - read)
         return new_rate, old_cost / old if old else new_rate
 
 

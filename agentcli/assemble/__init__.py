@@ -38,7 +38,7 @@ def build_engine(options: Options) -> Engine:
     """Read settings, find credentials, open or resume the session, put the engine together.
 
     Raises `AgentError` (`UsageError`, `CredentialError`) with a sentence that says what to do. No network, and no
-    process but the trial of the sandbox, once after each boot.
+    process but git for a new session in a trusted repository, and the trial of the sandbox, once after each boot.
     """
     ground = Ground(options)
     sessions = SessionParts(ground)
@@ -99,6 +99,9 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             commands=command_names(),
             environ=ground.environ,
             news=telling.news,
+            notes=telling.notes,
+            instruction_files=telling.files,
+            late_system=sessions.late_system(session),
             watched=telling.changed if options.interactive and ground.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(ground.settings, results_dir, seams.collapser),
         )

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from agentcli.agent.ports import NoHooks
 from agentcli.assemble.options import Options, flag_values
 from agentcli.config.paths import Paths
 from agentcli.config.settings import SettingsRequest, load_settings
-from agentcli.config.trust import TrustStore
+from agentcli.config.trust import TrustStore, trust_root
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
 from agentcli.core.programs import folders_named
 from agentcli.providers.catalog import Catalog
+from agentcli.session.places import project_key
 
 
 class Ground:
@@ -52,12 +54,35 @@ class Ground:
         return self.options.trust or self.trust.state(self.cwd).trusted
 
     @property
+    def can_ask(self) -> bool:
+        """Whether questions of the model can get an answer: from the user, or from hooks of the caller's own."""
+        return self.options.interactive or type(self.options.seams.hooks) is not NoHooks
+
+    @property
     def writable_dirs(self) -> tuple[Path, ...]:
         """Where tools or commands in the sandbox may write: programs of our own are never taken from there."""
         return (*self.working_dirs, *folders_named(self.settings.texts("sandbox.allowWrite"), self.cwd, self.home))
 
+    @property
+    def memory_dir(self) -> Path | None:
+        """The folder of notes of this project; None where memory is off, or could not be kept or used."""
+        tools = self.options.tools
+        is_usable = tools is None or {"Read", "Write"} <= set(tools)
+        if self.paths.state_dir is None or not is_usable or self.settings.get("systemPrompt") == "":
+            return None
+        return memory_folder(self.paths.state_dir, self.cwd) if self.settings.boolean("memory") else None
+
     def warn(self, text: str, code: str) -> None:
         self.notices.append(ev.NoticeRaised(text=text, level="warning", code=code))
+
+
+def memory_folder(state_dir: Path, cwd: Path) -> Path:
+    """One for each repository, or for each folder outside of one."""
+    from hashlib import sha256
+
+    root = os.path.realpath(trust_root(cwd))
+    digest = sha256(os.fsencode(root)).hexdigest()[:8]
+    return Path(os.path.realpath(state_dir), "memory", f"{project_key(Path(root))}-{digest}")
 
 
 def _folder(path: Path) -> Path:

@@ -61,7 +61,8 @@ class RightsParts:
         registry = self._registry()
         policy = self.policy(registry)
         registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
-        readable = (*((results_dir,) if results_dir else ()), *results_elsewhere)
+        notes = [folder for folder in policy.memory if folder.is_dir()]
+        readable = (*((results_dir,) if results_dir else ()), *results_elsewhere, *notes)
         denied = self._denied_files(policy)
         launcher = self._launcher(policy, readable, denied)
         policy = replace(
@@ -96,6 +97,9 @@ class RightsParts:
         registry = Registry(builtin_tools(runs_beside_others))
         if options.tools is not None:
             registry = registry.selected(options.tools)
+        if not self._ground.can_ask:
+            # Tools that are nothing but a question have an answer for when nobody is there to be asked.
+            registry = registry.without(tool.name for tool in registry if hasattr(tool, "unanswered"))
         extra = list(options.extra_tools)
         if options.json_schema is not None:
             from agentcli.tools.structured import StructuredOutput
@@ -120,6 +124,7 @@ class RightsParts:
             private=self._private_files(),
             installation=self._installation,
             own_folders=tuple(os.path.realpath(folder) for folder in self._own_folders()),
+            memory=() if self._ground.memory_dir is None else (self._ground.memory_dir,),
         )
         for problem in unknown_tools((*policy.allow, *policy.ask, *policy.deny), registry.names):
             self._ground.warn(problem, "rules")

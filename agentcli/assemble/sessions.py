@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
@@ -11,15 +11,17 @@ from pathlib import Path
 from agentcli import __version__
 from agentcli.agent.fingerprint import Front, front_from
 from agentcli.agent.ports import NoWorkspace, Workspace
+from agentcli.assemble.git_context import GitGathering
 from agentcli.assemble.ground import Ground
 from agentcli.context.edits import edit_from_dict
-from agentcli.context.prompt import system_context, system_parts
+from agentcli.context.prompt import NON_INTERACTIVE, git_branch, system_context, system_parts
 from agentcli.context.view import View
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message
 from agentcli.core.programs import clean_search_path
+from agentcli.memory.notes import mechanics
 from agentcli.session.base import Store, Workplace
 from agentcli.session.null import NullStore
 from agentcli.workspace.late import LateHistory
@@ -60,6 +62,9 @@ class OpenedSession:
 class SessionParts:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
+        options = ground.options
+        is_new = options.resume is None and not options.continue_latest and ground.settings.get("systemPrompt") != ""
+        self._git = GitGathering(ground) if is_new and git_branch(ground.cwd) else None
 
     def opened(self) -> OpenedSession:
         options, state_dir = self._ground.options, self._ground.paths.state_dir
@@ -138,17 +143,36 @@ class SessionParts:
         return matches[0].path
 
     def system(self, session: OpenedSession) -> tuple[str, ...]:
-        """A resumed session gets the system context it was recorded with: its prefix must not change."""
+        """A resumed session gets the system context it was recorded with: its prefix must not change. A new one gets
+        it without what git reports (`late_system`)."""
         context = session.system_context
-        if context is None:
-            uname = os.uname()
-            platform = f"{uname.sysname} {uname.release} {uname.machine}"
-            date = self._ground.options.clock.timestamp()[:10]
-            context = system_context(self._ground.cwd, self._ground.working_dirs, platform, date)
+        return self._system_with(self._context() if context is None else context)
+
+    def late_system(self, session: OpenedSession) -> Callable[[], tuple[str, ...]] | None:
+        """What completes and records the system prompt of a new session; None for one that was resumed."""
+        if session.system_context is not None:
+            return None
+
+        def complete() -> tuple[str, ...]:
+            context = self._context(self._git.lines() if self._git is not None else ())
             session.store.set_system_context(context)
-        return system_parts(
-            self._ground.settings.get("systemPrompt"), self._ground.settings.get("appendSystemPrompt"), context
-        )
+            return self._system_with(context)
+
+        return complete
+
+    def _context(self, git_lines: Sequence[str] = ()) -> str:
+        uname = os.uname()
+        platform = f"{uname.sysname} {uname.release} {uname.machine}"
+        date = self._ground.options.clock.timestamp()[:10]
+        ground = self._ground
+        return system_context(ground.cwd, ground.working_dirs, platform, date, git_lines, ground.memory_dir)
+
+    def _system_with(self, context: str) -> tuple[str, ...]:
+        notes = [] if self._ground.can_ask else [NON_INTERACTIVE]
+        if self._ground.memory_dir is not None:
+            notes.append(mechanics())
+        settings = self._ground.settings
+        return system_parts(settings.get("systemPrompt"), settings.get("appendSystemPrompt"), context, notes)
 
     def workspace(self, session: OpenedSession) -> Workspace:
         """What keeps copies of files for an undo: in the state folder, like everything else of a session."""

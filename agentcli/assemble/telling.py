@@ -9,9 +9,11 @@ from agentcli.agent.changedfiles import ChangedFiles
 from agentcli.agent.instructing import Instructing
 from agentcli.agent.permission import LivePermissions
 from agentcli.agent.ports import Attachments
+from agentcli.agent.remembering import Remembering
 from agentcli.assemble.ground import Ground
 from agentcli.assemble.sessions import OpenedSession
 from agentcli.memory.instructions import InstructionFiles, Places, UserContext
+from agentcli.memory.notes import Notes
 from agentcli.tools.base import ToolContext
 from agentcli.tools.shells import Shells
 
@@ -24,7 +26,10 @@ class Telling:
         self._session = session
         self.news: list[str] = []
         """What a person should know of instruction files that were skipped or cut; the engine takes it from here."""
-        self._instructing = self._instructed(hides)
+        folder = ground.memory_dir
+        self.notes = Notes(folder, hides) if folder is not None else None
+        self.files = self._instruction_files(hides)
+        self._instructing = self._instructed()
         elsewhere = self._instructing.tells if self._instructing is not None else None
         wanted = ground.settings.boolean("changedFiles")
         self.changed = ChangedFiles(ground.options.ids, elsewhere, session.store.note_seen) if wanted else None
@@ -40,23 +45,31 @@ class Telling:
         """In the order of SPEC 2.6."""
         ground, ids, shown = self._ground, self._ground.options.ids, self._session.view.messages
         parts: tuple[Attachments | None, ...] = (
-            Whereabouts(system[-1] if system else None, ground.cwd, ground.working_dirs, ids, shown),
+            Whereabouts(system[-1] if system else None, ground.cwd, ground.working_dirs, ids, shown, ground.memory_dir),
             BackgroundReports(shells, ids),
             self.changed,
             self._instructing,
-            PlanModeNotice(lambda: permissions.mode, ids, shown),
+            None if self.notes is None else Remembering(self.notes, ids, shown),
+            PlanModeNotice(lambda: permissions.mode, ids, shown, ground.can_ask),
             TaskListReminder(ids, shown),
             others,
         )
         return Composite(*(part for part in parts if part is not None))
 
-    def _instructed(self, hides: Callable[[str], bool] | None) -> Instructing | None:
-        ground, session = self._ground, self._session
+    def _instruction_files(self, hides: Callable[[str], bool] | None) -> InstructionFiles | None:
+        """None: nothing stands before the messages, and nothing is attached of such files."""
+        ground = self._ground
         wanted = ground.settings.boolean("instructionFiles") and ground.settings.get("systemPrompt") != ""
+        if not wanted and self.notes is None:
+            return None
         places = Places.around(ground.cwd, ground.working_dirs, ground.paths.config_dir, ground.home)
-        files = InstructionFiles(places, hides=hides)
+        index = None if self.notes is None else self.notes.index
+        return InstructionFiles(places, hides=hides, memory_index=index, only_memory=not wanted)
+
+    def _instructed(self) -> Instructing | None:
+        ground, session, files = self._ground, self._session, self.files
         fronts = {boundary: UserContext(*context) for boundary, context in session.user_contexts.items()}
-        if wanted and not fronts and not session.log:
+        if files is not None and not fronts and not session.log:
             fronts[""] = told = files.always().as_context()
             session.store.set_user_context(told.text, told.sources)
             for notice in told.notices:
@@ -64,7 +77,7 @@ class Telling:
         fronts.setdefault("", UserContext())  # begun without: what there is comes at the end, the prefix stays
         for boundary, context in fronts.items():
             session.view.set_user_context(context.text, boundary)
-        if not wanted:
+        if files is None:
             return None
         return Instructing(files, fronts, ground.options.ids, session.view, self._renew, self.news.append)
 

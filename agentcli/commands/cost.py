@@ -55,6 +55,18 @@ def lost(engine: Engine) -> str:
     return f"The prompt cache {said}: {losses.tokens:,} tokens were billed anew, {price}."
 
 
+def saved(engine: Engine) -> str:
+    """What leaving out old content has saved, against what it had re-billed, as a sentence; "" if nothing was."""
+    steps = engine.spending.steps
+    if not steps.saved_tokens and not steps.rebilled_tokens:
+        return ""
+    known = steps.priced
+    worth = f", about ${steps.saved_usd:.4f}" if known else ""
+    cost = f", ${steps.rebilled_usd:.4f} more than reading them" if known else ""
+    less = f"Leaving out old content saved {steps.saved_tokens:,} tokens in {_requests(steps.requests)}{worth}"
+    return f"{less}; the cache was rewritten for {steps.rebilled_tokens:,} tokens{cost}."
+
+
 def before(engine: Engine) -> str:
     """What the session had used before it was resumed, as a sentence; "" if it was not."""
     earlier, whole = engine.earlier, engine.totals_of_session
@@ -81,8 +93,7 @@ def _summary(engine: Engine) -> str:
     if following is not None:
         cold = " The cache is cold." if outlook.cold else ""
         lines.append(f"Sending the next request costs about ${following:.4f}.{cold}")
-    if sentence := lost(engine):
-        lines.append(sentence)
+    lines += [sentence for sentence in (lost(engine), saved(engine)) if sentence]
     return "\n".join(lines)
 
 

@@ -28,6 +28,15 @@ READ_ON: tuple[Line, ...] = (
 _NOW = "If re-reading the context costs confirmCostAbove or more, you are asked first; now skips the question."
 
 MANUAL: Mapping[str, Page] = {
+    "memory": Page(
+        "Notes that the agent keeps about this project across sessions, and AGENTS.md and CLAUDE.md files. Ask it to "
+        'remember or forget something, or edit a note yourself. "memory": false in the settings turns it off.',
+        (
+            ("/memory", "all files, their sizes and where they are"),
+            ("/memory build.md", "what is in one"),
+            ("/memory edit", "the index in your editor; with a name: that note or instruction file"),
+        ),
+    ),
     "help": Page(
         "In the app, ? on an empty box shows the same with all keys; typing searches.",
         (("/help", "all commands"), ("/help compact", "more about one of them")),

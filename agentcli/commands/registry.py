@@ -20,6 +20,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("permissions", "List, add, edit, remove or test permission rules", "[add|edit|remove|test …]"),
     Command("quarantine", "List, restore or delete files that the sandbox moved away", "[restore|rm ID]"),
     Command("context", "What is in the context; pin, drop or restore parts of it", "[items|pin|drop|restore ID]"),
+    Command("memory", "Show or edit the notes and instruction files of this project", "[edit] [name]"),
     Command("cost", "What this conversation has used so far", aliases=("usage",)),
     Command("budget", "Show, set or lift what this session may cost", "[dollars|off]"),
     Command("todos", "The task list"),

@@ -50,6 +50,7 @@ FILES: tuple[Named, ...] = (
     Named(("/etc/agentcli/settings.json",), "Settings of whoever runs the machine; they win over all others."),
     Named(("~/.local/state/agentcli/sessions/",), "One append-only file a session, and outputs too large for it."),
     Named(("~/.local/state/agentcli/snapshots/",), "Copies of files before they were changed, for /undo."),
+    Named(("~/.local/state/agentcli/memory/",), "Notes that the agent keeps, a folder for each project."),
     Named(("~/.local/state/agentcli/quarantine/",), "Files that commands planted, moved out of your folders."),
     Named(("~/.local/state/agentcli/history/",), "What you have sent, a file for each project."),
     Named(("~/.local/state/agentcli/drafts/",), "What you have typed and not sent."),

@@ -173,6 +173,14 @@ KEYS: tuple[Key, ...] = (
         environment=("AGENTCLI_INSTRUCTION_FILES",),
     ),
     Key(
+        "memory",
+        "boolean",
+        "Let the agent keep notes about each project across sessions; /memory shows them.",
+        default=True,
+        repository="stricter",
+        environment=("AGENTCLI_MEMORY",),
+    ),
+    Key(
         "changedFiles",
         "boolean",
         "Tell the model which of the files it has read were changed by others.",

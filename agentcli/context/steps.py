@@ -16,6 +16,10 @@ from agentcli.core.usage import Price
 
 NEARLY_FULL = 0.85
 """Past this share of what fits, room counts for more than the cache."""
+ENOUGH_ROOM = 0.01
+"""Share of what fits that a plan has to free to count as room."""
+MOST_TURNS = 20
+"""Further requests that are ever counted on."""
 LOOKED_BACK = 20
 """Blocks before a breakpoint among which the prompt cache looks for what it has."""
 _USUAL = Price.of(1.0, 5.0)
@@ -40,8 +44,10 @@ class Situation:
     price: Price | None = None
     pinned: frozenset[str] = frozenset()
     """Blocks that the person wants kept whatever happens, by `edits.block_id`."""
-    turns_to_come: int = 20
-    """How many further requests what is freed now is assumed to save."""
+    turns_to_come: int = MOST_TURNS
+    """Requests that are expected to be smaller by what is freed now (`expected_turns`)."""
+    long_lived: bool = False
+    """What is cached is kept for an hour, and writing it costs more."""
     edited: Callable[[str], Edit | None] = _nothing_edited
     """The edit of a block that is in force. The pipeline fills it in."""
 
@@ -115,6 +121,16 @@ def still_cached(messages: Sequence[Message], place: int) -> int:
     return end
 
 
+def expected_turns(turn: int, max_turns: int | None, earlier: int = 0) -> int:
+    """Requests to be expected from the one that is being prepared on, itself included.
+
+    Work that is in its n-th turn is assumed to take n more, as far as `max_turns` lets it. `earlier`: requests of the
+    prompts before this one, where more prompts can follow; a conversation is assumed to go on as long as it has lasted.
+    """
+    here = turn if max_turns is None else min(turn, max_turns - turn + 1)
+    return max(1, min(MOST_TURNS, here + earlier))
+
+
 def worth_it(plan: Plan, first_changed: int, situation: Situation) -> bool:
     """Whether a plan pays for the cache that it breaks.
 
@@ -126,17 +142,19 @@ def worth_it(plan: Plan, first_changed: int, situation: Situation) -> bool:
 
     Where prices are not known the usual ratios hold: a read costs 0.1 and a write 1.25 of an input token, so that with
     20 turns to come one freed token pays for 1.7 rewritten ones. A change behind all that is cached costs nothing. A
-    cold cache has to be written anyway, and a request that nears its limit has to become smaller whatever it costs.
+    cold cache has to be written anyway. A request that nears its limit has to become smaller whatever it costs, but
+    not for a change that makes no room worth speaking of (`ENOUGH_ROOM`).
     """
     if plan.must:
         return True
     if plan.freed <= 0:
         return False
-    if situation.cache_cold or situation.share >= NEARLY_FULL:
+    makes_room = plan.freed >= situation.usable * ENOUGH_ROOM
+    if situation.cache_cold or (situation.share >= NEARLY_FULL and makes_room):
         return True
     price = _price_at(situation)
     rewritten = rewritten_tokens(first_changed, plan.freed, situation)
-    costs = rewritten * (price.cache_write_5m - price.cache_read)
+    costs = rewritten * (_write(price, situation) - price.cache_read)
     saves = plan.freed * price.cache_read * situation.turns_to_come
     return saves > costs or rewritten == 0
 
@@ -150,17 +168,16 @@ def rewriting_usd(tokens: int, situation: Situation) -> float | None:
     """What it costs to write so many tokens instead of reading them; None where prices are not known."""
     if situation.price is None:
         return None
-    price = _tier(situation.price, situation)
-    return tokens * (price.cache_write_5m - price.cache_read) / 1_000_000
+    price = situation.price.at(situation.estimate)
+    return tokens * (_write(price, situation) - price.cache_read) / 1_000_000
+
+
+def _write(price: Price, situation: Situation) -> float:
+    return price.cache_write_1h if situation.long_lived else price.cache_write_5m
 
 
 def _price_at(situation: Situation) -> Price:
     """Of a request of this size. A price of nothing (a model of one's own machine) leaves the work of reading it all
     again, for which the usual ratios are as good as any."""
-    price = _tier(situation.price or _USUAL, situation)
+    price = (situation.price or _USUAL).at(situation.estimate)
     return price if price.cache_write_5m > 0 else _USUAL
-
-
-def _tier(price: Price, situation: Situation) -> Price:
-    is_above = price.above_tokens is not None and situation.estimate > price.above_tokens
-    return price.above if price.above is not None and is_above else price

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 PIPE = subprocess.PIPE
 DEVNULL = subprocess.DEVNULL
+Started = subprocess.Popen[bytes]
+"""What `start_program` returns."""
+StillRunning = subprocess.TimeoutExpired
+"""Raised by its `wait`."""
 
 _SHELL = "/bin/sh"
 _LOADS_CODE = re.compile(

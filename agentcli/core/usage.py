@@ -104,10 +104,13 @@ class Price:
         usual = {"cache_read": input * 0.1, "cache_write_5m": input * 1.25, "cache_write_1h": input * 2}
         return cls(input=input, output=output, **{**usual, **rest})
 
+    def at(self, prompt_tokens: int) -> Price:
+        """The price of all tokens of a request whose prompt has this size."""
+        is_above = self.above_tokens is not None and prompt_tokens > self.above_tokens
+        return self.above if self.above is not None and is_above else self
+
     def cost(self, usage: Usage) -> float:
-        price = self
-        if self.above is not None and self.above_tokens is not None and usage.prompt_tokens > self.above_tokens:
-            price = self.above
+        price = self.at(usage.prompt_tokens)
         return (
             usage.input_tokens * price.input
             + usage.output_tokens * price.output
@@ -180,27 +183,31 @@ class CacheLosses:
     """Times that something old in the request had changed."""
     expiries: int = 0
     """Times that nothing had, but the cache had gone cold or was dropped by the server."""
-    written: tuple[tuple[str, Usage], ...] = ()
-    """Each time: the model that it was billed for, and what was written to the cache again."""
+    written: tuple[tuple[str, Usage, int], ...] = ()
+    """Each time: the model that it was billed for, what was written to the cache again, and the tokens of the whole
+    prompt, which decide the tier of the price."""
 
-    def adding(self, model: str, tokens: int, *, long_lived: bool, broken: bool) -> CacheLosses:
+    def adding(self, model: str, tokens: int, *, long_lived: bool, broken: bool, prompt: int = 0) -> CacheLosses:
         written = Usage(cache_write_1h_tokens=tokens) if long_lived else Usage(cache_write_5m_tokens=tokens)
         return CacheLosses(
             self.breaks + broken,
             self.expiries + (not broken),
-            (*self.written, (model, written)),
+            (*self.written, (model, written, prompt)),
         )
 
     @property
     def tokens(self) -> int:
-        return sum(written.cache_creation_input_tokens for _model, written in self.written)
+        return sum(written.cache_creation_input_tokens for _model, written, _prompt in self.written)
 
     def cost_usd(self, price: Callable[[str, Usage], float | None]) -> float | None:
         """What it cost more than reading would have; None when a price is not known."""
         cost = 0.0
-        for model, written in self.written:
-            wrote = price(model, written)
-            read = price(model, Usage(cache_read_input_tokens=written.cache_creation_input_tokens))
+        for model, written, prompt in self.written:
+            tokens = written.cache_creation_input_tokens
+            # The rest of the prompt is in both, so that both are priced in its tier; the difference is without it.
+            rest = Usage(input_tokens=max(0, prompt - tokens))
+            wrote = price(model, written + rest)
+            read = price(model, Usage(cache_read_input_tokens=tokens) + rest)
             if wrote is None or read is None:
                 return None
             cost += max(0.0, wrote - read)

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from agentcli.config.trust import trust_root
 from agentcli.core.frozen import frozen
@@ -34,6 +35,10 @@ _INTRODUCTION = (
     "Standing instructions, written down in files by the user and for this project. Follow them in everything you do "
     "here. Where two contradict each other, the later one holds; what the user says in the conversation holds over all "
     "of them. They permit nothing that needs a permission.\n\n"
+)
+_MEMORY_INTRODUCTION = (
+    "The index of your own memory of this project, as it was when the session began. It is what you knew then, not "
+    "instructions.\n\n"
 )
 _SHORTEST_PART = 500
 _CUT = "\n[The rest of this file is left out.]"
@@ -88,11 +93,15 @@ class InstructionFile:
     whose: str
     """In words: `the user's, for all projects`."""
     of_user: bool = False
+    kind: Literal["instructions", "memory"] = "instructions"
+    """`memory`: the agent's own notes, which instruct nobody."""
 
     @property
     def section(self) -> str:
-        body = self.text.replace("</instructions", "</ instructions")
+        body = self.text.replace(f"</{self.kind}", f"</ {self.kind}")
         path = visible_text(self.path).replace('"', "'")
+        if self.kind == "memory":
+            return f'<memory path="{path}">\n{body}\n</memory>'
         return f'<instructions path="{path}" which="{visible_text(self.whose)}">\n{body}\n</instructions>'
 
 
@@ -113,6 +122,16 @@ class Instructions:
     """For people: what was skipped or cut, and why."""
 
     def as_context(self) -> UserContext:
+        """The instructions, then the index of the memory."""
+        told = Instructions(tuple(file for file in self.files if file.kind == "instructions"), self.notices)._told()
+        memory = [file for file in self.files if file.kind == "memory"]
+        if not memory:
+            return told
+        parts = [told.text, _MEMORY_INTRODUCTION + "\n\n".join(file.section for file in memory)]
+        text = "\n\n".join(part for part in parts if part)
+        return UserContext(text, {**told.sources, **{file.real: file.digest for file in memory}}, told.notices)
+
+    def _told(self) -> UserContext:
         """Never longer than `LONGEST_CONTEXT`. Where there is too much, what the user wrote for all projects and what
         is nearest to the working directory goes before the rest."""
         sources = {file.real: file.digest for file in self.files}
@@ -172,9 +191,15 @@ class InstructionFiles:
         places: Places,
         may_read_outside: Callable[[Path], bool] = _never,
         hides: Callable[[str], bool] | None = None,
+        memory_index: Callable[[], InstructionFile | None] | None = None,
+        only_memory: bool = False,
     ) -> None:
         """`may_read_outside`: whether a file of the project may import, or be a link to, this one outside of it.
-        `hides`: whether a rule forbids to read this path."""
+        `hides`: whether a rule forbids to read this path. `memory_index`: gives the index of the memory, if there is
+        one. `only_memory`: instruction files are not wanted."""
+        self._memory_index = memory_index
+        self._memory_paths: set[str] = set()
+        self._only_memory = only_memory
         self._places = places
         self._may_read_outside = may_read_outside
         self._hides = hides
@@ -187,15 +212,26 @@ class InstructionFiles:
         return self._places
 
     def always(self) -> Instructions:
-        """The user's and those from the root down to the working directory, as they are now."""
-        groups = [self._group(folder, of_user=True) for folder in self._places.user_folders]
-        groups += [self._group(folder) for folder in self._chain]
-        return _together(groups)
+        """The user's and those from the root down to the working directory, and the memory's index, as they are now."""
+        groups: list[_Group] = []
+        if not self._only_memory:
+            groups = [self._group(folder, of_user=True) for folder in self._places.user_folders]
+            groups += [self._group(folder) for folder in self._chain]
+        found = _together(groups)
+        index = self._memory_index() if self._memory_index is not None else None
+        if index is None:
+            return found
+        self._memory_paths.add(index.real)
+        return Instructions((*found.files, index), found.notices)
+
+    def is_memory(self, path: str) -> bool:
+        """Whether this real path is, or was, the index of the memory."""
+        return path in self._memory_paths
 
     def near(self, folders: Iterable[str], without: Instructions = NOTHING) -> Instructions:
         """Those of these folders and of the ones above them in the project, without what is there anyway."""
         ways = dict.fromkeys(way for folder in folders for way in self._way(folder))
-        if not ways:
+        if not ways or self._only_memory:
             return NOTHING
         found = _together([self._group(folder) for folder in ways])
         anyway = {file.real for file in without.files}

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _PLANNING = (
     "Plan mode is active: tools and commands that only read work, this call would change something. "
-    "Keep exploring, then present the plan with ExitPlanMode."
+    "Keep exploring, then present the plan with ExitPlanMode, or as your answer where there is no such tool."
 )
 
 
@@ -81,6 +81,8 @@ class Policy:
     """The folder that `$TMPDIR` names for commands; None: not known."""
     scratch: tuple[Path, ...] = ()
     """The session's temp folder, which is read and written without a question."""
+    memory: tuple[Path, ...] = ()
+    """The project's folder of notes, which file tools read and write without a question, and commands only read."""
     locate: Callable[[str, str], str] = _same_place
     """Where a path that a command names lies for the other tools, given the command and the path."""
     writable: tuple[Path, ...] = ()
@@ -157,7 +159,7 @@ class Policy:
         if call.is_protected(path, scripts=scripts):
             return True
         real = call.resolve(path)
-        return is_below(real, self.own_folders) and not is_inside(real, self.readable)
+        return is_below(real, self.own_folders) and not is_inside(real, (*self.readable, *self.memory))
 
     @property
     def hides_anything(self) -> bool:
@@ -376,6 +378,8 @@ class Policy:
             return Decision("ask", _question(need, call))
         if all(self._harmless(need, call) for need in call.needs):
             return Decision("allow", "allowed because it only reads what it may", details=self._details(call))
+        if any(need.kind == "write" and self._is_note(need.target) for need in call.needs):
+            return Decision("allow", "allowed because it is a note in this project's memory")
         commands = (need.target for need in call.needs if need.kind == "execute")
         by_sandbox = next((found for text in commands if (found := self._by_containment(text, call))), None)
         accepted = ACCEPTED if self.accepts_edits else SCRATCH
@@ -385,9 +389,14 @@ class Policy:
         """Whether it is an edit that the mode lets pass: of a file, or by a plain command (see `filecommands`)."""
         if need.kind == "write" and is_inside(real_path(need.target), self.scratch):
             return True
+        if need.kind == "write" and self._is_note(need.target):
+            return True
         if need.kind == "write":
             return self.accepts_edits and call.is_inside(need.target) and not has_other_names(need.target)
         return need.kind == "execute" and all(verdict.allowed for verdict in self.verdicts(need.target, call))
+
+    def _is_note(self, path: str) -> bool:
+        return bool(self.memory) and is_inside(real_path(path), self.memory) and not has_other_names(path)
 
     @property
     def accepts_edits(self) -> bool:
@@ -472,7 +481,9 @@ class Policy:
         if need.kind == "none":
             return True
         if need.kind == "read":
-            return call.is_inside(need.target) or is_inside(real_path(need.target), (*self.readable, *self.scratch))
+            return call.is_inside(need.target) or is_inside(
+                real_path(need.target), (*self.readable, *self.scratch, *self.memory)
+            )
         return need.kind == "execute" and self._reads_only(need.target, call)
 
     def _reads_only(self, command: str, call: Call) -> bool:

@@ -86,6 +86,8 @@ class Commands:
         if parsed is None or command is None or (command.name == "help" and parsed[1]):
             return False
         work = self._own.get(command.name)
+        if command.name == "memory" and parsed[1].split()[:1] == ["edit"]:
+            work = self._edit_memory
         if work is None and not command.on_screen:
             return False
         try:
@@ -170,6 +172,17 @@ class Commands:
             self._place.session.note(f"Type a number from 1 to {len(found)}, or nothing.", "warning")
 
     # ----------------------------------------------------------------------------------------------------- others
+
+    async def _edit_memory(self, arguments: str) -> None:
+        from agentcli.commands.memory_files import find_file, read_file, write_file
+
+        session = self._place.session
+        if session.engine is None:
+            raise AgentError("The session is still starting. Try again in a moment.")
+        file = await asyncio.to_thread(find_file, session.engine, arguments.removeprefix("edit").strip())
+        before = await asyncio.to_thread(read_file, file)
+        after = await session.edit(before)
+        session.note(await asyncio.to_thread(write_file, file, before, after))
 
     async def _config(self, _arguments: str) -> None:
         from agentcli.assemble import settings_for

@@ -87,18 +87,28 @@ _MODELS: tuple[ModelInfo, ...] = (
         thinking=("enabled", "disabled"),
         task_budget=False,
     ),
-    # Prices of the models below were not found on the day the table was made: they count as unknown.
-    _model("claude-fable-5", None, thinking=_ALWAYS),
-    _model("claude-mythos-5-2", None, thinking=_ALWAYS),
-    _model("claude-mythos-5-1", None, thinking=_ALWAYS),
-    _model("claude-mythos-5", None, thinking=_ALWAYS),
-    _model("claude-opus-4-8", None),
-    _model("claude-opus-4-7", None),
-    _model("claude-opus-4-6", None, efforts=("low", "medium", "high", "max"), thinking=_BUDGETED, task_budget=False),
-    _model("claude-sonnet-4-6", None, efforts=("low", "medium", "high", "max"), thinking=_BUDGETED, task_budget=False),
+    # Prices of older models: from price tables of others that agree (2026-11), not from the vendor's own page.
+    _model("claude-fable-5", Price.of(10, 50), thinking=_ALWAYS),
+    _model("claude-mythos-5", Price.of(10, 50), thinking=_ALWAYS),
+    _model("claude-opus-4-8", Price.of(5, 25)),
+    _model("claude-opus-4-7", Price.of(5, 25)),
+    _model(
+        "claude-opus-4-6",
+        Price.of(5, 25),
+        efforts=("low", "medium", "high", "max"),
+        thinking=_BUDGETED,
+        task_budget=False,
+    ),
+    _model(
+        "claude-sonnet-4-6",
+        Price.of(3, 15),
+        efforts=("low", "medium", "high", "max"),
+        thinking=_BUDGETED,
+        task_budget=False,
+    ),
     _model(
         "claude-opus-4-5",
-        None,
+        Price.of(5, 25),
         context_window=200 * _K,
         max_output=64 * _K,
         efforts=("low", "medium", "high"),
@@ -107,7 +117,7 @@ _MODELS: tuple[ModelInfo, ...] = (
     ),
     _model(
         "claude-sonnet-4-5",
-        None,
+        Price.of(3, 15),
         context_window=200 * _K,
         max_output=64 * _K,
         efforts=(),
@@ -115,6 +125,9 @@ _MODELS: tuple[ModelInfo, ...] = (
         thinking=("enabled", "disabled"),
         task_budget=False,
     ),
+    # No price was found for these: they count as unknown.
+    _model("claude-mythos-5-2", None, thinking=_ALWAYS),
+    _model("claude-mythos-5-1", None, thinking=_ALWAYS),
 )
 _BY_ID = {info.id: info for info in _MODELS}
 

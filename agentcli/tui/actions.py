@@ -7,6 +7,7 @@ adds. Whatever is picked becomes the same command with an argument, so there is 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -84,6 +85,9 @@ class Actions:
             return True
         if name in self._own:
             self._start(self._own[name](arguments))
+            return True
+        if name == "memory" and arguments.split()[:1] == ["edit"]:
+            self._start(self._edit_memory(arguments.removeprefix("edit").strip()))
             return True
         return False
 
@@ -256,12 +260,14 @@ class Actions:
         self._chat.session.refresh_facts()
 
     async def _cost(self) -> None:
-        from agentcli.commands.cost import before, details, lost
+        from agentcli.commands.cost import before, details, lost, saved
         from agentcli.tui.screens.cost_page import CostNotes, CostPage
 
         engine = await self._ready()
         outlook = engine.outlook()
-        about = CostNotes(outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.budget)
+        about = CostNotes(
+            outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.budget, saved(engine)
+        )
         page = CostPage(engine.totals, self._chat.palette, about, lambda width: details(engine.spending, width))
         await self._asked(page)
 
@@ -275,6 +281,19 @@ class Actions:
         engine = await self._ready()
         copy = self._app.surroundings.copy
         await self._asked(DiffPage(lambda wanted: load_changes(engine, wanted), copy, scope, self._chat.palette))
+
+    async def _edit_memory(self, name: str) -> None:
+        from agentcli.commands.memory_files import find_file, read_file, write_file
+        from agentcli.interactive.editor import NotWritten
+        from agentcli.tui.prompt.external import edit_outside
+
+        engine = await self._ready()
+        file = await asyncio.to_thread(find_file, engine, name)
+        before = await asyncio.to_thread(read_file, file)
+        written = await edit_outside(self._app, before, os.environ, engine.cwd)
+        if isinstance(written, NotWritten):
+            raise AgentError(written.reason)
+        self.say(await asyncio.to_thread(write_file, file, before, written.text))
 
     async def _tasks(self) -> None:
         from agentcli.tui.screens.tasks_page import TasksPage

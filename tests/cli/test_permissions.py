@@ -66,6 +66,16 @@ def test_programs_get_json(work: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert (record["tool"], record["mode"], record["cwd"]) == ("Edit", "acceptEdits", str(work))
 
 
+@pytest.mark.parametrize("flag", ["--permission-mode", "--mode"])
+def test_the_mode_is_given_as_on_the_program_s_own_command_line(
+    work: Path, capfd: pytest.CaptureFixture[str], flag: str
+) -> None:
+    for mode, code, behavior in (("default", 3, "ask"), ("acceptEdits", 0, "allow"), ("plan", 4, "deny")):
+        assert main(["permissions", "test", "--json", f"{flag}={mode}", "--tool", "Edit", "a.py"], os.environ) == code
+        record = json.loads(capfd.readouterr().out)
+        assert (record["behavior"], record["mode"]) == (behavior, mode)
+
+
 def test_other_tools_can_be_tried(work: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["permissions", "test", "--tool", "WebFetch", "https://docs.example.com/x"], os.environ) == 3
     assert "WebFetch(domain:docs.example.com)" in capfd.readouterr().out

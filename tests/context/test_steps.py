@@ -15,7 +15,16 @@ from agentcli.context.edits import Edit, edit_from_dict, edit_to_dict
 from agentcli.context.microcompact import Microcompact
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import READ_AGAIN, Snip
-from agentcli.context.steps import LOOKED_BACK, Plan, Situation, Step, newest_exchange, still_cached, worth_it
+from agentcli.context.steps import (
+    LOOKED_BACK,
+    Plan,
+    Situation,
+    Step,
+    expected_turns,
+    newest_exchange,
+    still_cached,
+    worth_it,
+)
 from agentcli.context.view import View
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock
@@ -48,8 +57,9 @@ def test_what_costs_nothing_is_worth_it_and_what_frees_nothing_is_not() -> None:
 
 
 def test_near_the_limit_room_counts_for_more_than_the_cache() -> None:
-    assert worth_it(freeing(10), 0, Situation(estimate=86_000, usable=100_000, cached=86_000))
-    assert not worth_it(freeing(10), 0, Situation(estimate=84_000, usable=100_000, cached=84_000))
+    assert worth_it(freeing(1_000), 0, Situation(estimate=86_000, usable=100_000, cached=86_000))
+    assert not worth_it(freeing(156), 0, Situation(estimate=86_000, usable=100_000, cached=86_000)), "that is no room"
+    assert not worth_it(freeing(1_000), 0, Situation(estimate=84_000, usable=100_000, cached=84_000))
     assert worth_it(freeing(10), 0, Situation(estimate=10, usable=0, cached=10)), "no window at all is a full one"
 
 
@@ -62,6 +72,18 @@ def test_the_price_of_the_model_counts() -> None:
     assert not worth_it(freeing(10), 0, at(40_000, price=free)), "reading it again takes time also where it is free"
     steep = Price.of(1.0, 5.0, above_tokens=40_000, above=dear_writes)
     assert not worth_it(freeing(1_000), 0, at(2_000, price=steep))
+
+
+def test_an_hour_s_cache_costs_more_to_write_again() -> None:
+    assert worth_it(freeing(1_000), 10_000, at(10_000 + 1_000 + 1_700))
+    assert not worth_it(freeing(1_000), 10_000, at(10_000 + 1_000 + 1_700, long_lived=True))
+
+
+def test_turns_are_expected_by_the_course_of_the_work_and_its_bound() -> None:
+    assert [expected_turns(turn, None) for turn in (1, 3, 30)] == [1, 3, 20]
+    assert [expected_turns(turn, 5) for turn in (1, 3, 4, 5, 6)] == [1, 3, 2, 1, 1]
+    assert expected_turns(2, None, earlier=9) == 11
+    assert expected_turns(5, 5, earlier=9) == 10, "the bound is for one prompt"
 
 
 def test_the_newest_exchange_is_what_is_being_answered_or_was_answered_last() -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
+from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
@@ -242,3 +243,42 @@ async def test_a_process_that_goes_on_otherwise_names_what_broke_the_cache(
         again = await program.run("-p", "-c", "Third.", "--verbose", *flags)
         assert again.err == "", "what was changed is what is kept now"
         check_only_tails_were_billed(server.cache.readings[1:])
+
+
+# ------------------------------------------------------------------------------------- leaving out what is superseded
+
+
+def snips(events: Sequence[ev.Event]) -> list[ev.ContextEdited]:
+    return [event for event in only(events, ev.ContextEdited) if event.step == "snip"]
+
+
+async def test_nothing_is_rewritten_for_less_than_the_broken_cache_costs(tmp_path: Path) -> None:
+    """A short file that is read twice at the beginning of a short run: leaving the first reading out would save some
+    hundred tokens in the few requests that are left, and have about as many written to the cache anew."""
+    read = reply(call("Read", file_path="one.py", limit=40))
+    turns = [read, read, *(reply(call("Bash", command=f"echo {number}")) for number in range(4)), "Done."]
+    async with CacheServer(*turns) as server, engine_on(server.url, tmp_path, "wire", max_turns=8) as engine:
+        events = await collect(engine.submit("Look."))
+        shown = await collect(run_command(engine, "cost", ""))
+    assert snips(events) == []
+    check_quiet(events)
+    check_only_tails_were_billed(server.cache.readings)
+    assert "Leaving out" not in result_of(shown).text
+
+
+async def test_what_pays_is_left_out_and_the_sum_is_in_the_cost(tmp_path: Path) -> None:
+    read = reply(call("Read", file_path="one.py"))
+    steady = [reply(call("Bash", command=f"echo {number}")) for number in range(20)]
+    turns = (*steady[:12], read, read, *steady[12:], "Done.")
+    async with CacheServer(*turns) as server, engine_on(server.url, tmp_path, "wire") as engine:
+        events = await collect(engine.submit("Look."))
+        shown = result_of(await collect(run_command(engine, "cost", ""))).text
+        steps = engine.spending.steps
+    (edited,) = snips(events)
+    rebilled = sum(event.rebilled_tokens for event in only(events, ev.PrefixBroken))
+    # The second reading is answered by the first request without the first one.
+    assert (steps.requests, steps.saved_tokens) == (9, 9 * edited.freed_tokens)
+    assert steps.rebilled_tokens == rebilled
+    assert steps.saved_usd > steps.rebilled_usd > 0
+    assert f"saved {steps.saved_tokens:,} tokens in 9 requests, about ${steps.saved_usd:.4f};" in shown
+    assert f"rewritten for {rebilled:,} tokens, ${steps.rebilled_usd:.4f} more" in shown

@@ -37,6 +37,8 @@ class CostNotes:
     """What was used before the session was resumed, as a sentence."""
     budget: float | None = None
     """What may be spent in this process; None: there is no bound."""
+    saved: str = ""
+    """What leaving out old content has saved and had re-billed, as a sentence."""
 
 
 class CostPage(Page[None]):
@@ -132,6 +134,8 @@ class CostPage(Page[None]):
             rows += self._labelled("Next", [(said, palette.text)], width)
         if notes.lost:
             rows += self._labelled("Lost", [(notes.lost, palette.text)], width)
+        if notes.saved:
+            rows += self._labelled("Saved", [(notes.saved, palette.text)], width)
         return rows
 
     def _before(self, width: int) -> list[Runs]:

@@ -1,0 +1,194 @@
+"""A short summary of a repository's state: branch, distance from upstream, changed files, last commits.
+
+Git runs with nothing of the user's environment, takes no lock, runs no hook and no monitor, fetches nothing and looks
+into no submodule. What it still obeys is the repository's own configuration (filters): the caller makes sure that it
+names no program, and that the folder is trusted (S1, S12). Both calls run at once, up to a deadline; their output is
+read up to a limit, cut and cleaned, because file names and commit subjects are written by others. Blocking.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from agentcli.core.frozen import frozen
+from agentcli.core.own_programs import PIPE, Started, StillRunning, kill_group, start_program
+from agentcli.core.plaintext import plain_line
+
+MOST_FILES = 20
+MOST_COMMITS = 5
+_LONGEST_NAME = 160
+_LONGEST_SUBJECT = 100
+_MOST_OUTPUT = 256 * 1024
+_SETTINGS = (
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.quotePath=false",
+    "protocol.allow=never",
+    "submodule.recurse=false",
+)
+_STATUS = (
+    *("status", "--porcelain=v2", "--branch", "-z", "--no-renames"),
+    *("--ignore-submodules=all", "--untracked-files=normal"),
+)
+# `rev-list` and not `log`: it obeys no setting that would check signatures or change the format.
+_COMMITS = ("rev-list", f"--max-count={MOST_COMMITS}", "--format=%h %s", "HEAD", "--")
+
+
+@frozen
+class GitStatus:
+    branch: str = ""
+    """Empty: no branch is checked out."""
+    upstream: str = ""
+    ahead: int | None = None
+    """Commits that upstream lacks; None where there is no upstream, or none that is known here."""
+    behind: int | None = None
+    changed: tuple[str, ...] = ()
+    """As `git status --short` has them, cut to `MOST_FILES`."""
+    changed_count: int = 0
+    incomplete: bool = False
+    """There are more changed files than were counted."""
+    commits: tuple[str, ...] = ()
+    """Short hash and subject, the newest first."""
+
+    def lines(self) -> list[str]:
+        """For the model."""
+        made = []
+        if self.upstream:
+            made.append(f"Upstream: {self.upstream}{self._distance()}")
+        if not self.changed_count:
+            made.append("No changed files.")
+        else:
+            more = "more than " if self.incomplete else ""
+            made += [f"Changed files ({more}{self.changed_count:,}):", *self.changed]
+            left_out = self.changed_count - len(self.changed)
+            made += [f"and {left_out:,} more"] if left_out else []
+        return [*made, "Last commits:", *self.commits] if self.commits else made
+
+    def _distance(self) -> str:
+        if self.ahead is None or self.behind is None:
+            return " (not fetched)"
+        return f" ({self.ahead:,} ahead, {self.behind:,} behind)" if self.ahead or self.behind else " (up to date)"
+
+
+def read_git_status(program: str, folder: Path, seconds: float) -> GitStatus | None:
+    """None when git fails or takes longer. No process is left."""
+    deadline = time.monotonic() + seconds
+    started: list[Started] = []
+    try:
+        started.append(_start(program, _STATUS, folder))
+        started.append(_start(program, _COMMITS, folder))
+        outputs = _read(started, deadline)
+        codes = [process.wait(max(0.01, deadline - time.monotonic())) for process in started]
+    except (OSError, StillRunning):
+        return None
+    finally:
+        for process in started:
+            _end(process)
+    if outputs is None:
+        return None
+    status, commits = outputs
+    cut = len(status) >= _MOST_OUTPUT
+    if codes[0] != 0 and not cut:
+        return None
+    # A repository without a commit has no HEAD to list from.
+    return _parsed(status, commits if codes[1] == 0 else b"", cut)
+
+
+def _start(program: str, arguments: Sequence[str], folder: Path) -> Started:
+    command = [program, "--no-pager", "--no-optional-locks", "--literal-pathspecs"]
+    for setting in _SETTINGS:
+        command += ["-c", setting]
+    return start_program([*command, *arguments], cwd=folder, environ=_environ(), stdout=PIPE)
+
+
+def _environ() -> dict[str, str]:
+    return {
+        "PATH": os.defpath,
+        "HOME": os.devnull,
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+    }
+
+
+def _read(processes: Sequence[Started], deadline: float) -> list[bytes] | None:
+    """All output of each, at most `_MOST_OUTPUT` of it; None after the deadline."""
+    found: list[bytearray] = [bytearray() for _process in processes]
+    with selectors.DefaultSelector() as selector:
+        for place, process in enumerate(processes):
+            assert process.stdout is not None
+            selector.register(process.stdout, selectors.EVENT_READ, place)
+        while selector.get_map():
+            left = deadline - time.monotonic()
+            ready = selector.select(left) if left > 0 else []
+            if not ready:
+                return None
+            for key, _events in ready:
+                data = os.read(key.fd, 1 << 16)
+                output = found[key.data]
+                output += data
+                if not data or len(output) >= _MOST_OUTPUT:
+                    selector.unregister(key.fileobj)
+                    if data:
+                        kill_group(processes[key.data].pid)
+    return [bytes(output) for output in found]
+
+
+def _end(process: Started) -> None:
+    if process.poll() is None:
+        kill_group(process.pid)
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def _parsed(status: bytes, commits: bytes, cut: bool) -> GitStatus:
+    entries = status.decode("utf-8", "replace").split("\0")[:-1]
+    headers = dict(entry[2:].split(" ", 1) for entry in entries if entry.startswith("# branch.") and " " in entry[2:])
+    changed = [line for entry in entries if (line := _changed(entry))]
+    ahead, behind = _distance(headers.get("branch.ab", ""))
+    branch = plain_line(headers.get("branch.head", ""), 200)
+    subjects = [line for line in commits.decode("utf-8", "replace").splitlines() if not line.startswith("commit ")]
+    return GitStatus(
+        branch="" if branch == "(detached)" else branch,
+        upstream=plain_line(headers.get("branch.upstream", ""), 200),
+        ahead=ahead,
+        behind=behind,
+        changed=tuple(changed[:MOST_FILES]),
+        changed_count=len(changed),
+        incomplete=cut,
+        commits=tuple(plain_line(line, _LONGEST_SUBJECT) for line in subjects[:MOST_COMMITS]),
+    )
+
+
+def _changed(entry: str) -> str:
+    """`M  src/a.py` for an entry about a file, "" for any other."""
+    kind, _blank, rest = entry.partition(" ")
+    if kind == "?":
+        return f"?? {plain_line(rest, _LONGEST_NAME)}"
+    fields = {"1": 7, "u": 9}.get(kind)
+    if fields is None:
+        return ""
+    parts = rest.split(" ", fields)
+    if len(parts) <= fields:
+        return ""
+    return f"{parts[0].replace('.', ' ')} {plain_line(parts[fields], _LONGEST_NAME)}"
+
+
+def _distance(text: str) -> tuple[int | None, int | None]:
+    """From `+2 -1`."""
+    numbers = text.replace("+", "").replace("-", "").split()
+    if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
+        return None, None
+    return int(numbers[0]), int(numbers[1])
