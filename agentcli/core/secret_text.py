@@ -45,6 +45,9 @@ _URL_USER = r"(?i)\b([a-z][a-z0-9+.-]*://)([^/?#\s\"'<>\\]*)@"
 _AUTHORITY = r"(?i)\b(?:https?|socks\w*|ftps?)://([^/?#\s\"'<>\\,;|]*)"
 _HOST = r"(?:\[[0-9A-Fa-f:.%]+\]|[^\s:@\[\]]*)(?::\d*)?"
 _ONE_RUN = r"[\w+/=.~-]{32,}"
+_OPTION = r"""(?:^|\s)["']?(?:--?[DP]?)?([A-Za-z][\w.-]*)=["']?([^\s"']+)"""
+_SENSITIVE_OPTION = r"(?i)(?:passw(?:or)?d|passphrase|secret|token|api[_.-]?key|(?:^|[_.-])(?:pass|pwd))$"
+_HARMLESS_OPTION = r"(?i)true|false|yes|no|on|off|none|null|\d{1,6}"
 
 _compiled = functools.cache(re.compile)
 
@@ -62,6 +65,16 @@ def is_secret_name(name: str) -> bool:
 def holds_secret(value: str) -> bool:
     """Whether a value contains something in the format of a known token, key or authorisation header."""
     return any(mark in value for mark in _marks()) and _compiled(_VALUE).search(value) is not None
+
+
+def assigns_secret(value: str) -> bool:
+    """Whether one of several options in a value sets a secret, such as `-Djavax.net.ssl.keyStorePassword=…`."""
+    if "=" not in value:
+        return False
+    secret, harmless = _compiled(_SENSITIVE_OPTION), _compiled(_HARMLESS_OPTION)
+    return any(
+        secret.search(name) and not harmless.fullmatch(given) for name, given in _compiled(_OPTION).findall(value)
+    )
 
 
 def is_random(value: str) -> bool:

@@ -12,16 +12,29 @@ from itertools import pairwise
 INTERPRETERS = re.compile(
     r"(?:ba|da|z|k|mk|c|tc|fi|a)?sh|pwsh|nu|python[\d.]*|pypy[\d.]*|ipython[\d.]*|node|nodejs|deno|bun|tsx|ts-node|ruby|irb"
     r"|perl[\d.]*|php[\d.]*|lua[\d.]*|luajit|tclsh|wish|expect|R|Rscript|julia|ghci|runghc|osascript|groovy|scala|jshell"
-    r"|elixir|iex|erl|sqlite3|psql|mysql|mariadb|ed|ex|bc|dc|gdb|lldb|m4|busybox|toybox"
+    r"|elixir|iex|erl|sqlite3|psql|mysql|mariadb|ed|ex|bc|dc|gdb|lldb|m4"
 )
 RUN_OTHERS = re.compile(
     r"sudo|doas|su|env|ssh|docker|podman|kubectl|chroot|nsenter|unshare|bwrap|uv|poetry|pipenv|pdm|hatch|rye|conda|mamba|npx"
     r"|pnpm|yarn|bunx|nix-shell|nix|direnv|time|nohup|nice|timeout|stdbuf|setsid|ionice|script|watch|parallel|xargs|exec"
-    r"|command|builtin|flatpak|vagrant|multipass|lxc|wsl|screen|tmux|socat|nc|ncat"
+    r"|command|builtin|flatpak|vagrant|multipass|lxc|wsl|screen|tmux|socat|nc|ncat|busybox|toybox|flock|strace|ltrace|perf"
+    r"|valgrind|taskset|chrt|numactl|prlimit|systemd-run|unbuffer|xvfb-run|dbus-run-session|fakeroot|proot|faketime"
+    r"|rlwrap|gosu|su-exec|runuser|setpriv|catchsegv"
 )
 _GIVES_PROGRAM = re.compile(
     r"-[A-Za-z]*[cempErRf]|--(?:eval|execute|command|print|version|help|file|module)(?:=.*)?|-[hVv]"
 )
+_COMMANDS_GIVEN = {
+    "psql": re.compile(r"-[cfl].*|--(?:command|file|list|version|help)(?:=.*)?"),
+    "mysql": re.compile(r"-e.*|--(?:execute|version|help)(?:=.*)?"),
+    "mariadb": re.compile(r"-e.*|--(?:execute|version|help)(?:=.*)?"),
+    "gdb": re.compile(r"--?(?:batch|version|help)"),
+    "lldb": re.compile(r"-b|--(?:batch|version|help)"),
+    "ed": re.compile(r"--(?:version|help)"),
+    "ex": re.compile(r"--(?:version|help)"),
+}
+"""Arguments with which these do not run their input. A file that they name is what they work on, not their program."""
+_SQLITE_VALUES = frozenset({"separator", "newline", "nullvalue", "init", "cmd", "maxsize", "lookaside", "vfs", "mmap"})
 _FROM_INPUT = frozenset({"-", "-s", "-i", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 
 
@@ -41,9 +54,22 @@ def runs_input(words: tuple[str, ...]) -> bool:
         return False
     if any(word in _FROM_INPUT for word in arguments):
         return True
+    if program == "sqlite3":
+        return _sqlite_runs_input(arguments)
+    if given := _COMMANDS_GIVEN.get(program):
+        return not any(map(given.fullmatch, arguments))
     if any(map(_GIVES_PROGRAM.fullmatch, arguments)):
         return False
     return all(word.startswith("-") for word in arguments)
+
+
+def _sqlite_runs_input(arguments: tuple[str, ...]) -> bool:
+    """Whether statements are missing after the name of the database."""
+    if any(word in ("-version", "--version", "-help", "--help") for word in arguments):
+        return False
+    values = (previous.startswith("-") and previous.lstrip("-") in _SQLITE_VALUES for previous in ("", *arguments))
+    plain = [word for word, is_value in zip(arguments, values, strict=False) if word[:1] != "-" and not is_value]
+    return len(plain) < 2
 
 
 def is_interpreter(word: str) -> bool:

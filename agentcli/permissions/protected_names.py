@@ -28,7 +28,8 @@ _FIXED_NAMES = frozenset(
 ASKING_FOLDERS: frozenset[str] = frozenset(
     # Editors and agents: tasks, servers to start, commands that need no question.
     {".cursor", ".devcontainer", ".zed", ".windsurf", ".fleet", ".nova", ".continue", ".roo", ".clinerules", ".kiro"}
-    | {".junie", ".trae", ".augment", ".amazonq", ".opencode", ".gemini", ".codex", ".aider"}
+    | {".junie", ".trae", ".augment", ".amazonq", ".opencode", ".gemini", ".codex", ".aider", ".kilocode", ".theia"}
+    | {".vs", ".mise"}
     # Hooks, builds on servers, and what package managers load.
     | {".githooks", ".git-hooks", ".lefthook", ".lefthook-local", ".circleci", ".buildkite", ".woodpecker", ".mvn"}
     | {"site-packages", "dist-packages"}
@@ -58,9 +59,15 @@ ASKING_FILES: frozenset[str] = frozenset(
     | {".gitlab-ci.yaml", ".travis.yml", ".drone.yml", ".cirrus.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml"}
     | {"appveyor.yml", ".appveyor.yml", ".woodpecker.yml", ".gdbinit", ".lldbinit", ".vimrc", ".nvimrc", ".exrc"}
     | {".nvim.lua", ".dir-locals.el", ".emacs", ".screenrc", ".tmux.conf", ".devcontainer.json"}
+    | {".dir-locals-2.el", ".lvimrc", ".lazy.lua", ".ycm_extra_conf.py", "opencode.json", "opencode.jsonc"}
+    | {"crush.json", ".crush.json", "mise.local.toml", ".mise.local.toml", ".overcommit.yml", "captainhook.json"}
+    # Interpreters run these when they start in the folder.
+    | {".rprofile", ".renviron", ".irbrc", ".pryrc", ".pdbrc", ".octaverc", ".psqlrc", ".sqliterc"}
 )
 _ASKING_NAMES = re.compile(
-    r".*\.pth|.*\.code-workspace|\.?lefthook(?:-local)?\.(?:ya?ml|toml|json)|\.huskyrc(?:\..*)?|\.aider.*", re.DOTALL
+    r".*\.pth|.*\.code-workspace|\.?lefthook(?:-local)?\.(?:ya?ml|toml|json)|\.huskyrc(?:\..*)?|\.aider.*"
+    r"|\.?simple-git-hooks\..*|\.lintstagedrc(?:\..*)?|lint-staged\.config\..*",
+    re.DOTALL,
 )
 _INSTALLED = frozenset({"site-packages", "dist-packages", "pyvenv.cfg", ".netrc", ".emacs", ".vimrc", ".screenrc"})
 _INSTALLED_IN = frozenset({"node_modules", ".venv", "venv", "env", ".env", "virtualenv"})

@@ -16,6 +16,7 @@ from itertools import accumulate, islice
 
 from agentcli.core.frozen import frozen
 from agentcli.tools.edit_miss import MOST_COUNTED, ambiguity, line_number, miss
+from agentcli.tools.files import LARGEST_LOADED
 
 _LONGEST_LOOSE = 20_000
 _MOST_TOKENS = 3_000
@@ -59,10 +60,14 @@ def apply(text: str, replacement: Replacement, shown: str) -> Applied | Problem:
     old, new = replacement.old.replace("\r\n", "\n"), replacement.new.replace("\r\n", "\n")
     line_end = "\r" if "\n" not in text and "\r" in text else r"\r?\n"
     if replacement.every and "\r" not in text and (count := text.count(old)):
+        if too_large := _too_large(text, old, new, count, shown):
+            return too_large
         return Applied(text.replace(old, new), count, line_number(text, text.find(old)))
     found = _exact(text, old, line_end, apart=replacement.every)
     spans = list(found if replacement.every else islice(found, MOST_COUNTED + 1))
     if len(spans) == 1 or (spans and replacement.every):
+        if too_large := _too_large(text, old, new, len(spans), shown):
+            return too_large
         return Applied(_with(text, spans, old, new), len(spans), line_number(text, spans[0][0]))
     if spans:
         return Problem(ambiguity(shown, text, [start for start, _end in spans]), "ambiguous")
@@ -73,6 +78,20 @@ def apply(text: str, replacement: Replacement, shown: str) -> Applied | Problem:
             note = _overlooked(text[start:end], old)
             return Applied(_with(text, loose, old, new, loosely=True), 1, line_number(text, start), note)
     return Problem(miss(shown, text, old, new), "no match")
+
+
+def _too_large(text: str, old: str, new: str, count: int, shown: str) -> Problem | None:
+    """Refuse a result that could not be edited again. A few kilobytes of input can ask for gigabytes, and building such
+    a text stops the whole process."""
+    carriage_returns = new.count("\n") if "\r" in text else 0
+    size = len(text) + count * (len(new) + carriage_returns - len(old))
+    if size <= max(LARGEST_LOADED, len(text)):
+        return None
+    return Problem(
+        f"{shown} would grow to {size:,} characters, because old_string is in it {count:,} times; edited files have at "
+        f"most {LARGEST_LOADED:,}. Use a longer old_string.",
+        "too large",
+    )
 
 
 def _exact(text: str, old: str, line_end: str, *, apart: bool) -> Iterator[Span]:

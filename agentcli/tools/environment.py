@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 
 from agentcli.core.frozen import frozen
 from agentcli.core.secret_text import (
+    assigns_secret,
     holds_secret,
     is_random,
     is_secret_name,
@@ -218,7 +219,9 @@ def quiet_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _without_secrets(value: str) -> str | None:
     cleaned = without_url_credentials(value)
-    return None if cleaned is None or holds_secret(cleaned) or is_random(cleaned) else cleaned
+    if cleaned is None or holds_secret(cleaned) or assigns_secret(cleaned) or is_random(cleaned):
+        return None
+    return cleaned
 
 
 @functools.lru_cache(maxsize=8)

@@ -529,6 +529,10 @@ def test_a_project_below_a_protected_name_is_a_project_like_any_other(tmp_path: 
         ".venv/bin/python",
         "x.pth",
         ".github/workflows/ci.yml",
+        ".Rprofile",
+        "opencode.json",
+        ".lintstagedrc.json",
+        ".kilocode/mcp.json",
     ],
 )
 def test_accepting_edits_asks_for_what_package_managers_hooks_and_builds_obey(project: Path, name: str) -> None:

@@ -111,6 +111,15 @@ def test_everything_else_is_offered_exactly_or_not_at_all(command: str, project:
         "cat x | uv run python",
         "cat x | /usr/bin/perl -w",
         "cat x | make -f -",
+        "cat x | sqlite3 x.db",
+        "cat x | sqlite3 -header -separator , x.db",
+        "cat x | psql -U me db",
+        "cat x | mysql db",
+        "cat x | ed x",
+        "cat x | gdb ./a.out",
+        "cat x | busybox sh",
+        "cat x | flock x sh",
+        "cat x | strace -f bash",
         "python3",
         "bash -i",
     ],
@@ -126,7 +135,11 @@ def test_an_interpreter_that_runs_its_input_has_no_exact_rule(command: str, proj
 
 
 @pytest.mark.parametrize(
-    "command", ["python3 x.py", "bash run.sh", "sh -c ls", "python3 -m pytest", "node -e 1", "ssh host ls", "make test"]
+    "command",
+    [
+        *("python3 x.py", "bash run.sh", "sh -c ls", "python3 -m pytest", "node -e 1", "ssh host ls", "make test"),
+        *("sqlite3 x.db .tables", "psql -c x db", "mysql -e x", "gdb -batch -ex run a", "busybox ls", "strace ls"),
+    ],
 )
 def test_a_program_with_its_arguments_does_not_run_its_input(command: str) -> None:
     assert not runs_input(tuple(command.split()))

@@ -285,3 +285,11 @@ def plain(line: str) -> str:
 
 def plain_text(text: str) -> str:
     return "\n".join(map(plain, Decoded(text).text.replace("\r\n", "\n").split("\n")))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_result_that_could_not_be_edited_again_is_refused(end: str) -> None:
+    text = refused(f"a{end}" * 1_000, "a", "\n" * 40_000, every=True)
+    assert "would grow to" in text
+    assert "1,000 times" in text
+    assert edited(f"a{end}" * 1_000, "a", "b" * 300, every=True).count == 1_000

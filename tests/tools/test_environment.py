@@ -55,6 +55,11 @@ def test_what_builds_and_tools_need_passes(name: str) -> None:
         "-----BEGIN OPENSSH PRIVATE KEY-----\nabc",
         "--header 'Authorization: Bearer abcdefghijkl'",
         "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3x",
+        "-Xmx2g -Djavax.net.ssl.keyStorePassword=hunter2",
+        "-Dpass=hunter2",
+        "-Pnexus.token=hunter2",
+        "--registry=x --api-key='hunter2'",
+        "DB_PASSWORD=hunter2",
     ],
 )
 def test_a_value_that_looks_like_a_secret_never_passes_under_a_harmless_name(value: str) -> None:
@@ -84,6 +89,21 @@ def test_a_value_that_looks_like_a_secret_never_passes_under_a_harmless_name(val
 )
 def test_credentials_inside_of_addresses_are_taken_out(name: str, value: str, passed: str | None) -> None:
     assert child_environment({name: value}).get(name) == passed
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "-Xmx2g -XX:+UseG1GC -Dfile.encoding=UTF-8",
+        "--max-tokens=4096 --compass=north --bypass=x",
+        "-Dtoken=false --tokenizer=bpe",
+        "-p no:cacheprovider --session-timeout=30",
+        "/opt/keys/token/bin:/usr/bin",
+        "rs=0:di=01;34:*.token=01;31",
+    ],
+)
+def test_options_that_set_no_secret_pass(value: str) -> None:
+    assert child_environment({"MAVEN_OPTS": value})["MAVEN_OPTS"] == value
 
 
 def test_a_full_name_in_the_settings_passes_whatever_it_holds() -> None:

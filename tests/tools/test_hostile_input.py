@@ -20,7 +20,7 @@ from agentcli.tools import ripgrep
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.registry import BUILTIN_NAMES, builtin_tools
 from agentcli.tools.schema import checked
-from tests.tools.running import context_in
+from tests.tools.running import context_in, run
 
 pytestmark = pytest.mark.anyio
 
@@ -57,6 +57,16 @@ CASES: list[Case] = [
     ("Edit", "blanks", {"file_path": "blanks.txt", "old_string": "a " * 5_000 + "b", "new_string": "c"}),
     ("Edit", "a near miss", {"file_path": "blanks.txt", "old_string": "a\n" * 5_000 + "b", "new_string": "c"}),
     ("Edit", "everywhere", {"file_path": "blanks.txt", "old_string": "a", "new_string": "bb", "replace_all": True}),
+    (
+        "Edit",
+        "gigabytes",
+        {"file_path": "blanks.txt", "old_string": " ", "new_string": "b" * 200_000, "replace_all": True},
+    ),
+    (
+        "MultiEdit",
+        "doubling",
+        {"file_path": "blanks.txt", "edits": [{"old_string": "a", "new_string": "aa", "replace_all": True}] * 30},
+    ),
     (
         "MultiEdit",
         "many edits",
@@ -133,7 +143,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     below = root / "/".join(["a" * 50] * 30)
     below.mkdir(parents=True)
     (below / "file").write_text("x")
-    (root / "blanks.txt").write_text("a  \n" * 50_000)
     os.mkfifo(odd / "fifo")
     (odd / "zero").symlink_to("/dev/zero")
     (odd / "loop").symlink_to(odd / "loop")
@@ -205,11 +214,16 @@ async def test_neither_does_the_search_without_ripgrep(
 
 async def _attack(folder: Path, name: str, input: Json) -> None:
     tool = next(tool for tool in builtin_tools() if tool.name == name)
+    context = context_in(folder)
+    if input.get("file_path") == "blanks.txt":
+        # Only a file that was read is edited.
+        (folder / "blanks.txt").write_text("a  \n" * 50_000)
+        await run(next(tool for tool in builtin_tools() if tool.name == "Read"), context, file_path="blanks.txt")
     faulthandler.dump_traceback_later(FROZEN, exit=True)
     try:
         with AbortController() as controller:
             async with heartbeat() as stalled:
-                running = asyncio.ensure_future(_called(tool, context_in(folder), controller, input))
+                running = asyncio.ensure_future(_called(tool, context, controller, input))
                 try:
                     await asyncio.wait({running}, timeout=BEFORE_ABORT)
                     controller.abort(AbortReason.USER_CANCEL)

@@ -147,6 +147,8 @@ FILTERS: Mapping[str, Filter] = {
     ".config/pip/pip.conf": filtered_lines,
     ".config/uv/uv.toml": filtered_lines,
     ".condarc": filtered_lines,
+    ".bunfig.toml": filtered_lines,
+    ".config/nix/nix.conf": filtered_lines,
     ".cargo/config.toml": filtered_lines,
     ".cargo/config": filtered_lines,
     ".gradle/gradle.properties": filtered_lines,

@@ -16,9 +16,16 @@ UNREADABLE: tuple[str, ...] = (
     *(".config/firebase", ".config/configstore", ".config/stripe", ".config/shopify", ".config/planetscale"),
     *(".config/neonctl", ".config/turso", ".snowflake", ".snowsql", ".config/snowflake", ".databricks"),
     *(".dbt/profiles.yml", ".config/gspread", ".config/twilio-cli", ".twilio-cli", ".config/ngrok", ".ngrok2"),
-    *(".config/algolia", ".config/contentful"),
+    *(".config/algolia", ".config/contentful", ".expo", ".config/flyctl"),
     # Infrastructure
-    *(".kube", ".minikube/certs", ".minikube/profiles", ".config/helm/registry", ".config/helm/registry.json"),
+    *(
+        ".kube",
+        ".minikube/certs",
+        ".minikube/profiles",
+        ".minikube/ca.key",
+        ".config/helm/registry",
+        ".config/helm/registry.json",
+    ),
     *(".helm/repository", ".argocd", ".config/argocd", ".config/k9s", ".pulumi"),
     *(".terraform.d/credentials.tfrc.json", ".config/infracost", ".vault-token", ".config/consul"),
     *(".nomad-token", ".ansible/vault_pass", ".ansible_vault_pass", ".vault_pass", ".vault_pass.txt", ".chef"),
@@ -30,7 +37,7 @@ UNREADABLE: tuple[str, ...] = (
     *(".config/gh", ".config/hub", ".config/glab-cli", ".config/tea", ".config/git/credentials"),
     *(".git-credentials", ".config/git-credential-manager", ".gcm", ".circleci", ".travis", ".config/travis"),
     *(".buildkite", ".jira.d", ".config/jira", ".config/.jira", ".config/acli", ".config/sentry", ".sentryclirc"),
-    *(".config/linear", ".gitlab-runner", ".config/act"),
+    *(".config/linear", ".gitlab-runner", ".config/act", ".subversion/auth"),
     # Packages
     *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".local/share/gem/credentials"),
     *(".m2/settings-security.xml", ".hex/hex.config"),
@@ -42,6 +49,8 @@ UNREADABLE: tuple[str, ...] = (
     *(".pgpass", ".my.cnf", ".mylogin.cnf", ".config/pgcli", ".config/mycli", ".mongorc.js", ".mongodb"),
     *(".config/psql", ".redisclirc", ".msmtprc", ".config/msmtp", ".mbsyncrc", ".offlineimaprc", ".fetchmailrc"),
     *(".config/neomutt", ".mutt", ".config/aerc"),
+    # File transfer
+    *(".config/filezilla", ".filezilla", ".lftp", ".local/share/lftp", ".config/lftp", ".ncftp"),
     # Models and agents
     *(".cache/huggingface/token", ".cache/huggingface/stored_tokens", ".huggingface", ".kaggle"),
     *(".config/kaggle", ".config/wandb", ".config/openai", ".openai", ".config/replicate", ".modal.toml"),
@@ -53,7 +62,7 @@ UNREADABLE: tuple[str, ...] = (
     *(".config/keybase", ".config/keepassxc", ".config/sops", ".config/age", ".age", ".config/cosign"),
     *(".sigstore", ".config/gopass", ".local/share/gopass", ".local/share/keyrings", ".local/share/kwalletd"),
     *(".local/share/pki", ".pki", ".lastpass", ".config/lpass", ".local/share/lpass", ".local/share/bitwarden"),
-    *(".config/doppler", ".doppler", ".config/infisical", ".infisical", ".config/chamber"),
+    *(".local/share/mkcert", ".config/doppler", ".doppler", ".config/infisical", ".infisical", ".config/chamber"),
     # Browsers, chats, editors
     *(".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware"),
     *(".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".config/Signal", ".config/Slack"),
@@ -74,6 +83,7 @@ EMPTY: tuple[str, ...] = (
     *(".gradle/gradle.properties", ".terraformrc", ".s3cfg", ".boto", ".databrickscfg", ".config/uv/uv.toml"),
     *(".pip/pip.conf", ".composer/auth.json", ".config/composer/auth.json", ".bundle/config", ".netrc.gpg"),
     *(".curlrc", ".wgetrc", ".condarc", ".yarnrc", ".authinfo", ".config/hub.yml"),
+    *(".bunfig.toml", ".config/nix/nix.conf"),
 )
 """These hold settings beside their secrets, and programs give up when they may not open them: they look empty, or have
 their secrets taken out where `filtered` knows the format."""

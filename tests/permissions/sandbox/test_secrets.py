@@ -29,6 +29,8 @@ FILES = (
     ),
     *(".config/pypoetry/auth.toml", ".config/configstore/firebase-tools.json", ".sentryclirc", ".cloudflared/cert.pem"),
     *(".config/argocd/config", ".jira.d/config.yml", ".circleci/cli.yml", ".config/ngrok/ngrok.yml", ".mylogin.cnf"),
+    *(".subversion/auth/svn.simple/x", ".config/filezilla/sitemanager.xml", ".local/share/mkcert/rootCA-key.pem"),
+    *(".expo/state.json", ".lftp/bookmarks", ".minikube/ca.key", ".bunfig.toml", ".config/nix/nix.conf"),
     *(
         ".local/share/fish/fish_history",
         ".config/age/keys.txt",
