@@ -93,6 +93,7 @@ class CommandJudge:
             reach,
             home=str(policy.home or ""),
             temp=str(policy.temp or ""),
+            relocate=(lambda path: policy.locate(command, path)) if policy.scratch else str,
         )
 
     def _restriction(self, rules: tuple[Rule, ...], folders: tuple[str, ...]) -> Restriction:

@@ -72,6 +72,8 @@ class Place:
     """Whether the person trusts the folder: then its repository may make git run programs."""
     reach: Reach | None = None
     """Which restricted files searches could show; None when no file is restricted."""
+    relocate: Callable[[str], str] = str
+    """Where a path lies outside of the sandbox: its `/tmp` is the session's own."""
 
     @classmethod
     def of(
@@ -86,9 +88,19 @@ class Place:
         reach: Reach | None = None,
         home: str = "",
         temp: str = "",
+        relocate: Callable[[str], str] = str,
     ) -> Place:
         inside, beside = (tuple(resolve(str(folder)) for folder in folders) for folders in (working_dirs, readable))
-        return cls(str(cwd), inside, beside, hides, resolve, search_path, home, temp, trusted, reach)
+        return cls(str(cwd), inside, beside, hides, resolve, search_path, home, temp, trusted, reach, relocate)
+
+    def locate(self, path: str) -> str:
+        """Where a path of the command lies outside of the sandbox, also if `..` or a link leads to its `/tmp`."""
+        found = self.relocate(path)
+        if found != path or self.relocate is str:
+            return found
+        real = real_path(path)
+        moved = self.relocate(real)
+        return path if moved == real else moved
 
     @property
     def has_visible_restricted_files(self) -> bool:
@@ -457,27 +469,47 @@ def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple
             return reason
     if not _takes_patterns(words, globs):
         return "of the pattern, which may become any number of words"
-    if words[0] == "diff" and (globs or any(_names_folder(word, folder) for word in words[1:] for folder in folders)):
+    return next((clause for folder in folders if (clause := _file_objection(words, globs, folder, place))), None)
+
+
+def _file_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: Place) -> str | None:
+    """Why the files that a command names in one folder cannot be read without asking."""
+    folder, given = place.locate(folder), words
+    words = (words[0], *(_located(word, folder, place) for word in words[1:]))
+    reason = _named_objection(words, globs, folder, place)
+    for word, located in zip(given, words, strict=True):
+        if reason is not None and located != word:
+            reason = reason.replace(located, word)
+    return reason
+
+
+def _located(word: str, folder: str, place: Place) -> str:
+    """A word that names something in the sandbox's `/tmp`, as the path outside; any other word as it is."""
+    name, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+    path = os.path.join(folder, value)  # noqa: PTH118
+    located = place.locate(path) if value else path
+    return word if located == path else f"{name}{equals}{located}"
+
+
+def _named_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: Place) -> str | None:
+    if words[0] == "diff" and (globs or any(_names_folder(word, folder) for word in words[1:])):
         return "diff of folders follows links and shows files that are not named"
-    for folder in folders:
-        reason = folder_objection(words, folder, place)
-        for index, word in enumerate(words[1:], 1):
-            reason = reason or (
-                _pattern_objection(words[0], word, folder, place)
-                if index in globs
-                else _word_objection(word, folder, place)
-            )
-        if reason is not None:
-            return reason
-    return None
+    reason = folder_objection(words, folder, place)
+    for index, word in enumerate(words[1:], 1):
+        reason = reason or (
+            _pattern_objection(words[0], word, folder, place)
+            if index in globs
+            else _word_objection(word, folder, place)
+        )
+    return reason
 
 
 def _input_allowed(command: SimpleCommand, folders: tuple[str, ...], place: Place) -> bool:
     for redirection in command.redirections:
         for folder in folders if redirection.kind == "read" else ():
-            path = os.path.join(folder, redirection.target)  # noqa: PTH118
+            path = place.locate(os.path.join(folder, redirection.target))  # noqa: PTH118
             # Opening a pipe would wait, and what is not there yet may become anything.
-            if not os.path.isfile(path) or _word_objection(redirection.target, folder, place):  # noqa: PTH113
+            if not os.path.isfile(path) or _word_objection(path, folder, place):  # noqa: PTH113
                 return False
     return bool(folders)
 

@@ -36,10 +36,14 @@ class Surroundings(Protocol):
     def has_visible_restricted_files(self) -> bool: ...
 
     def may_read(self, path: str) -> bool: ...
+    def locate(self, path: str) -> str: ...
 
 
 def are_harmless(words: Words, patterns: frozenset[int], listed_in: str, used_in: str, place: Surroundings) -> bool:
     """Whether every name that a lister prints in one folder may be an argument of a reading program in another."""
+    paths = (listed_in, used_in, *(os.path.join(listed_in, word) for word in words[1:]))  # noqa: PTH118
+    if any(place.locate(path) != path for path in paths):
+        return False  # The sandbox's own /tmp: what is listed here is not what the command would list.
     names = _listed(words, patterns, listed_in, place)
     if names is None or len(names) > _MOST_NAMES or not all(map(_WHOLE.fullmatch, names)):
         return False

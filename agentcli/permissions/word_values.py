@@ -57,6 +57,7 @@ class Surroundings(Protocol):
     def has_visible_restricted_files(self) -> bool: ...
 
     def may_read(self, path: str) -> bool: ...
+    def locate(self, path: str) -> str: ...
 
 
 def depends_on_place(variant: Variant) -> bool:
@@ -113,7 +114,7 @@ def _values(word: str, folder: str, seen: tuple[str, ...], place: Surroundings) 
                 following.append(text)
                 continue
             before, after, unquoted = text[: found.start()], text[found.end() :], bool(found[1])
-            names, kept = _matches(found[2], seen or (folder,))
+            names, kept = _matches(found[2], seen or (folder,), place)
             following += (before + _checked(name, unquoted=unquoted) + after for name in names)
             if kept:
                 # Outside of quotes it is a pattern again, and another one if anything is added to it.
@@ -143,11 +144,14 @@ def _value(marker: str, folder: str, place: Surroundings) -> str:
     return value
 
 
-def _matches(pattern: str, folders: tuple[str, ...]) -> tuple[list[str], bool]:
+def _matches(pattern: str, folders: tuple[str, ...], place: Surroundings) -> tuple[list[str], bool]:
     """The names that the pattern of a loop matches, and whether the shell may find none and keep the pattern itself."""
     found: list[str] = []
     kept = False
     for folder in folders:
+        path = os.path.join(folder, pattern)  # noqa: PTH118
+        if place.locate(path) != path:
+            raise NotResolved("of the pattern, whose matches in the temp folder are not known")
         names = expanded_pattern(pattern, folder)
         if names is None:
             raise NotResolved(f"the pattern {pattern} matches too much to be looked at")

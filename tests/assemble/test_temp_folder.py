@@ -67,6 +67,40 @@ async def test_a_link_out_of_the_temp_folder_is_not_followed_unasked(contained: 
         assert len(session.asked) == 3
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat /tmp/l*",
+        "cat < /tmp/link",
+        "cd /tmp && cat link",
+        "cat ../../../../../../tmp/link",
+        'for f in /tmp/l*; do cat "$f"; done',
+        "find /tmp -type l | xargs cat",
+        "cat $(ls /tmp/l*)",
+        "cat $TMPDIR/link",
+    ],
+)
+async def test_no_spelling_of_a_link_in_the_temp_folder_is_read_unasked(contained: Project, command: str) -> None:
+    secret = contained.home / "diary.txt"
+    secret.write_text("private\n")
+    calls = (call("Bash", command=f"ln -s {secret} /tmp/link"), call("Bash", command=command))
+    async with contained.session(*calls, permission_mode=PermissionMode.DEFAULT) as session:
+        await session.run(lambda event: yes(event) if "ln -s" in str(event.input) else no(event))
+        assert len(session.asked) == 2
+        assert not any("private" in result.text for m in session.engine.messages for result in m.tool_results)
+
+
+async def test_files_in_the_temp_folder_are_read_by_commands_without_a_question(contained: Project) -> None:
+    calls = (
+        call("Write", file_path="/tmp/notes.txt", content="needle\n"),
+        call("Bash", command="cat /tmp/notes.txt /tmp/n*.txt && grep needle < /tmp/notes.txt"),
+    )
+    async with contained.session(*calls, permission_mode=PermissionMode.DEFAULT) as session:
+        await session.run(no)
+        assert session.asked == []
+        assert session.engine.messages[-2].tool_results[0].text.count("needle") == 3
+
+
 async def test_an_excluded_command_has_the_machines_temp_folder_and_asks(contained: Project) -> None:
     settings = json.dumps({"sandbox": {"excludedCommands": ["touch"]}})
     options: dict[str, Any] = {"permission_mode": PermissionMode.ACCEPT_EDITS, "settings": settings}
