@@ -12,6 +12,8 @@ from agentcli.core.plaintext import plain_line
 
 _LONGEST_TITLE = 120
 _PREFIXES = ("asked because ", "Needs approval: ", "needs approval because ")
+_FINAL = re.compile(r"\ba protected path\b")
+"""A reason that holds however a command is written."""
 _REWRITES = (
     (re.compile(r"<<"), "Write the text to a file with the Write tool and name that file instead of a here-document"),
     (re.compile(r"\n"), "Write it as one line, or as several calls"),
@@ -37,7 +39,7 @@ def unattended_refusal(title: str, input: Json, decision: Decision, rules: Seque
     if decision.rule:
         return f"{what} An allow rule does not change that."
     command = input.get("command")
-    if not isinstance(command, str):
+    if not isinstance(command, str) or _FINAL.search(decision.reason):
         return f"{what} No rule can allow it."
     advice = next((text for pattern, text in _REWRITES if pattern.search(command)), "")
     if not advice and not re.search(r"[;&|]", command):

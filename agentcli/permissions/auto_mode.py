@@ -19,6 +19,7 @@ from agentcli.permissions.protected_names import needs_asking
 MOST_REMOVED = 10
 """Files that one command may remove without a question."""
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
+_LEADS_AWAY = re.compile(r"(?:\$\{?(?:TMPDIR|TMP|TEMP|HOME)\}?|~)(?:/|$)")
 _RUN_FROM = re.compile(r"(?:^|/)(?:bin|Scripts|\.bin)(?:/|$)|(?:^|/)(?:site|dist)-packages(?:/|$)")
 """Where programs of the project are started from: naming one is the ordinary way to run it."""
 _GIT_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
@@ -122,7 +123,8 @@ def _moved_away(words: Sequence[str], cwd: Path) -> str | None:
     operands = [word for word in words if word and not word.startswith("-")]
     target = operands[-1] if len(operands) > 1 else ""
     inside = os.path.normpath(os.path.join(cwd, target))  # noqa: PTH118
-    if not target or is_below(inside, (str(cwd),)) or not any(map(os.path.lexists, (cwd / o for o in operands[:-1]))):
+    stays = is_below(inside, (str(cwd),)) and not _LEADS_AWAY.match(target)
+    if not target or stays or not any(map(os.path.lexists, (cwd / o for o in operands[:-1]))):
         return None
     return f"it moves files away to {target}"
 

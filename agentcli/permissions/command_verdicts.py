@@ -11,7 +11,7 @@ from agentcli.core.permission import Need
 from agentcli.permissions.afterwards import Changed
 from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
 from agentcli.permissions.commands import Part, Place, analyse
-from agentcli.permissions.filecommands import part_changes
+from agentcli.permissions.filecommands import Changes, is_plain_removal, part_changes
 from agentcli.permissions.interpreters import runs_input
 from agentcli.permissions.paths import is_below, is_inside
 from agentcli.permissions.reach import Reach, Restriction
@@ -189,6 +189,8 @@ class CommandJudge:
             )
             if not all(map(self._may_write, writes)) or not all(map(self._may_remove, removes)):
                 return False
+            if changes.moved and not self._may_move(changes, part):
+                return False
             readable = (self.call.is_inside(path) or self.in_scratch(path) for path in reads)
             if not all(readable) or any(map(self._needs_asking, reads)):
                 return False
@@ -213,6 +215,12 @@ class CommandJudge:
         folder, name = os.path.split(os.path.normpath(path))
         inside = self.in_scratch(folder) or (self.policy.accepts_edits and self.call.is_inside(folder))
         return inside and name not in ("", ".", "..") and not self._is_guarded(path) and not self._needs_asking(path)
+
+    def _may_move(self, changes: Changes, part: Part) -> bool:
+        """A move to the temp folder is a removal: that folder ends with the session."""
+        if not self.in_scratch(self.located(changes.target, part)):
+            return True
+        return is_plain_removal([path for path in changes.moved if not self.in_scratch(self.located(path, part))])
 
     def _needs_asking(self, path: str) -> bool:
         rules = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 from agentcli.core.frozen import frozen
 from agentcli.permissions.commands import Part
@@ -34,6 +35,9 @@ class Changes:
     reads: tuple[str, ...] = ()
     removes: tuple[str, ...] = ()
     """Names that are removed: of a link only the link itself."""
+    moved: tuple[str, ...] = ()
+    """Names that leave their place for `target`."""
+    target: str = ""
 
 
 def part_changes(part: Part, folder: str) -> Changes | None:
@@ -65,7 +69,7 @@ def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = fr
         case "mkdir" | "touch" | "tee":
             return None if globs else Changes(tuple(operands))
         case "rm":
-            return _removal(operands)
+            return Changes((), removes=tuple(operands)) if is_plain_removal(operands) else None
         case _:
             return None if len(words) - 1 in globs else _transfer(words[0], operands)
 
@@ -78,9 +82,10 @@ def _paths(word: str, folder: str, *, is_glob: bool) -> list[str] | None:
     return [os.path.join(folder, name) for name in names]  # noqa: PTH118 - `..` must stay for what links make of it
 
 
-def _removal(paths: list[str]) -> Changes | None:
+def is_plain_removal(paths: Sequence[str]) -> bool:
+    """Whether only a few files go, and no folder."""
     folders = any(path.endswith(("/", "/.", "/..")) or (_is_folder(path) and not _is_link(path)) for path in paths)
-    return None if folders or len(paths) > MOST_REMOVED else Changes((), removes=tuple(paths))
+    return not folders and len(paths) <= MOST_REMOVED
 
 
 def _transfer(program: str, operands: list[str]) -> Changes | None:
@@ -90,7 +95,7 @@ def _transfer(program: str, operands: list[str]) -> Changes | None:
     # The target may be a folder by the time the command runs.
     inside = [os.path.join(target, os.path.basename(os.path.normpath(source))) for source in sources]  # noqa: PTH118, PTH119
     if program == "mv":
-        return Changes((*sources, target, *inside))
+        return Changes((*sources, target, *inside), moved=tuple(sources), target=target)
     # A copied folder brings along whatever is in it; cp without -r refuses folders, and so does this.
     if any(map(_is_folder, sources)):
         return None

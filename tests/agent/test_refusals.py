@@ -13,7 +13,8 @@ import pytest
 
 from agentcli.agent.refusals import refused_again, unattended_refusal
 from agentcli.cli.main import main
-from agentcli.core.permission import Decision
+from agentcli.core.permission import Decision, Need
+from agentcli.permissions.policy import Policy
 
 NAME = "a),Bash,Edit(b"
 
@@ -58,6 +59,17 @@ def test_what_no_rule_covers_says_how_to_write_it(command: str, advice: str) -> 
 
 def test_what_a_rule_asks_about_is_not_promised_to_another_rule() -> None:
     assert refusal("x", rule="Bash(x)").endswith("An allow rule does not change that.")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["printf '[x]' > .envrc", "ls; echo $PWD > .git/config", "git add .vscode/[a-z]*"],
+)
+def test_what_no_rule_can_ever_cover_promises_none(command: str, tmp_path: Path) -> None:
+    decision = Policy().decide("Bash", {}, [Need("execute", command)], tmp_path, [tmp_path])
+    assert decision.behavior == "ask"
+    text = unattended_refusal(f"Bash {command}", {"command": command}, decision, [])
+    assert text.endswith("and nobody is there to ask. No rule can allow it.")
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ async def test_a_script_in_auto_mode_cannot_change_what_builds_and_hooks_obey(co
     "command",
     [
         "mv src /tmp/away",
+        'mv src "$TMPDIR/"',
         "find . -name '*.py' | xargs rm -f",
         "git ls-files | xargs rm",
         "rsync -a --delete empty/ ./",
@@ -49,6 +50,14 @@ async def test_auto_mode_asks_before_files_are_removed_or_moved_away(contained: 
     async with contained.commands(command) as session:
         await session.run(no)
         assert len(session.asked) == 1
+
+
+async def test_accepted_edits_do_not_include_moving_folders_to_the_temp_folder(contained: Project) -> None:
+    commands = ("echo x > one; mv one /tmp/", "mv src /tmp/away")
+    async with contained.commands(*commands, permission_mode=PermissionMode.ACCEPT_EDITS) as session:
+        await session.run(no)
+        assert len(session.asked) == 1
+    assert (contained.path / "src").is_dir()
 
 
 async def test_an_approved_redirection_to_tmp_does_not_open_the_machine_s_temp_folder(contained: Project) -> None:

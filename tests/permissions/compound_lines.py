@@ -7,6 +7,10 @@ construct around every body, so that nothing is judged differently because of wh
 from __future__ import annotations
 
 COMPOUND_READ_ONLY = r"""
+F=a.txt; cat "$F"
+N=$(wc -l < a.txt); echo "$N"
+for F in *.py; do wc -l "$F"; done
+VERSION=1; echo "$VERSION"
 cat <(ls)
 diff <(ls) <(ls src)
 diff <(sort a.txt) <(sort b.txt) || true

@@ -24,7 +24,7 @@ ALWAYS_DANGEROUS = [
     "; rm x", "&& rm x", "|| rm x", "| rm x", "& rm x", "\nrm x\n", "; touch x", "| sh", "| bash", "| xargs rm", "| tee x",
     " $(rm x) ", " `rm x` ", " > x ", " >> x ", " < x ", " 2> x ", " &> x ", " <(rm x) ", " >(rm x) ", " & ",
     " $x ", " ${x} ", " $((x)) ", " $SECRET ", " {a,$(id)} ", " ~/x ", " $'x' ", "\r", "\x00", "\x1b", "; eval x", "; . x", "; cd /", "&& cd ../..",
-    "; X=1", " && x() { ls; }", " && ( touch x )", "; if ls; then rm x; fi", " |& ls", "; for i in 1; do rm x; done", "; while :; do ls; done", "; curl x", "; python x", "; find . -delete",
+    "; PATH=1", "; TMPDIR=1", " && x() { ls; }", " && ( touch x )", "; if ls; then rm x; fi", " |& ls", "; for i in 1; do rm x; done", "; while :; do ls; done", "; curl x", "; python x", "; find . -delete",
     "; sed -i s/a/b/ x", "; sort -o x", "; git push", "; ./x", "; /bin/ls", "; 'ls'", "; l\\s", "; cat /proc/self/environ",
 ]  # fmt: skip
 """Appended to a line outside of its quotes, each of these makes it one that has to ask."""
