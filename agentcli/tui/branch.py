@@ -46,8 +46,9 @@ class BranchWatch:
     """Looks at the repository every few seconds and when told that it may have changed; reports a branch once it is
     another one. Reading happens in a thread: the disk may be slow."""
 
-    def __init__(self, show: Callable[[str], None]) -> None:
+    def __init__(self, show: Callable[[str], None], read: Callable[[Path], str]) -> None:
         self._show = show
+        self._read = read
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -68,7 +69,7 @@ class BranchWatch:
         shown = ""
         while True:
             self._wake.clear()
-            branch = await asyncio.to_thread(branch_of, engine.cwd)
+            branch = await asyncio.to_thread(self._read, engine.root)
             if branch != shown:
                 shown = branch
                 self._show(branch)

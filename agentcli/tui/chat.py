@@ -27,13 +27,15 @@ from agentcli.interactive.draft import Draft
 from agentcli.interactive.modes import next_mode
 from agentcli.tui.activity import ActivityLine
 from agentcli.tui.blocks.make import make_block
+from agentcli.tui.branch import branch_of
 from agentcli.tui.keys import screen_bindings
 from agentcli.tui.model import Activity, Facts, Operation
 from agentcli.tui.modes import MODE_WORDS
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.screens.panel import Panel
-from agentcli.tui.session import Question, Session
+from agentcli.tui.session import Session
+from agentcli.tui.session_view import Question
 from agentcli.tui.status import StatusLine
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.compositing import QuickCompositor
@@ -66,7 +68,7 @@ class ChatScreen(Screen[None]):
         from agentcli.tui.actions import Actions
 
         self.palette = palette
-        self.session = Session(self)
+        self.session = Session(self, read_branch=branch_of)
         self.transcript = Transcript(make_block, palette)
         self.prompt = prompt
         self.status = StatusLine(palette, app.preferences.status_command(__version__))

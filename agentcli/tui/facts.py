@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.tui.branch import BranchWatch
 from agentcli.tui.model import Facts
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ class FactsFeed:
     """Shows how things stand whenever that may have changed: at once, or with others that change within the same
     moment; and when the prompt cache runs out, which happens without anybody doing anything."""
 
-    def __init__(self, show: Callable[[Facts], None]) -> None:
+    def __init__(self, show: Callable[[Facts], None], read_branch: Callable[[Path], str] | None = None) -> None:
         self._show = show
+        self._branch_watch = BranchWatch(self.set_branch, read_branch) if read_branch is not None else None
         self._engine: Engine | None = None
         self._branch = ""
         self._due: asyncio.TimerHandle | None = None
@@ -32,7 +34,14 @@ class FactsFeed:
 
     def follow(self, engine: Engine) -> None:
         self._engine = engine
+        if self._branch_watch is not None:
+            self._branch_watch.follow(engine)
         self.refresh()
+
+    def look_at_branch(self) -> None:
+        """Something has run that may have changed it."""
+        if self._branch_watch is not None:
+            self._branch_watch.look()
 
     def set_branch(self, branch: str) -> None:
         self._branch = branch
@@ -45,8 +54,10 @@ class FactsFeed:
             self._now(self._engine)
             self._due = asyncio.get_running_loop().call_later(FACTS_SECONDS, self._again)
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         self._engine = None
+        if self._branch_watch is not None:
+            await self._branch_watch.aclose()
         for timer in (self._due, self._cold):
             if timer is not None:
                 timer.cancel()

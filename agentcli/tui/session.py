@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from agentcli.tui.branch import BranchWatch
 from agentcli.tui.facts import FactsFeed
-from agentcli.tui.model import Above, Activity, Add, Clear, Facts, Item, Operation, Remove
+from agentcli.tui.model import Above, Add, Clear, Item, Remove
 from agentcli.tui.presenter import Presenter
+from agentcli.tui.session_view import Question, View
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -66,40 +67,6 @@ _BESIDE = frozenset(
 """Commands that may run while a submission does: they look at things, or change what the next request uses."""
 
 
-Question = ev.PermissionRequested | ev.CompactionProposed
-"""What waits for the person's answer."""
-
-
-class View(Protocol):
-    """What the session needs of a screen. Every call is cheap and returns at once."""
-
-    def apply(self, operations: Iterable[Operation]) -> None: ...
-
-    def show_activity(self, activity: Activity) -> None: ...
-
-    def show_facts(self, facts: Facts) -> None: ...
-
-    def show_queued(self, texts: list[str]) -> None: ...
-
-    def ask(self, event: Question, waiting: int) -> None:
-        """Show a question; its answer comes in through `Session.answer`."""
-        ...
-
-    def show_waiting(self, count: int) -> None:
-        """So many questions wait behind the one that is open."""
-        ...
-
-    def withdraw(self, request_id: str) -> None:
-        """The question is settled or void: close its dialog if it is open."""
-        ...
-
-    def give_back(self, drafts: list[Draft]) -> None:
-        """Prompts that were not sent go back into the box."""
-        ...
-
-    def finished(self, result: ev.Result) -> None: ...
-
-
 @dataclass(slots=True)
 class _Due:
     """Shown as sent, but not begun."""
@@ -118,7 +85,11 @@ class _Waiting:
 
 class Session:
     def __init__(
-        self, view: View, presenter: Presenter | None = None, now: Callable[[], float] = time.monotonic
+        self,
+        view: View,
+        presenter: Presenter | None = None,
+        now: Callable[[], float] = time.monotonic,
+        read_branch: Callable[[Path], str] | None = None,
     ) -> None:
         self.presenter = presenter or Presenter(self._title_of)
         self._view = view
@@ -135,8 +106,7 @@ class Session:
         self._beside: set[asyncio.Task[None]] = set()
         self._asked_beside: set[str] = set()
         """Questions of commands that run beside a submission."""
-        self._facts = FactsFeed(view.show_facts)
-        self._branch = BranchWatch(self._facts.set_branch)
+        self._facts = FactsFeed(view.show_facts, read_branch)
         self._stop: AbortReason | None = None
         """Why what runs is to stop. Said to the engine again with each event: the first time it may not have begun."""
         self._holding = False
@@ -175,7 +145,6 @@ class Session:
         for notice in engine.take_notices():
             self._view.apply(self.presenter.show(notice, self._now()))
         self._facts.follow(engine)
-        self._branch.follow(engine)
         self._watch_background()
         self._go_on()
 
@@ -212,8 +181,7 @@ class Session:
     async def close(self) -> None:
         """End everything, the engine too."""
         engine, self._engine = self._engine, None
-        self._facts.close()
-        await self._branch.aclose()
+        await self._facts.aclose()
         if engine is not None:
             engine.abort(AbortReason.SHUTDOWN)
         tasks = [task for task in (self._running, self._guard, self._watching, *self._beside) if task is not None]
@@ -418,7 +386,7 @@ class Session:
         if isinstance(event, _CHANGES_FACTS):
             self.refresh_facts()
         if isinstance(event, ev.ToolFinished | ev.DirectoryChanged | ev.Result):
-            self._branch.look()
+            self._facts.look_at_branch()
 
     def _ended(self) -> None:
         self._running = None

@@ -51,7 +51,7 @@ def test_many_changes_in_one_moment_are_shown_at_once_and_once_more() -> None:
         assert len(shown) == 1
         await asyncio.sleep(FACTS_SECONDS * 2)
         assert [one.branch for one in shown] == ["", "49"]
-        feed.close()
+        await feed.aclose()
 
     run_virtual(main)
 
@@ -68,7 +68,7 @@ def test_a_cache_that_runs_out_is_shown_though_nothing_happens() -> None:
         looked = engine.looked
         await asyncio.sleep(10_000)
         assert engine.looked == looked, "then there is nothing more to wait for"
-        feed.close()
+        await feed.aclose()
 
     run_virtual(main)
 
@@ -82,7 +82,7 @@ def test_after_a_sleep_of_the_machine_it_is_shown_before_long() -> None:
         engine.asleep = 3_600.0
         await asyncio.sleep(20)
         assert [one.cache_cold for one in shown] == [False, True]
-        feed.close()
+        await feed.aclose()
 
     run_virtual(main)
 
@@ -93,7 +93,7 @@ def test_a_closed_feed_shows_nothing_more() -> None:
         feed = FactsFeed(shown.append)
         feed.follow(Engine(cold_at=5.0))  # type: ignore[arg-type]
         feed.refresh()
-        feed.close()
+        await feed.aclose()
         await asyncio.sleep(100)
         feed.refresh()
         assert len(shown) == 1
