@@ -9,7 +9,6 @@ from dataclasses import replace
 from agentcli.agent import words
 from agentcli.agent.compaction import Compaction
 from agentcli.agent.parts import LoopParts
-from agentcli.agent.questions import Audience
 from agentcli.agent.recover import attachments_now
 from agentcli.agent.state import CompactTracking, LoopState
 from agentcli.context.compact import pinned_now
@@ -83,8 +82,7 @@ class Preparation:
         return situation
 
     def _turns_to_come(self) -> int:
-        somebody = self._parts.turn.runner.questions.audience is Audience.SOMEBODY
-        earlier = max(0, _recent_replies(self.state.messages) - self.state.turn_count + 1) if somebody else 0
+        earlier = max(0, _recent_replies(self.state.messages) - self.state.turn_count + 1)
         return expected_turns(self.state.turn_count, self._parts.limits.max_turns, earlier)
 
     def _estimated(self) -> int:

@@ -8,6 +8,7 @@ other: the log keeps everything, and a restore shows it again. Asking for summar
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from agentcli.context.compact import answers_in, is_restored, question_ids, word_for_word
 from agentcli.context.edits import Edit, block_id
@@ -279,7 +280,9 @@ class Collapse:
         if not self._staged or situation.share < self.thresholds.commit:
             return None
         enough = situation.estimate - situation.usable * self.thresholds.target
-        return self._plan(shown, situation.pinned, situation.edited, enough)
+        plan = self._plan(shown, situation.pinned, situation.edited, enough)
+        # Kept whole it would not stay cheap: the whole conversation would be compacted soon.
+        return replace(plan, for_room=True) if plan is not None else None
 
     def plan_all(self, shown: Sequence[Message], pinned: frozenset[str], edited: EditOf) -> Plan | None:
         """Everything that is staged, whatever room there is."""

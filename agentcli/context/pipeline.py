@@ -123,7 +123,7 @@ class _Run:
             for edit in plan.edits
             if edit.target not in situation.pinned
         )
-        return Plan(edits, plan.text, plan.must)
+        return Plan(edits, plan.text, plan.must, plan.for_room)
 
     def _place(self, edit: Edit) -> tuple[int, int]:
         """Of its message, and of the block in it. What is not there counts as the very beginning."""

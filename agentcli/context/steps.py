@@ -67,6 +67,8 @@ class Plan:
     """What it does, for people: `moved 2 large results to files`."""
     must: bool = False
     """To be carried out whatever it costs: the request would not be valid or affordable without."""
+    for_room: bool = False
+    """Planned because the request has passed a limit of the step's own: room counts for more than the cache."""
 
     @property
     def freed(self) -> int:
@@ -125,7 +127,7 @@ def expected_turns(turn: int, max_turns: int | None, earlier: int = 0) -> int:
     """Requests to be expected from the one that is being prepared on, itself included.
 
     Work that is in its n-th turn is assumed to take n more, as far as `max_turns` lets it. `earlier`: requests of the
-    prompts before this one, where more prompts can follow; a conversation is assumed to go on as long as it has lasted.
+    prompts before this one; a conversation of several prompts is assumed to go on for as long as it has lasted.
     """
     here = turn if max_turns is None else min(turn, max_turns - turn + 1)
     return max(1, min(MOST_TURNS, here + earlier))
@@ -150,7 +152,7 @@ def worth_it(plan: Plan, first_changed: int, situation: Situation) -> bool:
     if plan.freed <= 0:
         return False
     makes_room = plan.freed >= situation.usable * ENOUGH_ROOM
-    if situation.cache_cold or (situation.share >= NEARLY_FULL and makes_room):
+    if situation.cache_cold or (makes_room and (plan.for_room or situation.share >= NEARLY_FULL)):
         return True
     price = _price_at(situation)
     rewritten = rewritten_tokens(first_changed, plan.freed, situation)

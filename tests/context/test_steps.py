@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -72,6 +73,13 @@ def test_the_price_of_the_model_counts() -> None:
     assert not worth_it(freeing(10), 0, at(40_000, price=free)), "reading it again takes time also where it is free"
     steep = Price.of(1.0, 5.0, above_tokens=40_000, above=dear_writes)
     assert not worth_it(freeing(1_000), 0, at(2_000, price=steep))
+
+
+def test_a_step_past_a_limit_of_its_own_makes_room_before_the_limit_of_all() -> None:
+    below = Situation(estimate=76_000, usable=100_000, cached=76_000, turns_to_come=1)
+    assert not worth_it(freeing(20_000), 0, below)
+    assert worth_it(replace(freeing(20_000), for_room=True), 0, below)
+    assert not worth_it(replace(freeing(156), for_room=True), 0, below), "that is no room"
 
 
 def test_an_hour_s_cache_costs_more_to_write_again() -> None:
