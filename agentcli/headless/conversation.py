@@ -65,7 +65,7 @@ class Conversation:
             work = self._engine.submit(prompt, mentions=named) if command is None else self._run(command)
             async with aclosing(work) as events:
                 async for event in events:
-                    if is_last and isinstance(event, Result) and event.background_tasks:
+                    if is_last and isinstance(event, Result) and self._engine.background_tasks:
                         event = await self._without_background(event)
                     await self._show(event)
         finally:

@@ -11,6 +11,7 @@ import pytest
 
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
+from agentcli.session.history import history_of
 from agentcli.tui.replay import replayed
 from tests.support.assembled import Assembled
 from tests.support.scripts import call, reply
@@ -106,7 +107,7 @@ async def test_the_transcript_shows_the_summary_without_words_to_the_model(proje
         await session.run("begin")
         await session.run("go on")
         await compact(session)
-        items = replayed(session.log, session.engine.title_of)
+        items = replayed(history_of(session.log), session.engine.title_of)
     texts = [str(getattr(item, "text", "")) for item in items]
     assert "# Intent\n\nFind the bug." in texts
     assert any(text.startswith("Kept in the context: the task list, ") for text in texts)

@@ -126,7 +126,7 @@ async def test_everything_together_keeps_to_its_budget_and_what_matters_comes_fi
     assert size <= budget
     assert len(back.blocks) == len(back.shares)
     if budget >= 200:
-        assert tuple(share.what for share in back.shares[:2]) == ("the task list", "1 running background command(s)")
+        assert tuple(share.what for share in back.shares[:2]) == ("the task list", "1 running background command")
     if budget == 90_000:
         assert back.meta["files"] == [f"{n}.py" for n in range(MOST_FILES)]
         assert size <= MOST_FILES * FILE_TOKENS + 300

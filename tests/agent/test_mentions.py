@@ -15,6 +15,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import ATTACHED, Message, Origin
 from agentcli.core.permission import Answer
 from agentcli.interactive import wording
+from agentcli.session.history import history_of
 from agentcli.tui.model import NoticeItem, PromptItem
 from agentcli.tui.replay import replayed
 from tests.support.assembled import Assembled
@@ -200,7 +201,7 @@ async def test_a_queued_prompt_s_files_join_it(project: Path) -> None:
 async def test_the_transcript_has_the_prompt_as_typed_and_a_line_for_the_file(project: Path) -> None:
     async with Assembled(project, ["Fine."]) as session:
         await session.run("Look at @src/app.py and @src/app.py:3-4")
-        items = replayed(session.log, session.engine.title_of)
+        items = replayed(history_of(session.log), session.engine.title_of)
     shown = [item.text for item in items if isinstance(item, PromptItem | NoticeItem)]
     assert shown == [
         "Look at @src/app.py and @src/app.py:3-4",

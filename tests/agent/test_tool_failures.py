@@ -119,7 +119,7 @@ def assert_marked(result: ToolResultBlock) -> None:
     [
         (AbortReason.USER_CANCEL, "The user interrupted"),
         (AbortReason.INTERRUPT, "The user interrupted"),
-        (AbortReason.SHUTDOWN, "agentcli was stopped"),
+        (AbortReason.SHUTDOWN, "agentcli was closed"),
     ],
 )
 @pytest.mark.parametrize("ignores", [True, False])

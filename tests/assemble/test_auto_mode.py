@@ -127,7 +127,7 @@ async def test_deny_and_ask_rules_hold(contained: Project) -> None:
     async with contained.commands(*commands, settings=json.dumps(rules)) as session:
         results = await session.run(no)
         assert [event.input["command"] for event in session.asked] == ["python3 deploy.py now"]
-        assert "denied by" in results[0]
+        assert "Denied by rule" in results[0]
 
 
 async def test_the_flag_is_refused_with_the_reason_where_there_is_no_sandbox(contained: Project) -> None:

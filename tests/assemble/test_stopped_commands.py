@@ -11,6 +11,7 @@ import pytest
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.permission import PermissionMode
+from agentcli.core.tool_errors import wrapped
 from tests.support.assembled import Assembled
 from tests.support.scripts import call, reply
 
@@ -52,10 +53,10 @@ async def test_a_stopped_command_says_who_stopped_it_and_nothing_of_output_it_ha
     project: Path, reason: AbortReason, who: str, after: str
 ) -> None:
     silent, second = await stopped(project, "sleep 30", reason, when=ev.ToolStarted)
-    assert silent == f"{who}; it had printed nothing."
+    assert silent == wrapped(f"{who}; it had printed nothing.")
     assert second == f"<tool_use_error>{after} before this call ran.</tool_use_error>"
     spoken, _second = await stopped(project, "echo begun; sleep 30", reason, when=ev.ToolProgressed)
-    assert spoken == f"begun\n\n{who}; its output so far is above."
+    assert spoken == wrapped(f"begun\n\n{who}; its output so far is above.")
 
 
 async def test_plan_mode_says_that_read_only_commands_work_and_they_do(project: Path) -> None:
@@ -86,7 +87,7 @@ async def test_an_unread_file_names_what_is_missing_also_after_other_tools_and_a
     options = {"permission_mode": PermissionMode.ACCEPT_EDITS}
     async with Assembled(project, replies, options=options) as session:
         await session.run()
-        assert session.results[2] == (
+        assert session.results[2] == wrapped(
             "a.txt exists, and there is no record that Read has shown it as it is now. Read it, or the part to change, "
             "then try again. What Grep or a command printed does not count."
         )

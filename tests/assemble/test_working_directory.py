@@ -98,7 +98,9 @@ async def test_a_directory_that_is_gone_leads_back_to_the_root(project: Path) ->
         await collect(engine.submit("go"))
         (project / "away").rmdir()
         gone, again = results(await collect(engine.submit("and?")))
-    assert gone.startswith(f"The working directory of Bash, {project}/away, is gone, so the command was not run.")
+    assert gone.startswith(
+        f"<tool_use_error>The working directory of Bash, {project}/away, is gone, so the command was not run."
+    )
     assert again == str(project)
 
 

@@ -111,6 +111,7 @@ def _value(field: Any, data: st.DataObject) -> Any:
         "Json": objects,
         "Any": plain_json,
         "list[str]": st.lists(words, max_size=2),
+        "list[int]": st.lists(st.integers(0, 9), max_size=2),
         "list[Json]": st.lists(objects, max_size=2),
         "str | None": st.none() | words,
         "int | None": st.none() | st.integers(0, 9),

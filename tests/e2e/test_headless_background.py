@@ -65,9 +65,9 @@ async def test_wait_background_waits_for_their_end(program: Program) -> None:
         (program.work / "go").touch()
         ended = await running.finish()
     assert ended.code == 0
-    assert [(task["status"], task["summary"]) for task in result_of(ended)["background_tasks"]] == [  # type: ignore[attr-defined]
-        ("failed", "exit code 3")
-    ]
+    told = [frame for frame in ended.frames if frame.get("subtype") == "task_notification"]
+    assert [(frame["status"], frame["summary"]) for frame in told] == [("failed", "exit code 3")]
+    assert ended.frames[-1]["type"] == "result"
 
 
 async def test_a_signal_ends_the_wait_and_the_result_still_comes(program: Program) -> None:

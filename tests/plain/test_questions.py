@@ -189,7 +189,7 @@ def test_more_than_one_may_be_picked_where_that_is_asked_for() -> None:
 def test_a_number_that_is_not_there_is_asked_about_again() -> None:
     answer, text = answered(asked({"question": "Which?"}), "3", "1")
     assert answers_in(answer) == {"Which?": "red"}
-    assert "There are 2 answers" in text
+    assert "2 answers to choose from" in text
 
 
 def test_a_plan_is_shown_as_written_and_can_be_edited_before_the_yes() -> None:

@@ -68,7 +68,7 @@ def test_the_model_cannot_answer_its_own_questions() -> None:
 @pytest.mark.parametrize(
     ("questions", "wrong"),
     [
-        ([], "at least 1 items"),
+        ([], "at least 1 item"),
         ([question(f"{n}?") for n in range(5)], "at most 4 items"),
         ([question(options=[{"label": "only"}])], "at least 2 items"),
         ([question(options=[{"label": str(n)} for n in range(5)])], "at most 4 items"),

@@ -41,7 +41,7 @@ SCHEMA: dict[str, Any] = {
         ({"file_path": "a", "all": 1}, ["all: must be true or false"]),
         ({"file_path": "a", "mode": "c"}, ["mode: must be one of a, b"]),
         ({"file_path": "a", "tags": ["x", 2]}, ["tags[1]: must be a string"]),
-        ({"file_path": "a", "tags": []}, ["tags: must have at least 1 items"]),
+        ({"file_path": "a", "tags": []}, ["tags: must have at least 1 item"]),
         ({"file_path": "a", "either": None}, []),
         ({"file_path": "a", "either": 3}, ["either: must be a string or null"]),
         ({"file_path": "a", "nested": {"x": "y"}}, ["nested.x: must be an integer"]),

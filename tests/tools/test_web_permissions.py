@@ -106,7 +106,8 @@ async def test_a_public_page_asks_and_offers_its_domain(tmp_path: Path) -> None:
     (asked,) = only(events, ev.PermissionRequested)
     assert asked.suggestions == ["WebFetch(domain:docs.example.com)"]
     assert asked.title == "Fetch https://docs.example.com/x"
-    assert "No net." in only(events, ev.ToolFinished)[0].result.text
+    said = [event.message.text for event in only(events, ev.MessageAppended) if "No net." in event.message.text]
+    assert said == ["[The user declined `Fetch https://docs.example.com/x` and said:]\nNo net."]
 
 
 @pytest.mark.parametrize(

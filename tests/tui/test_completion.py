@@ -100,7 +100,7 @@ def test_arguments_are_helped_with_and_offered() -> None:
     assert menu is not None
     assert [one.label for one in menu.candidates] == ["high"]
     assert argument_menu(Target("argument", "", 8, "unknown"), registered_commands, lambda _name: []) is None
-    assert argument_menu(Target("argument", "", 8, "undo"), registered_commands, lambda _name: []) is None
+    assert argument_menu(Target("argument", "", 8, "status"), registered_commands, lambda _name: []) is None
 
 
 def test_everything_hidden_in_a_name_is_shown_one_for_one() -> None:

@@ -424,11 +424,11 @@ def test_it_is_usable_at_forty_by_ten() -> None:
         await write(pilot, "/")
         assert host.rows == [
             "── commands ──────────────────── 1/" + host.rows[0].split("1/")[1],
-            "❯ /help [command]    What commands ther…",
-            "  /status            Session, model, mo…",
-            "  /doctor [online]   Check this install…",
-            "  /undo              Put back what the …",
-            "  /redo              Take the last undo…",
+            "❯ /help [command]       What commands t…",
+            "  /status               Session, model,…",
+            "  /doctor [online]      Check this inst…",
+            "  /undo [keep|replace]   Put back what …",
+            "  /redo [keep|replace]   Take the last …",
             "  … 4 queued, Up takes them back",
             "──────────────────────── accept edits ──",
             "❯ /",

@@ -41,7 +41,8 @@ async def test_a_file_that_changes_while_no_call_runs_is_the_users(project: Path
             (project / "agents.txt").write_text("x\n")
             await work.history.after_change([str(notes), str(project / "agents.txt")])
         assert [Path(one.path).name for one in await work.history.changes()] == ["agents.txt", "notes.txt"]
-        assert "mine.txt" not in await work.history.diff()
+        [found] = (await work.history.diff("prompt", [project])).folders
+        assert "mine.txt" not in found.text
         mixed = state_of(project)
         report = await work.history.undo()
         assert report.merged == report.restored == (str(notes),)
@@ -208,9 +209,11 @@ async def test_agentclis_own_files_are_no_part_of_undo_and_diff(project: Path, t
             (own / "settings.local.json").write_text("[]\n")
             (own / "skills").mkdir()
             (own / "skills" / "x.md").write_text("x")
-        for whole in (False, True):
-            assert [Path(one.path).name for one in await work.history.changes(whole)] == ["x.md"]
-            assert "settings" not in await work.history.diff(whole)
+        assert [Path(one.path).name for one in await work.history.changes()] == ["x.md"]
+        for scope in ("prompt", "session"):
+            [found] = (await work.history.diff(scope, [project])).folders
+            assert "x.md" in found.text
+            assert "settings" not in found.text
         assert (await work.history.undo()).deleted == (str(own / "skills" / "x.md"),)
     assert sorted(path.name for path in own.iterdir()) == [".gitignore", "settings.json", "settings.local.json"]
 
