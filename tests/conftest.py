@@ -44,8 +44,16 @@ FIXTURE_TASK = "fixture:"
 """Tasks with such a name belong to a fixture, which ends them after the test."""
 
 
-_WITH_PROCESSES = {"test_driver", "test_instant", "test_contributing"}
-"""Elsewhere than in tests/e2e."""
+_WITH_PROCESSES = {
+    "e2e",
+    "sandbox",
+    "assemble",
+    "test_driver",
+    "test_instant",
+    "test_contributing",
+    "test_doctor_sandbox",
+}
+"""Folders and modules whose tests wait for real processes."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -53,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     do one of them may be late. Here, where it can be looked into, none does."""
     if os.environ.get("CI"):
         for item in items:
-            if "e2e" in item.path.parts or item.path.stem in _WITH_PROCESSES:
+            if not _WITH_PROCESSES.isdisjoint((*item.path.parts, item.path.stem)):
                 item.add_marker(pytest.mark.flaky(reruns=1))
 
 
