@@ -39,9 +39,9 @@ PLAN_MODE_ON = (
     "approved it.]"
 )
 PLAN_MODE_UNATTENDED = (
-    "[Plan mode is on. Nothing may be changed or run: only look and search. Every call that would change something is "
-    "refused, whatever else allows it. Nobody can approve the plan in this session: give the complete plan as your "
-    "answer.]"
+    "[Plan mode is on. Tools and commands that only read work; every call that would change something is refused, "
+    "whatever else allows it. This session is non-interactive, so that the plan cannot be approved: give the complete "
+    "plan as your answer.]"
 )
 PLAN_MODE_OFF = "[Plan mode is off. Changes are possible again, within the usual permissions.]"
 

@@ -47,6 +47,9 @@ from agentcli.session.base import Store
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import Registry
 
+LateSystem = Callable[[], Callable[[], tuple[str, ...]]]
+"""Gathers what a system prompt needs (blocking, for a thread); the result makes and records the prompt."""
+
 
 @frozen
 class Conversation:
@@ -91,9 +94,9 @@ class Conversation:
     """Whose news are awaited between submissions; None: the disk is not watched."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The person's own, whole, for the commands that they type themselves."""
-    late_system: Callable[[], tuple[str, ...]] | None = None
+    late_system: LateSystem | None = None
     """Gives the system prompt when the first prompt is sent, in place of the profile's: part of it is gathered while
-    the program starts. Blocking, for a short time. None: the profile's holds."""
+    the program starts. None: the profile's applies."""
     notes: Notes | None = None
     """The project's memory; None: it is off."""
     instruction_files: InstructionFiles | None = None

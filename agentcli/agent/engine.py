@@ -277,8 +277,8 @@ class Engine(Curated):
         if self._late_system is not None:
             self._detach(self._parts.provider.warm())
             with suppress(Aborted):
-                system = await signal.run(in_thread(self._late_system))
-                self._profile, self._late_system = replace(self._profile, system=system), None
+                complete = await signal.run(in_thread(self._late_system))
+                self._profile, self._late_system = replace(self._profile, system=complete()), None
 
     def _news(self) -> Iterator[ev.Event]:
         """What others have to say by now, each thing once."""

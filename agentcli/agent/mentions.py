@@ -12,10 +12,12 @@ import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from agentcli.agent.ports import Permissions
 from agentcli.agent.questions import Asking, Audience, Questions
+from agentcli.agent.words import user_words
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.frozen import frozen
@@ -31,6 +33,8 @@ from agentcli.tools.titles import title_of
 MOST_MENTIONS = 20
 MOST_CHARACTERS = 120_000
 """Of all attachments of one prompt; what exceeds it is left to Read."""
+MOST_CANDIDATES = 500
+"""Words with an `@` that are looked up on disk."""
 _MOST_NAMES = 200
 _MENTION = re.compile(
     r"""(?:^|(?<=[\s(\[{<,;"'`=]))@(?:"([^"\n]{1,4000})"(:\d{1,9}(?:-\d{1,9})?)?|([^\s"@]{1,4000}))""", re.MULTILINE
@@ -38,6 +42,7 @@ _MENTION = re.compile(
 _RANGE = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?")
 _CODE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 _TRAILING = ".,;:!?)]}>'`*_"
+_MOST_TRAILING = 5
 
 
 @frozen
@@ -64,7 +69,7 @@ def find_mentions(text: str, context: ToolContext) -> list[Mention]:
     if "@" not in text:
         return []
     found: dict[tuple[str, tuple[int, int] | None], Mention] = {}
-    for match in _MENTION.finditer(_CODE.sub("", text)):
+    for match in islice(_MENTION.finditer(_CODE.sub("", text)), MOST_CANDIDATES):
         quoted, lines, bare = match.groups()
         spellings = [f"{quoted}{lines or ''}", quoted] if quoted is not None else _spellings(bare)
         mention = next(filter(None, (_existing(spelling, context) for spelling in spellings)), None)
@@ -74,11 +79,14 @@ def find_mentions(text: str, context: ToolContext) -> list[Mention]:
 
 
 def _spellings(bare: str) -> Iterator[str]:
-    """The text behind an `@`, then the same with ever less of the punctuation at its end."""
+    """The text behind an `@`, then the same with ever less of the punctuation at its end, at last without any."""
     yield bare
-    while bare and bare[-1] in _TRAILING:
+    for _removed in range(_MOST_TRAILING):
+        if not bare or bare[-1] not in _TRAILING:
+            return
         bare = bare[:-1]
         yield bare
+    yield bare.rstrip(_TRAILING)
 
 
 def _existing(spelling: str, context: ToolContext) -> Mention | None:
@@ -94,17 +102,14 @@ def _existing(spelling: str, context: ToolContext) -> Mention | None:
 
 
 def _path(spelling: str, context: ToolContext) -> str | None:
-    """Relative to the folder that the session works in, as completion offers it, or to the current one."""
+    """An existing path, relative to the project's root, as completion offers it."""
     if not spelling.strip("./~") or not is_encodable(spelling):
         return None
-    for folder in dict.fromkeys((context.working_dirs[0], context.cwd)):
-        path = absolute_path(spelling, replace(context, cwd=Path(folder)))
-        try:
-            if Path(path).exists():
-                return path
-        except (OSError, ValueError):
-            continue
-    return None
+    path = absolute_path(spelling, context)
+    try:
+        return path if Path(path).exists() else None
+    except (OSError, ValueError):
+        return None
 
 
 @frozen
@@ -120,7 +125,10 @@ class Mentions:
         self, text: str, context: ToolContext, signal: AbortSignal, *, may_ask: bool = True
     ) -> AsyncGenerator[ev.Event, None]:
         """A message for each mention of the text, and a notice for each that is not attached. An abort ends it."""
-        mentions = await in_thread(find_mentions, text, context) if "@" in text else []
+        try:
+            mentions = await signal.run(in_thread(find_mentions, text, context)) if "@" in text else []
+        except Aborted:
+            return
         room = MOST_CHARACTERS
         for number, mention in enumerate(mentions):
             if signal.aborted:
@@ -163,7 +171,7 @@ class Mentions:
             return
         if self.questions.audience is Audience.NOBODY or not may_ask:
             alone = self.questions.audience is Audience.NOBODY
-            how = "nobody is there to give it." if alone else "call Read, which asks for it."
+            how = "this session is non-interactive." if alone else "call Read, which asks for it."
             approval.problem = f"reading it needs approval; {how}"
             return
         asking = Asking(self._question(mention, decision, needs, context), self.questions, signal)
@@ -173,6 +181,9 @@ class Mentions:
         answer = asking.answer
         if answer is None or answer.behavior == "deny":
             approval.problem = "the user declined."
+            said = user_words(f"to attach {mention.typed}", answer.message) if answer is not None else None
+            if said is not None:
+                yield _message(said.message(self.ids.new()))
         elif answer.rules:
             where = self.permissions.learn(answer.rules, answer.save_to)
             yield ev.RulesLearned(rules=list(answer.rules), where=where)

@@ -13,7 +13,9 @@ from agentcli.assemble.ground import Ground
 from agentcli.workspace.git_status import GitStatus, read_git_status
 
 DEADLINE_SECONDS = 0.2
-"""Since the start of the gathering; a start waits for what is left of it."""
+"""How long a first prompt waits, counted from the start of the gathering."""
+GIT_SECONDS = 5.0
+"""How long git itself may take: a first prompt is often typed much later than the start."""
 
 
 class GitGathering:
@@ -27,7 +29,7 @@ class GitGathering:
         self._thread.start()
 
     def lines(self) -> list[str]:
-        """Waits until the deadline; nothing if there is nothing by then."""
+        """What is known at the deadline, or now if that is later."""
         self._thread.join(max(0.0, self._deadline - time.monotonic()))
         return self._found.lines() if not self._thread.is_alive() and self._found is not None else []
 
@@ -41,6 +43,4 @@ class GitGathering:
         program = git_program(folders)
         if program is None or runs_programs(ground.cwd, folders) is not None:
             return
-        left = self._deadline - time.monotonic()
-        if left > 0:
-            self._found = read_git_status(program, ground.cwd, left)
+        self._found = read_git_status(program, ground.cwd, GIT_SECONDS)

@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli import __version__
+from agentcli.agent.conversation import LateSystem
 from agentcli.agent.fingerprint import Front, front_from
 from agentcli.agent.ports import NoWorkspace, Workspace
 from agentcli.assemble.git_context import GitGathering
@@ -148,17 +149,21 @@ class SessionParts:
         context = session.system_context
         return self._system_with(self._context() if context is None else context)
 
-    def late_system(self, session: OpenedSession) -> Callable[[], tuple[str, ...]] | None:
-        """What completes and records the system prompt of a new session; None for one that was resumed."""
+    def late_system(self, session: OpenedSession) -> LateSystem | None:
+        """What completes the system prompt of a new session; None for one that was resumed."""
         if session.system_context is not None:
             return None
 
-        def complete() -> tuple[str, ...]:
+        def gather() -> Callable[[], tuple[str, ...]]:
             context = self._context(self._git.lines() if self._git is not None else ())
-            session.store.set_system_context(context)
-            return self._system_with(context)
 
-        return complete
+            def complete() -> tuple[str, ...]:
+                session.store.set_system_context(context)
+                return self._system_with(context)
+
+            return complete
+
+        return gather
 
     def _context(self, git_lines: Sequence[str] = ()) -> str:
         uname = os.uname()

@@ -20,9 +20,9 @@ def default_prompt() -> str:
 
 NON_INTERACTIVE = """\
 # Non-interactive session
-Nobody can answer questions while you work. Never ask, offer choices or wait for a confirmation: take the sensible \
-reading, do the whole task, and say in your answer which assumptions you made. A call that needs approval is denied; \
-report what it was for if the task depends on it."""
+The user cannot answer questions while you work. Never ask, offer choices or wait for a confirmation: take the \
+sensible reading, do the whole task, and say in your answer which assumptions you made. A call that needs approval is \
+denied; report what it was for if the task depends on it."""
 
 
 def system_parts(

@@ -85,7 +85,7 @@ class CommandJudge:
         return Place.of(
             call.cwd,
             call.working_dirs,
-            (*policy.readable, *policy.scratch),
+            (*policy.readable, *policy.scratch, *policy.memory),
             hides,
             lambda path: call.resolve(policy.locate(command, path)),
             search_path,

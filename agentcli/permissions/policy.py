@@ -159,7 +159,7 @@ class Policy:
         if call.is_protected(path, scripts=scripts):
             return True
         real = call.resolve(path)
-        return is_below(real, self.own_folders) and not is_inside(real, (*self.readable, *self.memory))
+        return is_below(real, self.own_folders) and not is_inside(real, self.readable)
 
     @property
     def hides_anything(self) -> bool:
@@ -301,7 +301,8 @@ class Policy:
         if self.mode is PermissionMode.BYPASS:
             return None
         for need in call.needs:
-            if need.kind == "write" and self.is_protected(need.target, call):
+            is_note = self._is_note(need.target) and not call.is_protected(need.target)
+            if need.kind == "write" and not is_note and self.is_protected(need.target, call):
                 where = f"{need.target}, which leads to {need.real}," if need.real else need.target
                 return Decision("ask", f"{where} is a protected path: other programs run or obey what is in it")
             if need.kind == "execute" and not self._reads_only(need.target, call):

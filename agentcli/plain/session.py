@@ -300,7 +300,7 @@ class Session:
                 return
             # Something may swallow a cancellation; not all that comes after it will.
             task.cancel()
-        told = self._printer.note("What runs cannot be stopped. Leave, and go on with agentcli -c.", "error")
+        told = self._printer.note("The running task did not stop. Quit, then continue with agentcli -c.", "error")
         await self._reader.above(lambda: self._writer.write(told))
 
     # ---------------------------------------------------------------------------------- typed while work goes on

@@ -432,7 +432,7 @@ class Session:
                 task.cancel()
                 done, _pending = await asyncio.wait([task], timeout=0.5)
             if not done:
-                text = "What runs cannot be stopped. Quit with Ctrl+C twice and go on with agentcli -c."
+                text = "The running task did not stop. Quit with Ctrl+C twice, then continue with agentcli -c."
                 self.note(text, "error")
 
         if self._running is not None and not self._stopping:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from agentcli.core.exit_cleanup import on_exit
 from agentcli.core.frozen import frozen
 from agentcli.core.own_programs import PIPE, Started, StillRunning, kill_group, start_program
 from agentcli.core.plaintext import plain_line
@@ -80,6 +81,13 @@ def read_git_status(program: str, folder: Path, seconds: float) -> GitStatus | N
     """None when git fails or takes longer. No process is left."""
     deadline = time.monotonic() + seconds
     started: list[Started] = []
+
+    def kill() -> None:
+        for process in started:
+            if process.poll() is None:
+                kill_group(process.pid)
+
+    forget = on_exit(kill)
     try:
         started.append(_start(program, _STATUS, folder))
         started.append(_start(program, _COMMITS, folder))
@@ -90,6 +98,7 @@ def read_git_status(program: str, folder: Path, seconds: float) -> GitStatus | N
     finally:
         for process in started:
             _end(process)
+        forget()
     if outputs is None:
         return None
     status, commits = outputs

@@ -13,7 +13,7 @@ import pytest
 
 from agentcli.core import events as ev
 from agentcli.core.messages import ATTACHED, Message, Origin
-from agentcli.core.permission import Answer
+from agentcli.core.permission import Answer, PermissionMode
 from agentcli.interactive import wording
 from agentcli.session.history import history_of
 from agentcli.tui.model import NoticeItem, PromptItem
@@ -168,7 +168,7 @@ async def test_a_file_outside_asks_and_the_answer_counts(project: Path) -> None:
         await session.run(f"Look at @{outside}")
         sent = json.dumps(session.requests)
     assert "1\\ttheirs" not in sent
-    assert "was not attached: reading it needs approval; nobody is there to give it." in sent
+    assert "was not attached: reading it needs approval; this session is non-interactive." in sent
     assert any("was not attached" in text for text in session.notices)
 
 
@@ -241,3 +241,27 @@ async def test_an_abort_while_a_file_waits_for_approval_ends_the_submission(proj
                     session.engine.abort()
     assert isinstance(events[-1], ev.Result)
     assert session.requests == []
+
+
+async def test_the_words_of_a_declined_attachment_reach_the_model(project: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.txt"
+    outside.write_text("secret\n")
+    declined = Answer("deny", message="use the copy in docs instead")
+    options = {"permission_mode": PermissionMode.DEFAULT}
+    async with Assembled(project, ["Fine."], lambda _event: declined, options) as session:  # type: ignore[arg-type]
+        await session.run(f"look at @{outside}")
+        sent = json.dumps(session.requests[0]["messages"])
+    assert "use the copy in docs instead" in sent
+    assert "secret" not in sent
+
+
+async def test_a_prompt_full_of_mentions_is_looked_up_within_bounds(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr("agentcli.agent.mentions._path", lambda spelling, _context: looked.append(spelling))
+    async with Assembled(project, ["Fine."]) as session:
+        await session.run("@a" + ")" * 3_900 + "".join(f" @w{number}" for number in range(5_000)))
+    assert "a" in looked
+    assert "w400" in looked
+    assert len(looked) < 1_200

@@ -43,20 +43,20 @@ async def test_print_mode_says_that_nobody_answers_and_offers_no_questions(progr
         program.talk_to(server.url)
         assert (await program.run("-p", "Tidy up")).code == 0
         (body,) = server.bodies
-    assert "Nobody can answer questions while you work" in system_of(body)
+    assert "The user cannot answer questions while you work" in system_of(body)
     assert not QUESTIONS & {tool["name"] for tool in body["tools"]}
 
 
 async def test_an_interactive_session_has_the_questions_and_no_such_words(tmp_path: Path) -> None:
     body = await first_request(tmp_path, interactive=True)
     assert {tool["name"] for tool in body["tools"]} >= QUESTIONS
-    assert "Nobody can answer" not in system_of(body)
+    assert "The user cannot answer" not in system_of(body)
 
 
 async def test_a_custom_prompt_is_followed_by_it_and_no_prompt_stays_none(tmp_path: Path) -> None:
     text = system_of(await first_request(tmp_path, system_prompt="You review.", append_system_prompt="Be brief."))
     assert text.startswith("You review.\n\n# Non-interactive session\n")
-    assert text.index("Nobody can answer") < text.index("Be brief.")
+    assert text.index("The user cannot answer") < text.index("Be brief.")
     assert "system" not in await first_request(tmp_path, system_prompt="")
 
 

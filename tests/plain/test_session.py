@@ -260,7 +260,7 @@ async def test_what_cannot_be_stopped_is_told_and_a_prompt_that_waits_for_it_can
         desk.session.interrupt()
         await running
         waiting = desk.start("again")
-        await desk.until(lambda: "cannot be stopped" in desk.text)
+        await desk.until(lambda: "The running task did not stop" in desk.text)
         desk.session.interrupt()
         await waiting
         assert desk.session.draft == "again"

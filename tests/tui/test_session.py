@@ -307,7 +307,7 @@ async def test_work_that_cannot_even_be_cancelled_is_told_with_what_to_do() -> N
         desk.send("go")
         await desk.until(lambda: bool(stubborn.runs))
         desk.session.interrupt()
-        await desk.until(lambda: any("cannot be stopped" in text for text in desk.shown.texts()))
+        await desk.until(lambda: any("The running task did not stop" in text for text in desk.shown.texts()))
         await desk.idle()
 
 
