@@ -294,6 +294,8 @@ class Engine(Curated):
             yield told(text, "session")
         while (text := self._parts.seams.workspace.take_notice()) is not None:
             yield told(text, "undo")
+        while (text := self._tool_context.launcher.take_notice()) is not None:
+            yield told(text, "quarantine")
         yield from self._background_changes()
         if (warning := self._budget.take_warning(self._totals, somebody=self.interactive)) is not None:
             yield told(warning, "budget")
@@ -446,7 +448,7 @@ class Engine(Curated):
             await self._parts.seams.workspace.aclose()
             await self._parts.provider.aclose()
             self._parts.store.close()
-            self._tool_context.launcher.close()
+            await in_thread(self._tool_context.launcher.close)
 
     async def __aenter__(self) -> Self:
         return self

@@ -92,11 +92,16 @@ class Launcher(Protocol):
         ...
 
     def close(self) -> None:
-        """Remove what it keeps on disk. Nothing that it started may run any more."""
+        """Remove what it keeps on disk. Nothing that it started may run any more. May take seconds, so not on the event
+        loop."""
         ...
 
     def permit(self, path: str) -> None:
         """A tool writes this path with the user's approval: not a finding of the commands that run meanwhile."""
+        ...
+
+    def take_notice(self) -> str | None:
+        """What was found after a command's `Launch.close`, for the user; None: nothing more."""
         ...
 
 
@@ -137,3 +142,6 @@ class BareLauncher:
 
     def permit(self, path: str) -> None:
         pass
+
+    def take_notice(self) -> str | None:
+        return None

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +27,8 @@ from agentcli.permissions.sandbox.caches import cache_environment, cache_folder
 from agentcli.permissions.sandbox.granted import Connection, WritablePaths
 from agentcli.permissions.sandbox.guard import MOST_FINDINGS, Guard, Watched, inner_folders
 from agentcli.permissions.sandbox.inside import Inside
-from agentcli.permissions.sandbox.inventory import Inventory
+from agentcli.permissions.sandbox.inventory import Inventory, change_time
+from agentcli.permissions.sandbox.late_search import MOST_SECONDS, LateSearch
 from agentcli.permissions.sandbox.leftovers import remove_leftovers
 from agentcli.permissions.sandbox.limits import CPU_SIGNAL, Limits, LimitWatch, with_kernel_limits
 from agentcli.permissions.sandbox.mounts import Mounts, SessionFiles
@@ -42,8 +42,7 @@ from agentcli.permissions.sandbox.secrets import VARIABLES
 from agentcli.permissions.sandbox.session_folder import SessionFolder
 
 _NO_SOCKET = re.compile(r"Address family not supported|EAFNOSUPPORT|\[Errno 97\]|os error 97\b")
-_COARSE_CLOCK = 5
-"""CLOCK_REALTIME_COARSE: the clock that change times are taken from, so the two can be compared exactly."""
+_LAST_SECONDS = 5.0
 _PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
 
 
@@ -74,6 +73,7 @@ class BubblewrapLauncher:
         self._notices = NoticePool()
         self._first_walk: threading.Thread | None = None
         self._guards: list[Guard] = []
+        self._late_search = LateSearch(self._inventory, self._guards)
         self._files: SessionFiles | None = None
         self._limits = LimitWatch(rules.limits)
         self._making = threading.Lock()
@@ -105,7 +105,10 @@ class BubblewrapLauncher:
         return BubblewrapLauncher(self._rules.for_trial(folders, limits), self._ability, places)
 
     def close(self) -> None:
-        """Remove the session's private folder now, not when the program ends. Nothing may run in it any more."""
+        """Remove the session's private folder now, not when the program ends. Nothing may run in it any more.
+
+        Blocks for up to `_LAST_SECONDS` while a search for planted repositories is unfinished."""
+        self._late_search.close(_LAST_SECONDS)
         with self._making:
             if self._folder is not None:
                 self._folder.remove()
@@ -124,7 +127,7 @@ class BubblewrapLauncher:
         files = self._session_files()
         session = files.folder
         rules = self._rules
-        began = time.clock_gettime_ns(_COARSE_CLOCK)
+        began = change_time()
         protected = protection(rules.working_dirs, rules.home, arguments, rules.installation)
         protected = protected.opened_for(grant.opened_names)
         if grant.guards_obeyed_names:
@@ -204,8 +207,13 @@ class BubblewrapLauncher:
         """While the first command starts: the walk takes a while, and what changed since `began` is left out of it."""
         with self._making:
             if self._first_walk is None:
-                self._first_walk = threading.Thread(target=self._inventory.begin, args=(began,), daemon=True)
+                self._first_walk = threading.Thread(target=self._begin_inventory, args=(began,), daemon=True)
                 self._first_walk.start()
+
+    def _begin_inventory(self, began: int) -> None:
+        self._inventory.begin(began)
+        if not self._inventory.complete:
+            self._late_search.begin(began)
 
     @property
     def uncontained(self) -> str:
@@ -317,11 +325,21 @@ class BubblewrapLauncher:
             # Otherwise the first to look would take what another command planted for something that was there.
             guard.widen(min(other.began for other in self._guards))
         try:
-            return guard.finish()
+            findings = guard.finish()
+            if guard.is_cut:
+                self._late_search.add(guard)
+                if self._rules.strict:
+                    self._late_search.wait(MOST_SECONDS)
+                    findings += tuple(iter(self._late_search.take_finding, None))
+            return findings
         finally:
             with self._making:
                 self._running.remove(protected)
                 self._guards.remove(guard)
+
+    def take_notice(self) -> str | None:
+        finding = self._late_search.take_finding()
+        return None if finding is None else finding.text
 
     def unwatch(self, ending: _Ending) -> str:
         return self._limits.remove(ending)

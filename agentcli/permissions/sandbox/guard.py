@@ -23,7 +23,9 @@ from agentcli.permissions.sandbox.inventory import (
     Inventory,
     Repository,
     State,
+    Walk,
     active_hooks,
+    change_time,
     signature_of,
     state_of,
 )
@@ -33,8 +35,12 @@ from agentcli.permissions.sandbox.quarantine import Item, Quarantine, TooLarge, 
 MOST_FINDINGS = 20
 """A command that goes on planting is stopped."""
 _TOO_LARGE = (
-    "The working directories are too large to be searched for planted repositories after each command. Only their "
-    "upper folders were checked."
+    "The working directories are too large to be searched for planted repositories at the end of each command. The "
+    "search continues in the background."
+)
+_FLOODED = (
+    "The command made or changed at least {count:,} folders, which can hide a planted repository. Do not run git in "
+    "them until the search has ended."
 )
 _CONFIGURATION = ("config", "config.worktree")
 
@@ -80,6 +86,13 @@ class Guard:
         self._findings: list[Finding] = []
         self._lock = threading.Lock()
         self._quick = False
+        self._was_complete = False
+        self.ended = 0
+        """When `finish` was called, by the clock of change times, in ns."""
+        self._covered = frozenset((*watched.own, *watched.read_only))
+        self.is_cut = self.is_flooded = False
+        """After `finish`: the working directories were not searched to the end; and that because of folders that the
+        command made or changed."""
         folders = {path.parent for path in (*watched.missing, *watched.contents)}
         self._pool = pool
         self._notices: Notices | None = pool.take(sorted(folders))
@@ -122,6 +135,7 @@ class Guard:
     def finish(self) -> tuple[Finding, ...]:
         """The command has ended. Walks the working directories: not for the event loop."""
         self.close()
+        self.ended = change_time()
         with self._lock:
             self._quick = False
             for path in sorted(self._missing):
@@ -130,17 +144,24 @@ class Guard:
                 self._changed(path, content)
             for folder in self._watched.own:
                 self._check_inside(folder)
-            was_complete = self._inventory.complete
-            covered = {*self._watched.own, *self._watched.read_only}
-            for repository in self._inventory.walk():
-                if repository.path not in covered:
-                    self._check(repository, was_complete)
-            for unread in self._inventory.note_unread(self._began):
-                shown = plain_line(unread, 300)
-                self._findings.append(Finding(f"{shown} cannot be listed. Check it for planted repositories."))
-            if self._inventory.is_first_cut():
+            self._was_complete = self._inventory.complete
+            walk = Walk(self._began)
+            for repository in list(self._inventory.follow(walk)):
+                self._check(repository)
+            self._findings += unread_findings(self._inventory, walk, self._began)
+            self.is_cut, self.is_flooded = not walk.complete, walk.is_flooded
+            if self.is_flooded:
+                self._findings.append(Finding(_FLOODED.format(count=walk.changed)))
+            elif self.is_cut and self._inventory.is_first_cut():
                 self._findings.append(Finding(_TOO_LARGE))
             return tuple(self._findings)
+
+    def check_late(self, repository: Repository) -> Sequence[Finding]:
+        """Deal with a repository that was found after `finish`. Returns the findings about it."""
+        with self._lock:
+            before = len(self._findings)
+            self._check(repository)
+            return self._findings[before:]
 
     # ----------------------------------------------------------------------------------------------- single names
 
@@ -195,15 +216,17 @@ class Guard:
             if reason is not None:
                 self._take(folder, reason)
 
-    def _check(self, repository: Repository, was_complete: bool) -> None:
+    def _check(self, repository: Repository) -> None:
+        if repository.path in self._covered:
+            return
         state, known = state_of(repository), self._inventory.known(repository.path)
         if known == state:
             return
         own, since = signature_of(repository.path), self._inventory.unseen_since(self._began)
         if known is not None:
-            if state.newest >= self._began:
+            if state.newest >= since:
                 self._restore(repository, known, state)
-        elif own is not None and (own[3] if was_complete else state.newest) >= since:
+        elif own is not None and max(state.newest, own[3] if self._was_complete else 0) >= since:
             self._check_new(repository)
         if signature_of(repository.path) is None:
             self._inventory.forget(repository.path)
@@ -278,7 +301,7 @@ class Guard:
                 self._take(file, "it changes what the repository obeys")
         hooks = dict(known.hooks)
         for name, found in state.hooks:
-            if hooks.get(name) != found and found[3] >= self._began:
+            if hooks.get(name) != found and found[3] >= self._inventory.unseen_since(self._began):
                 self._take(path / "hooks" / name if name else path / "hooks", "git would run it")
 
     # -------------------------------------------------------------------------------------------------- quarantine
@@ -323,6 +346,12 @@ class Guard:
             f"{shown} was {outcome}: {plain_line(reason, 200)}. To take it back: agentcli quarantine restore {item.id}"
         )
         self._findings.append(Finding(text, str(path), item.id))
+
+
+def unread_findings(inventory: Inventory, walk: Walk, began: int) -> list[Finding]:
+    """What to say of the folders that a walk could not list and that changed since a command `began`."""
+    shown = (plain_line(path, 300) for path in inventory.note_unread(walk, began))
+    return [Finding(f"{path} cannot be listed. Check it for planted repositories.") for path in shown]
 
 
 def _inner_folders(git_dir: Path, depth: int = 0) -> Iterable[Path]:

@@ -1,7 +1,8 @@
 """The repositories below the working directories: which there are, and what of them git obeys.
 
 The first walk reads every folder, later ones only those whose change time is another one, which a program cannot set.
-Bounded by folders and time; whether it came to the end is part of the answer. Changes nothing.
+Bounded by folders and time; whether it came to the end is part of the answer. A new entry changes its folder's change
+time, so what lies in folders that changed since a command began is looked at first. Changes nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -21,8 +22,12 @@ from agentcli.permissions.gitfiles import completes_repository
 
 MOST_FOLDERS = 20_000
 MOST_SECONDS = 0.5
+_MOST_KEPT = 100_000
+"""Folders that are remembered. Others are read again by each walk."""
 _MOST_REPORTED = 3
 _LAST = frozenset({"node_modules", "target", ".venv", "venv", "build", "dist", "__pycache__", ".tox", "vendor"})
+_COARSE_CLOCK = 5
+"""CLOCK_REALTIME_COARSE: the clock that change times are taken from, so the two can be compared exactly."""
 CONTROLS = ("config", "config.worktree", "commondir", "gitdir")
 
 Kind = Literal["folder", "file", "link", "bare"]
@@ -61,6 +66,28 @@ class _Folder:
     bare: bool
 
 
+class Walk:
+    """One walk through the folders: how far it may go, and how far it came."""
+
+    def __init__(self, since: int, may_go_on: Callable[[int], bool] | None = None) -> None:
+        """`since`: when the command began, in ns. `may_go_on`: asked before each folder, with the number of folders so
+        far; None: as far as a command's result may wait for it."""
+        self.since = since
+        self.complete = False
+        self.changed = 0
+        """Number of folders that changed since then."""
+        self.unread: dict[str, Signature] = {}
+        """Folders that could not be listed."""
+        self.is_late = may_go_on is not None
+        deadline = time.monotonic() + MOST_SECONDS
+        self.may_go_on = may_go_on or (lambda count: count < MOST_FOLDERS and time.monotonic() <= deadline)
+
+    @property
+    def is_flooded(self) -> bool:
+        """Whether it was cut short because of the folders that the command itself made or changed."""
+        return not self.complete and self.changed > MOST_FOLDERS // 2
+
+
 class Inventory:
     """One per launcher. Safe to use from several threads."""
 
@@ -74,30 +101,27 @@ class Inventory:
         self.complete = False
         """Whether a walk came to its end: what is not known after that is new."""
         self._reported = False
-        self._unread: dict[str, Signature] = {}
         self._unseen: int | None = None
+        self.cut_since: int | None = None
+        """When the first of the commands began after which the folders were not yet searched to the end, in ns."""
 
     def unseen_since(self, began: int) -> int:
         """From when on a repository that is not known may be a command's: `began`, or earlier where one was hidden in a
-        folder that could not be listed at the end of its command."""
-        return began if self._unseen is None else min(began, self._unseen)
+        folder that could not be listed, or was not reached, at the end of its command."""
+        return min(time for time in (began, self._unseen, self.cut_since) if time is not None)
 
-    def note_unread(self, began: int) -> list[str]:
-        """The folders that the last walk could not list, of those that changed since a command `began`."""
-        found = [path for path, signature in self._unread.items() if signature[3] >= began]
+    def note_unread(self, walk: Walk, began: int) -> list[str]:
+        """The folders that a walk could not list, of those that changed since a command `began`."""
+        found = [path for path, signature in walk.unread.items() if signature[3] >= began]
         if found:
             self._unseen = self.unseen_since(began)
         return found[:_MOST_REPORTED]
 
     def is_first_cut(self) -> bool:
-        """Whether the last walk was cut short, and nobody was told so before."""
-        first = not self.complete and not self._reported
-        self._reported = self._reported or first
+        """To be asked after a walk that was cut short: whether nobody was told so before."""
+        first = not self._reported
+        self._reported = True
         return first
-
-    def walk(self) -> list[Repository]:
-        with self._guard:
-            return self._walk()
 
     def known(self, path: Path) -> State | None:
         return self._known.get(path)
@@ -108,42 +132,56 @@ class Inventory:
     def forget(self, path: Path) -> None:
         self._known.pop(path, None)
 
-    def begin(self, before: int) -> None:
+    def begin(self, before: int, walk: Walk | None = None) -> None:
         """Remember what is there, as far as it has not changed since `before`, in ns: a command runs already."""
-        for repository in self.walk():
+        for repository in self.follow(walk or Walk(before)):
             state = state_of(repository)
             if repository.path not in self._known and state.newest < before:
                 self._known[repository.path] = state
 
-    def _walk(self) -> list[Repository]:
-        waiting, later = deque(map(str, self._roots)), deque[str]()
+    def follow(self, walk: Walk) -> Iterator[Repository]:
+        """Walk, and yield the repositories on the way."""
+        first, waiting, later = deque[str](), deque(map(str, self._roots)), deque[str]()
         fresh: dict[str, _Folder] = {}
-        found: list[Repository] = []
-        self._unread = {}
-        deadline = time.monotonic() + MOST_SECONDS
-        while waiting or later:
-            if len(fresh) >= MOST_FOLDERS or time.monotonic() > deadline:
-                self._folders.update(fresh)
-                self.complete = False
-                return found
-            path = waiting.popleft() if waiting else later.popleft()
-            folder = self._look(path)
-            if folder is None or path in fresh or path in self._excluded:
+        gone = set[Path]() if walk.is_late else set(self._known)
+        since, may_go_on = walk.since, walk.may_go_on
+        count = 0
+        while queue := first or waiting or later:
+            if not may_go_on(count):
+                self._keep(fresh, complete=False)
+                return
+            path = queue.popleft()
+            count += 1
+            folder = None if path in fresh or path in self._excluded else self._look(path, walk)
+            if folder is None:
                 continue
-            fresh[path] = folder
-            if folder.kind is not None:
-                found.append(Repository(folder.kind, Path(path, ".git")))
-            if folder.bare:
-                found.append(Repository("bare", Path(path)))
-            for name in folder.inner:
-                (later if name in _LAST else waiting).append(f"{path.rstrip('/')}/{name}")
-        self._folders = fresh
-        self.complete = True
-        paths = {repository.path for repository in found}
-        self._known = {path: state for path, state in self._known.items() if path in paths}
-        return found
+            if len(fresh) < _MOST_KEPT:
+                fresh[path] = folder
+            is_changed = folder.signature[3] >= since
+            if is_changed:
+                walk.changed += 1
+            if folder.kind is not None or folder.bare:
+                for repository in _repositories(path, folder):
+                    gone.discard(repository.path)
+                    yield repository
+            if folder.inner:
+                base, soon = path.rstrip("/"), first if is_changed else waiting
+                for name in folder.inner:
+                    (later if name in _LAST else soon).append(f"{base}/{name}")
+        walk.complete = True
+        self._keep(fresh, complete=True)
+        for known in gone:
+            self.forget(known)
 
-    def _look(self, path: str) -> _Folder | None:
+    def _keep(self, fresh: dict[str, _Folder], *, complete: bool) -> None:
+        with self._guard:
+            if complete or len(self._folders) > _MOST_KEPT:
+                self._folders = fresh
+            else:
+                self._folders.update(fresh)
+            self.complete = complete
+
+    def _look(self, path: str, walk: Walk) -> _Folder | None:
         signature = signature_of(path)
         known = self._folders.get(path)
         if signature is None or (known is not None and known.signature == signature):
@@ -160,9 +198,21 @@ class Inventory:
                         inner.append(entry.name)
                     names.append(entry.name)
         except OSError:
-            self._unread[path] = signature
+            walk.unread[path] = signature
             return None
         return _Folder(signature, tuple(inner), kind, completes_repository(names))
+
+
+def _repositories(path: str, folder: _Folder) -> Iterator[Repository]:
+    if folder.kind is not None:
+        yield Repository(folder.kind, Path(path, ".git"))
+    if folder.bare:
+        yield Repository("bare", Path(path))
+
+
+def change_time() -> int:
+    """The change time that a file would get now, in ns."""
+    return time.clock_gettime_ns(_COARSE_CLOCK)
 
 
 def signature_of(path: str | Path) -> Signature | None:

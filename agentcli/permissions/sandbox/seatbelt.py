@@ -111,6 +111,9 @@ class SeatbeltLauncher:
     def permit(self, path: str) -> None:
         pass
 
+    def take_notice(self) -> str | None:
+        return None
+
     def _temporary_folder(self) -> Path:
         with self._making:
             if self._temporary is None:
