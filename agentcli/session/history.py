@@ -26,7 +26,6 @@ SHOWN_ONLY: tuple[type[ev.Event], ...] = (
     ev.LoopSuspected,
     ev.RulesLearned,
     ev.ModeChanged,
-    ev.BackgroundChanged,
     ev.CompactionStarted,
     ev.CompactionFailed,
     ev.ToolStarted,
@@ -158,12 +157,13 @@ class HistoryReader:
         self._says_interrupted = False
         """A message of the submission under way says that it was interrupted."""
 
-    def add_shown(self, record: Json) -> None:
+    def add_shown(self, record: Json) -> ev.Event | None:
         event = recorded_event(record["event"], self._calls)
         if isinstance(event, ev.SubmissionInterrupted):
             self._interrupted_at = len(self.events)
         if event is not None:
             self.events.append(event)
+        return event
 
     def add_message(self, message: Message) -> None:
         if message.origin is Origin.ERROR:
@@ -230,6 +230,9 @@ class HistoryReader:
     def repair(self, record: Json) -> None:
         repair, through, text = (str(record.get(name) or "") for name in ("repair", "through", "text"))
         self.events.append(ev.RequestRepaired(repair=repair, through=through, text=text))
+
+    def background(self, task_id: str, task: Mapping[str, str]) -> None:
+        self.events.append(ev.BackgroundChanged(task_id=task_id, **task))
 
     def edit(self, record: Json) -> None:
         freed = record.get("freedTokens")

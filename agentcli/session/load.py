@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.core.bounded_read import open_regular
-from agentcli.core.events import Event, MessageAppended
+from agentcli.core.events import BackgroundChanged, Event, MessageAppended
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
     Block,
@@ -227,7 +227,7 @@ class _Reader:
             "directory": self._take_directory,
             "background": self._take_background,
             "seen": self._take_seen,
-            "shown": self._history.add_shown,
+            "shown": self._take_shown,
             "submission-end": self._take_submission_end,
             "resume": self._take_resume,
             "gap": self._take_gap,
@@ -312,6 +312,14 @@ class _Reader:
     def _take_background(self, record: Json) -> None:
         task = {name: str(record.get(name) or "") for name in ("command", "status", "summary")}
         self.session.background[str(record["taskId"])] = task
+        self._history.background(str(record["taskId"]), task)
+
+    def _take_shown(self, record: Json) -> None:
+        event = self._history.add_shown(record)
+        if isinstance(event, BackgroundChanged):
+            # Some older files have no other record of a background command.
+            task = {"command": event.command, "status": event.status, "summary": event.summary}
+            self.session.background[event.task_id] = task
 
     def _take_pin(self, record: Json) -> None:
         self.session.pinned = tuple(map(str, record["items"]))
