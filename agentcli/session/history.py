@@ -205,7 +205,7 @@ class HistoryReader:
             self.events.pop()
 
     def end_results(self, is_copy: bool) -> None:
-        while is_copy and self.events and isinstance(self.events[-1], ev.ToolFinished):
+        while is_copy and self.events and isinstance(self.events[-1], ev.ToolFinished) and not self.events[-1].agent:
             self.events.pop()
         self._calls.clear()
 

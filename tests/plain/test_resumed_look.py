@@ -98,3 +98,36 @@ def test_a_session_resumed_in_plain_mode_prints_what_it_printed(
         "no such thing",
     ):
         assert words in whole, (words, whole)
+
+
+def test_shell_lines_beside_a_submission_are_printed_again(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    live: list[str] = []
+    again: list[str] = []
+
+    async def printed(words: str) -> None:
+        async with asyncio.timeout(20):
+            while words not in "".join(live):
+                await asyncio.sleep(0.01)
+
+    async def run() -> None:
+        waiting = call("Bash", command="while ! [ -e go ]; do sleep 0.02; done; echo released")
+        engine = build_engine(options(tmp_path, reply(waiting), "Done."))
+        session = Session(ScriptedReader(), BareWriter(live.append))
+        session.open(engine)
+        session.echo("look")
+        work = asyncio.create_task(session.run("look"))
+        await printed("while !")
+        session.line("!echo mine; exit 4")
+        await printed("exit code 4")
+        (project / "go").touch()
+        await work
+        await session.close()
+        resumed = build_engine(options(tmp_path, resume=engine.session_id))
+        BareWriter(again.append).write(replay.replayed(resumed.take_history(), resumed.title_of))
+        await resumed.aclose()
+
+    asyncio.run(run())
+    assert lines("".join(again)) == lines("".join(live))
+    assert "> !echo mine; exit 4" in "".join(again)
