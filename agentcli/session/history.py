@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from agentcli.core import events as ev
@@ -32,17 +32,32 @@ SHOWN_ONLY: tuple[type[ev.Event], ...] = (
 )
 """Events that are recorded for no other reason than to be shown again."""
 
+TEXT_LIMIT = 64 * 1024
+"""Bytes that are recorded of a text that is only shown, such as the output of `/diff`."""
+NOT_KEPT = "[The rest of this output is not kept in the session file.]"
+
 _HUNKS = re.compile(r"accepted (\d+) of (\d+) hunks")
 
 
 def event_record(event: ev.Event) -> Json:
-    """The event in the form of `event_to_dict`, without the fields that have their default value."""
+    """The event in the form of `event_to_dict`, without the fields that have their default value, and with the
+    beginning of a very long text."""
+    if isinstance(event, ev.NoticeRaised):
+        event = replace(event, text=_beginning(event.text))
     data = ev.event_to_dict(event)
     for spec in fields(event):
         default = spec.default_factory() if spec.default_factory is not MISSING else spec.default
         if data[spec.name] == default:
             del data[spec.name]
     return data
+
+
+def _beginning(text: str) -> str:
+    # A character has at least one byte.
+    start = text[: TEXT_LIMIT + 1].encode("utf-8", "surrogatepass")
+    if len(start) <= TEXT_LIMIT:
+        return text
+    return f"{start[:TEXT_LIMIT].decode('utf-8', 'ignore')}\n\n{NOT_KEPT}"
 
 
 def recorded_event(data: Mapping[str, Any], calls: Mapping[str, ToolUseBlock]) -> ev.Event | None:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentcli.assemble import Options, build_engine
+from agentcli.core import events as ev
 from agentcli.core.permission import PermissionMode
 from agentcli.plain import replay
 from agentcli.plain.session import Session
 from agentcli.plain.writer import BareWriter
+from agentcli.session.history import NOT_KEPT
 from tests.plain.asked import ScriptedReader
 from tests.support.scripts import call, fails, provider_on, reply, think, transport_for
 
@@ -131,3 +135,32 @@ def test_shell_lines_beside_a_submission_are_printed_again(tmp_path: Path) -> No
     asyncio.run(run())
     assert lines("".join(again)) == lines("".join(live))
     assert "> !echo mine; exit 4" in "".join(again)
+
+
+def test_of_a_very_long_output_of_a_command_the_beginning_is_printed_again(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+
+    async def lengthy() -> AsyncGenerator[ev.Event, None]:
+        yield ev.NoticeRaised(text="+ a line\n" * 1_000_000, code="command")
+
+    async def drain(work: AsyncGenerator[ev.Event, None]) -> None:
+        async with aclosing(work) as events:
+            async for _event in events:
+                pass
+
+    async def run() -> tuple[str, int]:
+        engine = build_engine(options(tmp_path, "Done."))
+        await drain(engine.submit("look"))
+        await drain(engine.perform(lengthy()))
+        await engine.aclose()
+        [path] = tmp_path.rglob(f"{engine.session_id}.jsonl")
+        resumed = build_engine(options(tmp_path, resume=engine.session_id))
+        again: list[str] = []
+        BareWriter(again.append).write(replay.replayed(resumed.take_history(), resumed.title_of))
+        await resumed.aclose()
+        return "".join(again), path.stat().st_size
+
+    text, size = asyncio.run(run())
+    assert "+ a line" in text
+    assert NOT_KEPT in text
+    assert size < 200_000
