@@ -164,3 +164,37 @@ def test_of_a_very_long_output_of_a_command_the_beginning_is_printed_again(tmp_p
     assert "+ a line" in text
     assert NOT_KEPT in text
     assert size < 200_000
+
+
+def test_only_the_end_of_a_long_session_is_formatted(tmp_path: Path) -> None:
+    """The same rows as if all of it were, with the cost of the session so far."""
+    (tmp_path / "project").mkdir()
+    titles: list[str] = []
+
+    async def run() -> tuple[list[ev.Event], list[str]]:
+        live: list[str] = []
+        replies = [reply(call("Read", file_path=f"{number}.txt")) for number in range(6)]
+        engine = build_engine(options(tmp_path, *(each for one in replies for each in (one, "Done."))))
+        session = Session(ScriptedReader(), BareWriter(live.append))
+        session.open(engine)
+        for number in range(6):
+            session.echo(f"prompt {number}")
+            await session.run(f"prompt {number}")
+        await session.close()
+        resumed = build_engine(options(tmp_path, resume=engine.session_id))
+        history = resumed.take_history()
+        await resumed.aclose()
+        return history, lines("".join(live))
+
+    def title_of(name: str, input: Any) -> str:
+        titles.append(str(input["file_path"]))
+        return f"Read {input['file_path']}"
+
+    history, live = asyncio.run(run())
+    again: list[str] = []
+    BareWriter(again.append).write(replay.replayed(history, title_of))
+    first, *shown = lines("".join(again))
+    assert first == "… 12 messages before"
+    assert shown == live[live.index("> prompt 4") :]
+    assert "in all)" in "".join(shown)
+    assert set(titles) <= {"4.txt", "5.txt"}
