@@ -257,6 +257,45 @@ class HistoryReader:
             self.events.append(ev.ContextEdited(edits=record["edits"], step=step, freed_tokens=freed, text=text))
 
 
+class NoHistory(HistoryReader):
+    """Collects nothing, for those who do not show a session again: its events take time and memory."""
+
+    def add_shown(self, record: Json) -> ev.Event | None:
+        event = record["event"]
+        # The one event of which a session needs more than to show it.
+        return recorded_event(event, {}) if event.get("event") == ev.BackgroundChanged.__name__ else None
+
+    def add_message(self, message: Message) -> None:
+        pass
+
+    def add_reply(self, message_id: str, api_id: str, model: str) -> None:
+        pass
+
+    def add_block(self, record: Json, message_id: str, index: int, block: Block) -> None:
+        pass
+
+    def add_result(self, record: Json, block: Block) -> None:
+        pass
+
+    def tombstone(self, message_id: str) -> None:
+        pass
+
+    def end_submission(self, record: Json) -> None:
+        pass
+
+    def resume(self) -> None:
+        pass
+
+    def repair(self, record: Json) -> None:
+        pass
+
+    def background(self, task_id: str, task: Mapping[str, str]) -> None:
+        pass
+
+    def edit(self, record: Json) -> None:
+        pass
+
+
 def history_of(messages: Iterable[Message]) -> list[ev.Event]:
     """The events that made these messages, as far as messages tell: for a log that comes from no session file."""
     history = HistoryReader()

@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,16 +138,33 @@ def test_shell_lines_beside_a_submission_are_printed_again(tmp_path: Path) -> No
     assert "> !echo mine; exit 4" in "".join(again)
 
 
+async def drain(work: AsyncGenerator[ev.Event, None]) -> None:
+    async with aclosing(work) as events:
+        async for _event in events:
+            pass
+
+
+def test_the_history_is_read_only_where_it_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+
+    async def run() -> None:
+        engine = build_engine(options(tmp_path, "Done."))
+        await drain(engine.submit("look"))
+        await engine.aclose()
+        for interactive in (True, False):
+            resumed = build_engine(replace(options(tmp_path, resume=engine.session_id), interactive=interactive))
+            assert bool(resumed._parts.history) is interactive
+            assert [message.text for message in resumed.messages] == ["look", "Done."]
+            await resumed.aclose()
+
+    asyncio.run(run())
+
+
 def test_of_a_very_long_output_of_a_command_the_beginning_is_printed_again(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
 
     async def lengthy() -> AsyncGenerator[ev.Event, None]:
         yield ev.NoticeRaised(text="+ a line\n" * 1_000_000, code="command")
-
-    async def drain(work: AsyncGenerator[ev.Event, None]) -> None:
-        async with aclosing(work) as events:
-            async for _event in events:
-                pass
 
     async def run() -> tuple[str, int]:
         engine = build_engine(options(tmp_path, "Done."))

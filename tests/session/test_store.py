@@ -221,6 +221,7 @@ def test_the_end_of_a_background_command_is_read_from_files_that_have_it_as_show
     loaded = load_session(file_of(store))
     assert loaded.background == {"bash_1": {"command": "make", "status": "failed", "summary": "exit code 4"}}
     assert sum(isinstance(event, BackgroundChanged) for event in loaded.history) == 2
+    assert load_session(file_of(store), with_history=False).background == loaded.background
 
 
 @pytest.mark.parametrize("character", ["x", "ä", "\U0001f600"])
