@@ -134,9 +134,16 @@ class Engine(Curated):
         """Run a command that the user typed, and tell the model with the next prompt or tool results. Beside a running
         submission it has no `Result`, and only `stop_shell_lines` ends it early; else it is a submission itself."""
         line = self._shell_line(command)
-        work = line if self.running else self._owned(self._submission(None, local=line))
+        work = self._recorded(line) if self.running else self._owned(self._submission(None, local=line))
         async with aclosing(work) as events:
             async for event in events:
+                yield event
+
+    async def _recorded(self, line: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
+        """Record a shell line that no submission takes in, to be shown again after a resume."""
+        async with aclosing(line) as events:
+            async for event in events:
+                self._parts.store.record(event)
                 yield event
 
     def stop_shell_lines(self) -> bool:

@@ -98,14 +98,16 @@ class SessionParts:
         from agentcli.session.store import SessionStore
 
         options = self._ground.options
+        # Non-interactive front ends do not show the session again.
+        with_history = options.interactive
         store: Store
         if not options.persist:
-            loaded = load_session(path)
+            loaded = load_session(path, with_history=with_history)
             store = NullStore(loaded.session_id)
         elif options.fork_session:
-            store, loaded = SessionStore.fork(workplace, path, new_id)
+            store, loaded = SessionStore.fork(workplace, path, new_id, with_history=with_history)
         else:
-            store, loaded = SessionStore.resume(workplace, path)
+            store, loaded = SessionStore.resume(workplace, path, with_history=with_history)
         if options.name:
             store.set_title(options.name)
         view = View()

@@ -5,8 +5,8 @@ per tool result, as each is ready; whatever reaches the log by another way (a pa
 synthetic result) is caught up with when its message is appended, so that a reader misses nothing and sees nothing
 twice.
 
-Every frame of a reply has its usage as far as it is known. The last one has all of it: it waits for the end of the
-message, which follows at once, and what comes meanwhile waits behind it.
+Every frame of a reply has its usage as far as it is known. The frame of a complete block is held until the next event:
+if that is the end of the message, the frame has all of the usage. Anything else sends it at once as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from agentcli import __version__
 from agentcli.core.events import (
     BackgroundChanged,
     BlockFinished,
-    BlockStarted,
     CompactionFailed,
     CompactionStarted,
     ContextCompacted,
@@ -46,6 +45,7 @@ from agentcli.core.events import (
     ToolFinished,
     ToolResultAdded,
     ToolStarted,
+    UsageReported,
 )
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Block, Json, Message, Origin, ToolResultBlock, block_to_wire
@@ -56,9 +56,6 @@ PROTOCOL_VERSION = "2.1.325"
 """The release of the stdio protocol that these frames follow, under the name that its clients look for."""
 
 _SYNTHETIC = (Origin.INTERRUPTION, Origin.RECOVERY, Origin.HOOK, Origin.ATTACHMENT, Origin.SUMMARY)
-
-_ENDS_BLOCK = (BlockStarted, BlockFinished, ReplyStarted, ReplyTombstoned, StreamWentQuiet, SessionStarted, Result)
-"""Events before which a held frame goes out, whatever they are about."""
 
 _ERROR_NAMES = {
     "authentication": "authentication_failed",
@@ -86,7 +83,7 @@ class Frames:
         self._usage: dict[str, Usage] = {}
         """Of each reply that has begun, as far as it is known."""
         self._held: list[Json] = []
-        """The frame of the last complete block, and all frames that came after it."""
+        """The frame of the last complete block, and that of its `content_block_stop`."""
         self._held_of = ""
         """The reply that this block is of; "" when nothing waits."""
         self._calls: dict[str, Json] = {}
@@ -94,7 +91,8 @@ class Frames:
 
     def frames(self, event: Event) -> Iterator[Json]:
         """The frames that are due with this event, in order."""
-        if self._held_of and self._ends_block(event):
+        if self._held_of and not _closes_block(event):
+            self._learn_usage(event)
             self._held[0]["message"]["usage"] = self._usage[self._held_of].to_wire()
             yield from self._held
             self._held, self._held_of = [], ""
@@ -106,18 +104,18 @@ class Frames:
         else:
             yield from made
 
-    def _ends_block(self, event: Event) -> bool:
-        """Whether the held frame goes out before this event: the reply goes on, is complete, or does not come on."""
+    def _learn_usage(self, event: Event) -> None:
+        """Take the usage of the held frame's reply from an event that ends it."""
         held = self._held_of
         match event:
             case RawStreamed(data=data) if data.get("type") == "message_delta":
                 self._usage[held] = self._usage[held].updated(data.get("usage"))
-                return True
+            case UsageReported(purpose="turn"):
+                self._usage[held] = event.usage
             case MessageAppended(message=message) if message.id == held:
                 self._usage[held] = message.usage or self._usage[held]
-                return True
             case _:
-                return isinstance(event, _ENDS_BLOCK)
+                pass
 
     def _made(self, event: Event) -> Iterator[Json]:
         match event:
@@ -230,6 +228,11 @@ class Frames:
             "session_id": self.session_id,
             "uuid": self._ids.new(),
         }
+
+
+def _closes_block(event: Event) -> bool:
+    """Whether the event is the API's own end of a block; the end of the message may be the next one."""
+    return isinstance(event, RawStreamed) and event.data.get("type") == "content_block_stop"
 
 
 def _init_fields(event: SessionStarted) -> Json:

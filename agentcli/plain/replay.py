@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import islice
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Origin
@@ -12,27 +13,42 @@ from agentcli.plain.pieces import Gap, Piece, line
 from agentcli.plain.printer import Printer, Titles, prompt_lines
 
 PROMPTS_SHOWN = 2
+_LASTING = (ev.Result, ev.SessionResumed, ev.ModeChanged)
 
 
-def replayed(history: Iterable[ev.Event], title_of: Titles, *, verbose: bool = False) -> list[Piece]:
+def replayed(history: Sequence[ev.Event], title_of: Titles, *, verbose: bool = False) -> list[Piece]:
     """What was printed from the last but one prompt on; the messages before it are only counted."""
     printer = Printer(title_of, verbose=verbose)
-    starts: list[tuple[int, int]] = []
-    """For each prompt: how many pieces and how many messages were before it."""
-    pieces: list[Piece] = []
-    messages = 0
-    for event in history:
-        if isinstance(event, ev.MessageAppended) and event.message.origin is Origin.PROMPT:
-            starts.append((len(pieces), messages))
-            pieces += printer.message(event.message)
-        elif isinstance(event, ev.CommandEntered):
-            pieces += [Gap(), *prompt_lines(plain_text(event.text))]
-        else:
-            pieces += printer.show(event, 0.0)
-        messages += isinstance(event, ev.MessageAppended | ev.ReplyStarted)
-        if isinstance(event, ev.Result):
-            printer.settled()
-    first, before = starts[-PROMPTS_SHOWN] if len(starts) >= PROMPTS_SHOWN else (0, 0)
-    if before:
-        pieces = [line(f"… {counted(before, 'message')} before", "quiet"), *pieces[first:]]
+    start = _start(history)
+    before = sum(isinstance(event, ev.MessageAppended | ev.ReplyStarted) for event in islice(history, start))
+    if not before:
+        start = 0
+    for event in islice(history, start):
+        # All that later lines depend on: the cost so far, the permission mode, shell lines that go on.
+        if isinstance(event, _LASTING) or (isinstance(event, ev.ToolStarted) and event.agent == ev.USER_AGENT):
+            _printed(event, printer)
+    pieces: list[Piece] = [line(f"… {counted(before, 'message')} before", "quiet")] if before else []
+    for event in islice(history, start, None):
+        pieces += _printed(event, printer)
     return [*pieces, Gap()] if pieces else []
+
+
+def _start(history: Sequence[ev.Event]) -> int:
+    """The place of the first prompt that is shown."""
+    prompts = (place for place in range(len(history) - 1, -1, -1) if _is_prompt(history[place]))
+    return next(islice(prompts, PROMPTS_SHOWN - 1, None), 0)
+
+
+def _is_prompt(event: ev.Event) -> bool:
+    return isinstance(event, ev.MessageAppended) and event.message.origin is Origin.PROMPT
+
+
+def _printed(event: ev.Event, printer: Printer) -> list[Piece]:
+    if isinstance(event, ev.MessageAppended) and _is_prompt(event):
+        return printer.message(event.message)
+    if isinstance(event, ev.CommandEntered):
+        return [Gap(), *prompt_lines(plain_text(event.text))]
+    pieces = printer.show(event, 0.0)
+    if isinstance(event, ev.Result):
+        printer.settled()
+    return pieces

@@ -343,6 +343,7 @@ class Session:
                 async for event in events:
                     self._print(self._printer.show(event, self._now()))
 
+        engine.note_shown(ev.CommandEntered(text=text))
         self._print([Gap(), *prompt_lines(text)])
         task = asyncio.get_running_loop().create_task(run())
         self._beside.add(task)

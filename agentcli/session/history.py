@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from agentcli.core import events as ev
@@ -26,24 +26,38 @@ SHOWN_ONLY: tuple[type[ev.Event], ...] = (
     ev.LoopSuspected,
     ev.RulesLearned,
     ev.ModeChanged,
-    ev.BackgroundChanged,
     ev.CompactionStarted,
     ev.CompactionFailed,
     ev.ToolStarted,
 )
 """Events that are recorded for no other reason than to be shown again."""
 
+TEXT_LIMIT = 64 * 1024
+"""Bytes that are recorded of a text that is only shown, such as the output of `/diff`."""
+NOT_KEPT = "[The rest of this output is not kept in the session file.]"
+
 _HUNKS = re.compile(r"accepted (\d+) of (\d+) hunks")
 
 
 def event_record(event: ev.Event) -> Json:
-    """The event in the form of `event_to_dict`, without the fields that have their default value."""
+    """The event in the form of `event_to_dict`, without the fields that have their default value, and with the
+    beginning of a very long text."""
+    if isinstance(event, ev.NoticeRaised):
+        event = replace(event, text=_beginning(event.text))
     data = ev.event_to_dict(event)
     for spec in fields(event):
         default = spec.default_factory() if spec.default_factory is not MISSING else spec.default
         if data[spec.name] == default:
             del data[spec.name]
     return data
+
+
+def _beginning(text: str) -> str:
+    # A character has at least one byte.
+    start = text[: TEXT_LIMIT + 1].encode("utf-8", "surrogatepass")
+    if len(start) <= TEXT_LIMIT:
+        return text
+    return f"{start[:TEXT_LIMIT].decode('utf-8', 'ignore')}\n\n{NOT_KEPT}"
 
 
 def recorded_event(data: Mapping[str, Any], calls: Mapping[str, ToolUseBlock]) -> ev.Event | None:
@@ -158,12 +172,13 @@ class HistoryReader:
         self._says_interrupted = False
         """A message of the submission under way says that it was interrupted."""
 
-    def add_shown(self, record: Json) -> None:
+    def add_shown(self, record: Json) -> ev.Event | None:
         event = recorded_event(record["event"], self._calls)
         if isinstance(event, ev.SubmissionInterrupted):
             self._interrupted_at = len(self.events)
         if event is not None:
             self.events.append(event)
+        return event
 
     def add_message(self, message: Message) -> None:
         if message.origin is Origin.ERROR:
@@ -205,7 +220,7 @@ class HistoryReader:
             self.events.pop()
 
     def end_results(self, is_copy: bool) -> None:
-        while is_copy and self.events and isinstance(self.events[-1], ev.ToolFinished):
+        while is_copy and self.events and isinstance(self.events[-1], ev.ToolFinished) and not self.events[-1].agent:
             self.events.pop()
         self._calls.clear()
 
@@ -231,12 +246,54 @@ class HistoryReader:
         repair, through, text = (str(record.get(name) or "") for name in ("repair", "through", "text"))
         self.events.append(ev.RequestRepaired(repair=repair, through=through, text=text))
 
+    def background(self, task_id: str, task: Mapping[str, str]) -> None:
+        self.events.append(ev.BackgroundChanged(task_id=task_id, **task))
+
     def edit(self, record: Json) -> None:
         freed = record.get("freedTokens")
         if isinstance(freed, int):
             # Older files do not say how much was freed, and nothing can be shown without it.
             step, text = str(record.get("step") or ""), str(record.get("text") or "")
             self.events.append(ev.ContextEdited(edits=record["edits"], step=step, freed_tokens=freed, text=text))
+
+
+class NoHistory(HistoryReader):
+    """Collects nothing, for those who do not show a session again: its events take time and memory."""
+
+    def add_shown(self, record: Json) -> ev.Event | None:
+        event = record["event"]
+        # The one event of which a session needs more than to show it.
+        return recorded_event(event, {}) if event.get("event") == ev.BackgroundChanged.__name__ else None
+
+    def add_message(self, message: Message) -> None:
+        pass
+
+    def add_reply(self, message_id: str, api_id: str, model: str) -> None:
+        pass
+
+    def add_block(self, record: Json, message_id: str, index: int, block: Block) -> None:
+        pass
+
+    def add_result(self, record: Json, block: Block) -> None:
+        pass
+
+    def tombstone(self, message_id: str) -> None:
+        pass
+
+    def end_submission(self, record: Json) -> None:
+        pass
+
+    def resume(self) -> None:
+        pass
+
+    def repair(self, record: Json) -> None:
+        pass
+
+    def background(self, task_id: str, task: Mapping[str, str]) -> None:
+        pass
+
+    def edit(self, record: Json) -> None:
+        pass
 
 
 def history_of(messages: Iterable[Message]) -> list[ev.Event]:

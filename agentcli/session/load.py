@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.core.bounded_read import open_regular
-from agentcli.core.events import Event, MessageAppended
+from agentcli.core.events import BackgroundChanged, Event, MessageAppended
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
     Block,
@@ -35,7 +35,7 @@ from agentcli.core.messages import (
 )
 from agentcli.core.plural import counted, plural
 from agentcli.core.tool_errors import wrapped
-from agentcli.session.history import HistoryReader
+from agentcli.session.history import HistoryReader, NoHistory
 from agentcli.session.journal import Ending
 from agentcli.session.lines import FORMAT, decode_line, whole_message
 
@@ -118,9 +118,9 @@ class LoadedSession:
         return found
 
 
-def load_session(path: Path) -> LoadedSession:
-    """Read the whole file. Raises OSError if it cannot be read, nothing else."""
-    reader = _Reader(LoadedSession(path, path.stem))
+def load_session(path: Path, *, with_history: bool = True) -> LoadedSession:
+    """Read the whole file. Raises OSError if it cannot be read, nothing else. `with_history`: also what was shown."""
+    reader = _Reader(LoadedSession(path, path.stem), HistoryReader() if with_history else NoHistory())
     for record in _scan(path, reader.session):
         reader.take(record)
     reader.settle()
@@ -152,7 +152,7 @@ def _read_end(path: Path, window: int) -> tuple[LoadedSession, bool]:
         start = max(0, file.seek(0, SEEK_END) - window)
         file.seek(start)
         lines = file.read(window).split(b"\n")
-    reader = _Reader(LoadedSession(path, path.stem))
+    reader = _Reader(LoadedSession(path, path.stem), HistoryReader())
     # The window may begin inside a line.
     for line in lines[1:] if start else lines:
         record = decode_line(line)
@@ -203,10 +203,10 @@ class _OpenReply:
 class _Reader:
     """Puts messages together. `take` never raises; a record that does not fit is counted and changes nothing."""
 
-    def __init__(self, session: LoadedSession) -> None:
+    def __init__(self, session: LoadedSession, history: HistoryReader) -> None:
         self.session = session
-        self._history = HistoryReader()
-        session.history = self._history.events
+        self._history = history
+        session.history = history.events
         self._replies: dict[str, _OpenReply] = {}
         self._results: dict[str, Block] = {}
         self._spent_before = 0
@@ -227,7 +227,7 @@ class _Reader:
             "directory": self._take_directory,
             "background": self._take_background,
             "seen": self._take_seen,
-            "shown": self._history.add_shown,
+            "shown": self._take_shown,
             "submission-end": self._take_submission_end,
             "resume": self._take_resume,
             "gap": self._take_gap,
@@ -312,6 +312,14 @@ class _Reader:
     def _take_background(self, record: Json) -> None:
         task = {name: str(record.get(name) or "") for name in ("command", "status", "summary")}
         self.session.background[str(record["taskId"])] = task
+        self._history.background(str(record["taskId"]), task)
+
+    def _take_shown(self, record: Json) -> None:
+        event = self._history.add_shown(record)
+        if isinstance(event, BackgroundChanged):
+            # Some older files have no other record of a background command.
+            task = {"command": event.command, "status": event.status, "summary": event.summary}
+            self.session.background[event.task_id] = task
 
     def _take_pin(self, record: Json) -> None:
         self.session.pinned = tuple(map(str, record["items"]))

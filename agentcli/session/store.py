@@ -101,13 +101,16 @@ class SessionStore:
         return cls(workplace, journal)
 
     @classmethod
-    def resume(cls, workplace: Workplace, path: Path) -> tuple[SessionStore, LoadedSession]:
-        """Go on with a session. Raises `SessionBusy`, `SessionTooNew`, or OSError if the file cannot be read."""
+    def resume(
+        cls, workplace: Workplace, path: Path, *, with_history: bool = True
+    ) -> tuple[SessionStore, LoadedSession]:
+        """Go on with a session. Raises `SessionBusy`, `SessionTooNew`, or OSError if the file cannot be read.
+        `with_history` as for `load_session`."""
         journal = Journal(path, workplace.clock)
         # The lock comes first: a process that is just ending may still write its last lines.
         journal.start()
         try:
-            loaded = load_session(path)
+            loaded = load_session(path, with_history=with_history)
             if loaded.too_new:
                 raise SessionTooNew(
                     f"Session {path.stem} was written by a newer version of agentcli, so nothing can be added to it "
@@ -122,12 +125,15 @@ class SessionStore:
         return cls(workplace, journal, loaded), loaded
 
     @classmethod
-    def fork(cls, workplace: Workplace, source: Path, session_id: str) -> tuple[SessionStore, LoadedSession]:
+    def fork(
+        cls, workplace: Workplace, source: Path, session_id: str, *, with_history: bool = True
+    ) -> tuple[SessionStore, LoadedSession]:
         """A new session that begins as a copy of another, which may be in use. Raises as `create`, and OSError.
 
-        All readable records are copied, also those of types that this version does not know.
+        All readable records are copied, also those of types that this version does not know. `with_history` as for
+        `load_session`.
         """
-        loaded = load_session(source)
+        loaded = load_session(source, with_history=with_history)
         store = cls.create(workplace, session_id)
         store._forked_from = loaded.session_id
         store._system_context = loaded.system_context

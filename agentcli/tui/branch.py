@@ -51,27 +51,31 @@ class BranchWatch:
         self._read = read
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._engine: Engine | None = None
+        self._shown = ""
 
     def follow(self, engine: Engine) -> None:
+        """Show the branch of this conversation's folder from now on."""
+        self._engine = engine
+        self._wake.set()
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._watch(engine))
+            self._task = asyncio.get_running_loop().create_task(self._watch())
 
     def look(self) -> None:
         """Something has run that may have changed it."""
         self._wake.set()
 
     async def aclose(self) -> None:
-        task, self._task = self._task, None
+        task, self._task, self._engine = self._task, None, None
         if task is not None:
             await cancel_and_wait([task])
 
-    async def _watch(self, engine: Engine) -> None:
-        shown = ""
-        while True:
+    async def _watch(self) -> None:
+        while (engine := self._engine) is not None:
             self._wake.clear()
             branch = await asyncio.to_thread(self._read, engine.root)
-            if branch != shown:
-                shown = branch
+            if branch != self._shown and engine is self._engine:
+                self._shown = branch
                 self._show(branch)
             waiting = asyncio.wait_for(self._wake.wait(), LOOK_SECONDS)
             try:

@@ -22,27 +22,45 @@ def exit_text(blocks: Sequence[Block], wanted: str, width: int) -> str:
     on are enough for `last`."""
     if wanted not in MOST_ROWS:
         return ""
-    chosen = _last_exchange(blocks) if wanted == "last" else _all(blocks)
-    rows = _rows(chosen, max(width, _NARROWEST))
-    most = MOST_ROWS[wanted]
-    if len(rows) > most and wanted == "last":
-        rows = [*rows[:most], f"… {counted(len(rows) - most, 'more row')}"]
-    elif len(rows) > most:
-        rows = [f"… {counted(len(rows) - most, 'row')} before", *rows[-most:]]
+    width, most = max(width, _NARROWEST), MOST_ROWS[wanted]
+    if wanted == "last":
+        rows = _joined(_rows(block, width) for block in _last_exchange(blocks))
+        if len(rows) > most:
+            rows = [*rows[:most], f"… {counted(len(rows) - most, 'more row')}"]
+    else:
+        rows = _last_rows(blocks, width, most + 1)
+        if len(rows) > most:
+            rows = ["… earlier rows are left out", *rows[-most:]]
     return terminal_text("\n".join(rows))
 
 
 def _last_exchange(blocks: Sequence[Block]) -> list[Block]:
-    """The last prompt that is no command, and the last answer to it."""
+    """The last prompt that is no command, and the last answer to it, in one piece."""
     first = next((place for place in range(len(blocks) - 1, -1, -1) if is_prompt(blocks[place])), None)
     if first is None:
         return []
-    answers = [block for block in blocks[first:] if isinstance(block.item, AnswerItem) and not block.item.parent]
-    return [_whole(block) for block in (blocks[first], *answers[-1:])]
+    answer: AnswerItem | None = None
+    for block in blocks[first:]:
+        item = block.item
+        if not isinstance(item, AnswerItem) or item.parent or not block.source.strip():
+            continue
+        before = answer.text + item.joint if answer is not None and item.joint is not None else ""
+        answer = replace(item, text=before + block.source, done=True)
+    return [blocks[first], *([make_block(answer)] if answer is not None else [])]
 
 
-def _all(blocks: Iterable[Block]) -> list[Block]:
-    return [_whole(block) for block in blocks if not isinstance(block.item, WelcomeItem)]
+def _last_rows(blocks: Sequence[Block], width: int, enough: int) -> list[str]:
+    """At least the last `enough` rows, if there are so many. Blocks before those are not laid out: there may be
+    thousands."""
+    found: list[list[str]] = []
+    count = 0
+    for block in reversed(blocks):
+        if count > enough:
+            break
+        if not isinstance(block.item, WelcomeItem):
+            found.append(_rows(_whole(block), width))
+            count += len(found[-1]) + any(found[-1])
+    return _joined(reversed(found))
 
 
 def is_prompt(block: Block) -> bool:
@@ -56,12 +74,16 @@ def _whole(block: Block) -> Block:
     return block
 
 
-def _rows(blocks: Iterable[Block], width: int) -> list[str]:
-    rows: list[str] = []
-    for block in blocks:
+def _rows(block: Block, width: int) -> list[str]:
+    lines = block.layout(width, Palette())
+    while block.behind:
         lines = block.layout(width, Palette())
-        while block.behind:
-            lines = block.layout(width, Palette())
-        texts = [line.strip.text.rstrip() for line in lines]
-        rows += ([""] if rows and any(texts) else []) + texts
+    return [line.strip.text.rstrip() for line in lines]
+
+
+def _joined(texts: Iterable[list[str]]) -> list[str]:
+    """The rows of all blocks, with a blank one between two."""
+    rows: list[str] = []
+    for block_rows in texts:
+        rows += ([""] if rows and any(block_rows) else []) + block_rows
     return rows

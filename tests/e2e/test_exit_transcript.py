@@ -45,3 +45,15 @@ async def test_the_normal_screen_keeps_what_the_setting_says(
             assert rows.index("❯ second prompt") < next(n for n, row in enumerate(rows) if "agentcli -r " in row)
             assert " ".join(text.split()).count("really") == 30, "wrapped, and nothing of it lost"
             assert "\u202e" not in text
+
+
+async def test_the_normal_screen_keeps_all_pieces_of_a_continued_answer(tmp_path: Path) -> None:
+    cut = [reply(text, stop_reason="max_tokens") for text in ("thrown away", "PART ONE is lo", "ng,\n\n")]
+    async with app_with(tmp_path, *cut, reply("PART TWO is short.")) as (app, _server):
+        await app.ready()
+        await app.submit("write")
+        await app.wait_for("PART TWO is short.")
+        await app.ready()
+        assert await app.leave() == 0
+        assert app.is_restored
+        assert "◆ PART ONE is long,\n\n  PART TWO is short." in app.text

@@ -89,8 +89,7 @@ async def test_a_signal_ends_the_wait_and_the_result_still_comes(program: Progra
 
 
 async def test_a_resumed_model_is_told_what_became_of_each_and_no_id_comes_twice(program: Program) -> None:
-    quick = call("Bash", command="exit 4", run_in_background=True)
-    replies = [reply(LASTING, quick), reply(say("Started.")), reply(call("BashOutput", bash_id="bash_1"), LASTING)]
+    replies = [reply(LASTING), reply(say("Started.")), reply(call("BashOutput", bash_id="bash_1"), LASTING)]
     async with LoopbackServer(*replies, reply(say("I see.")), reply(say("Yes."))) as server:
         program.talk_to(server.url)
         first = await program.run("-p", "serve", *ALLOWED)
@@ -98,13 +97,27 @@ async def test_a_resumed_model_is_told_what_became_of_each_and_no_id_comes_twice
         second = await program.run("-p", "-c", "and now?", "--output-format", "json", *ALLOWED)
         told = json.dumps(server.bodies[2]["messages"][-1], ensure_ascii=False)
         assert "bash_1 (sleep 600): ended because agentcli was closed; its output is gone" in told
-        assert "bash_2 (exit 4): " in json.dumps(server.bodies[2]["messages"], ensure_ascii=False)
         assert "bash_1 ran before this session was resumed: ended because agentcli was closed" in last_text(server)
-        assert [task["task_id"] for task in second.frames[0]["background_tasks"]] == ["bash_3"]
+        assert [task["task_id"] for task in second.frames[0]["background_tasks"]] == ["bash_2"]
         await program.run("-p", "-c", "again", *ALLOWED)
         again = json.dumps(server.bodies[4]["messages"], ensure_ascii=False)
         assert again.count("bash_1 (sleep 600)") == 1, "told once"
-        assert "bash_3 (sleep 600): ended because agentcli was closed" in again
+        assert "bash_2 (sleep 600): ended because agentcli was closed" in again
+
+
+async def test_a_resumed_model_is_told_the_exit_code_of_a_command_that_ended_before(program: Program) -> None:
+    failing = call("Bash", command="sleep 0.3; exit 4", run_in_background=True)
+    asking = reply(call("BashOutput", bash_id="bash_1"))
+    async with LoopbackServer(reply(failing), reply(say("Started.")), asking, reply(say("I see."))) as server:
+        program.talk_to(server.url)
+        first = await program.run("-p", "build", "--wait-background", *ALLOWED)
+        assert first.code == 0, first.err
+        await program.run("-p", "-c", "and now?", *ALLOWED)
+        told = json.dumps(server.bodies[2]["messages"], ensure_ascii=False)
+        asked = last_text(server)
+    assert "bash_1 (sleep 0.3; exit 4): exit code 4" in told
+    assert "bash_1 ran before this session was resumed: exit code 4" in asked
+    assert "agentcli was closed" not in told + asked
 
 
 # ------------------------------------------------------------------------------------------------ stream-json

@@ -76,7 +76,9 @@ async def test_after_a_kill_the_session_goes_on(program: Program, moment: str) -
         if moment == "prompt":
             await until(lambda: bool(server.requests))
         elif moment == "stream":
-            await running.frame("user")
+            # Sooner than the notice that the stream is quiet, which would send any frame.
+            async with asyncio.timeout(20):
+                await running.frame("user")
         else:
             await until((program.work / "effect.txt").exists)
         running.signal(signal.SIGKILL)

@@ -36,6 +36,7 @@ from agentcli.core.messages import (
     ToolUseBlock,
     user_message,
 )
+from agentcli.core.usage import Usage
 from agentcli.headless.result_frame import result_frame
 from agentcli.headless.stream_json import Frames
 from tests.headless.fake_engine import SESSION, failed, result, started
@@ -265,6 +266,44 @@ def test_a_limit_has_its_message_in_errors_and_result() -> None:
     assert frame["result"] == "Too many turns."
 
 
+def held_before(event: events.Event) -> tuple[list[str], int]:
+    """The kinds of the frames that are out after `event` follows a complete block, and the output tokens of the
+    block's frame."""
+    begun = ReplyStarted(message_id="m1", api_id="msg_1", model="claude-x", usage=Usage(7, 1))
+    mapping = Frames(SequentialIds())
+    for early in (started(), begun, block(TextBlock("hi"))):
+        list(mapping.frames(early))
+    stop = RawStreamed(data={"type": "content_block_stop", "index": 0})
+    assert list(mapping.frames(stop)) == [], "the end of the message may follow at once"
+    found = list(mapping.frames(event))
+    return [frame["type"] for frame in found], found[0]["message"]["usage"]["output_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("event", "frame"),
+    [
+        (events.BlockStarted(message_id="m1", index=1, kind="text"), ""),
+        (events.TextStreamed(message_id="m1", index=1, text="x"), ""),
+        (events.ToolInputStreamed(message_id="m1", index=1, text="x"), ""),
+        (ToolStarted(tool_use_id="t1", name="Read", input={}, title="Read a"), ""),
+        (ToolFinished(tool_use_id="t1", name="Read", result=ToolResultBlock("t1", ())), ""),
+        (ToolResultAdded(tool_use_id="t1", name="Read", result=ToolResultBlock("t1", ())), "user"),
+        (events.NoticeRaised(text="x"), "system"),
+        (RawStreamed(data={"type": "ping"}), "stream_event"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, events.Event) else None,
+)
+def test_a_held_frame_goes_out_before_whatever_comes_next(event: events.Event, frame: str) -> None:
+    assert held_before(event) == (["assistant", "stream_event", *filter(None, [frame])], 1)
+
+
+def test_a_held_frame_has_the_whole_usage_when_the_end_of_its_message_is_next() -> None:
+    delta = RawStreamed(data={"type": "message_delta", "usage": {"output_tokens": 41}})
+    assert held_before(delta) == (["assistant", "stream_event", "stream_event"], 41)
+    reported = events.UsageReported(model="claude-x", usage=Usage(7, 41), cost_usd=None)
+    assert held_before(reported) == (["assistant", "stream_event"], 41)
+
+
 SILENT = {
     "CommandEntered",
     "SessionResumed",
@@ -274,7 +313,6 @@ SILENT = {
     "TextStreamed",
     "ThinkingStreamed",
     "ToolInputStreamed",
-    "UsageReported",
     "ToolProgressed",
     "PermissionRequested",
     "PermissionResolved",

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentcli.assemble import Options, build_engine
+from agentcli.core import events as ev
 from agentcli.core.permission import PermissionMode
 from agentcli.plain import replay
 from agentcli.plain.session import Session
 from agentcli.plain.writer import BareWriter
+from agentcli.session.history import NOT_KEPT
 from tests.plain.asked import ScriptedReader
 from tests.support.scripts import call, fails, provider_on, reply, think, transport_for
 
@@ -98,3 +103,116 @@ def test_a_session_resumed_in_plain_mode_prints_what_it_printed(
         "no such thing",
     ):
         assert words in whole, (words, whole)
+
+
+def test_shell_lines_beside_a_submission_are_printed_again(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    live: list[str] = []
+    again: list[str] = []
+
+    async def printed(words: str) -> None:
+        async with asyncio.timeout(20):
+            while words not in "".join(live):
+                await asyncio.sleep(0.01)
+
+    async def run() -> None:
+        waiting = call("Bash", command="while ! [ -e go ]; do sleep 0.02; done; echo released")
+        engine = build_engine(options(tmp_path, reply(waiting), "Done."))
+        session = Session(ScriptedReader(), BareWriter(live.append))
+        session.open(engine)
+        session.echo("look")
+        work = asyncio.create_task(session.run("look"))
+        await printed("while !")
+        session.line("!echo mine; exit 4")
+        await printed("exit code 4")
+        (project / "go").touch()
+        await work
+        await session.close()
+        resumed = build_engine(options(tmp_path, resume=engine.session_id))
+        BareWriter(again.append).write(replay.replayed(resumed.take_history(), resumed.title_of))
+        await resumed.aclose()
+
+    asyncio.run(run())
+    assert lines("".join(again)) == lines("".join(live))
+    assert "> !echo mine; exit 4" in "".join(again)
+
+
+async def drain(work: AsyncGenerator[ev.Event, None]) -> None:
+    async with aclosing(work) as events:
+        async for _event in events:
+            pass
+
+
+def test_the_history_is_read_only_where_it_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+
+    async def run() -> None:
+        engine = build_engine(options(tmp_path, "Done."))
+        await drain(engine.submit("look"))
+        await engine.aclose()
+        for interactive in (True, False):
+            resumed = build_engine(replace(options(tmp_path, resume=engine.session_id), interactive=interactive))
+            assert bool(resumed._parts.history) is interactive
+            assert [message.text for message in resumed.messages] == ["look", "Done."]
+            await resumed.aclose()
+
+    asyncio.run(run())
+
+
+def test_of_a_very_long_output_of_a_command_the_beginning_is_printed_again(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+
+    async def lengthy() -> AsyncGenerator[ev.Event, None]:
+        yield ev.NoticeRaised(text="+ a line\n" * 1_000_000, code="command")
+
+    async def run() -> tuple[str, int]:
+        engine = build_engine(options(tmp_path, "Done."))
+        await drain(engine.submit("look"))
+        await drain(engine.perform(lengthy()))
+        await engine.aclose()
+        [path] = tmp_path.rglob(f"{engine.session_id}.jsonl")
+        resumed = build_engine(options(tmp_path, resume=engine.session_id))
+        again: list[str] = []
+        BareWriter(again.append).write(replay.replayed(resumed.take_history(), resumed.title_of))
+        await resumed.aclose()
+        return "".join(again), path.stat().st_size
+
+    text, size = asyncio.run(run())
+    assert "+ a line" in text
+    assert NOT_KEPT in text
+    assert size < 200_000
+
+
+def test_only_the_end_of_a_long_session_is_formatted(tmp_path: Path) -> None:
+    """The same rows as if all of it were, with the cost of the session so far."""
+    (tmp_path / "project").mkdir()
+    titles: list[str] = []
+
+    async def run() -> tuple[list[ev.Event], list[str]]:
+        live: list[str] = []
+        replies = [reply(call("Read", file_path=f"{number}.txt")) for number in range(6)]
+        engine = build_engine(options(tmp_path, *(each for one in replies for each in (one, "Done."))))
+        session = Session(ScriptedReader(), BareWriter(live.append))
+        session.open(engine)
+        for number in range(6):
+            session.echo(f"prompt {number}")
+            await session.run(f"prompt {number}")
+        await session.close()
+        resumed = build_engine(options(tmp_path, resume=engine.session_id))
+        history = resumed.take_history()
+        await resumed.aclose()
+        return history, lines("".join(live))
+
+    def title_of(name: str, input: Any) -> str:
+        titles.append(str(input["file_path"]))
+        return f"Read {input['file_path']}"
+
+    history, live = asyncio.run(run())
+    again: list[str] = []
+    BareWriter(again.append).write(replay.replayed(history, title_of))
+    first, *shown = lines("".join(again))
+    assert first == "… 12 messages before"
+    assert shown == live[live.index("> prompt 4") :]
+    assert "in all)" in "".join(shown)
+    assert set(titles) <= {"4.txt", "5.txt"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,17 @@ def test_a_loaded_session_equals_the_log_that_was_recorded(tmp_path_factory: pyt
     assert as_sent(loaded.messages) == as_sent(made.log)
     assert (loaded.skipped, loaded.torn, loaded.lost) == (0, False, 0)
     assert loaded.session_id == SESSION_ID
+
+
+@GENERATED
+@given(seed=st.integers(0, 2**32))
+def test_a_session_loaded_without_its_history_is_the_same_otherwise(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    path = write(tmp_path_factory.mktemp("round"), conversation(seed))
+    whole, bare = load_session(path), load_session(path, with_history=False)
+    assert bare.history == []
+    assert bare == replace(whole, history=[])
 
 
 def assert_is_what_a_crash_leaves(loaded: list[Message], log: list[Message]) -> None:

@@ -18,12 +18,21 @@ from typing import Any
 import pytest
 
 from agentcli.core.errors import UsageError
-from agentcli.core.events import BlockFinished, MessageAppended, ReplyTombstoned, RequestRepaired, ToolFinished
+from agentcli.core.events import (
+    BackgroundChanged,
+    BlockFinished,
+    MessageAppended,
+    NoticeRaised,
+    ReplyTombstoned,
+    RequestRepaired,
+    ToolFinished,
+)
 from agentcli.core.messages import Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentcli.session import journal
 from agentcli.session.base import Store
 from agentcli.session.errors import SessionBusy, SessionExists, SessionTooNew
 from agentcli.session.find import describe_session
+from agentcli.session.history import NOT_KEPT, TEXT_LIMIT, event_record
 from agentcli.session.load import UNFINISHED, load_session, read_records
 from agentcli.session.null import NullStore
 from agentcli.session.places import make_private_dir, project_key
@@ -185,6 +194,49 @@ def test_titles_context_and_redactions_come_back(tmp_path: Path) -> None:
     assert (loaded.title, loaded.system_context) == ("second name", "new")
     assert [(found.repair, found.through) for found in loaded.redactions] == [("drop_images", "prompt-1")]
     assert sum(record["type"] == "system-context" for record in read_records(file_of(store))) == 1
+
+
+def background(status: str, summary: str = "") -> BackgroundChanged:
+    return BackgroundChanged(task_id="bash_1", status=status, command="make", summary=summary)
+
+
+def test_the_end_of_a_background_command_is_recorded_and_shown_again(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    changes = [background("running"), background("failed", "exit code 4")]
+    for event in (prompt("p"), *changes):
+        store.record(event)
+    store.close()
+    loaded = load_session(file_of(store))
+    assert loaded.background == {"bash_1": {"command": "make", "status": "failed", "summary": "exit code 4"}}
+    assert [event for event in loaded.history if isinstance(event, BackgroundChanged)] == changes
+
+
+def test_the_end_of_a_background_command_is_read_from_files_that_have_it_as_shown_only(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    store.record(prompt("p"))
+    store.close()
+    with file_of(store).open("a") as file:
+        for event in (background("running"), background("failed", "exit code 4")):
+            file.write(json.dumps({"type": "shown", "uuid": "u", "event": event_record(event)}) + "\n")
+    loaded = load_session(file_of(store))
+    assert loaded.background == {"bash_1": {"command": "make", "status": "failed", "summary": "exit code 4"}}
+    assert sum(isinstance(event, BackgroundChanged) for event in loaded.history) == 2
+    assert load_session(file_of(store), with_history=False).background == loaded.background
+
+
+@pytest.mark.parametrize("character", ["x", "ä", "\U0001f600"])
+def test_of_a_very_long_output_the_beginning_is_kept(tmp_path: Path, character: str) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    fits = "y" * TEXT_LIMIT
+    for event in (prompt("p"), NoticeRaised(text=character * 2_000_000, code="command"), NoticeRaised(text=fits)):
+        store.record(event)
+    store.close()
+    assert file_of(store).stat().st_size < 4 * TEXT_LIMIT
+    cut, whole = [event.text for event in load_session(file_of(store)).history if isinstance(event, NoticeRaised)]
+    kept, note = cut.split("\n\n")
+    assert (note, set(kept)) == (NOT_KEPT, {character})
+    assert TEXT_LIMIT - 4 < len(kept.encode()) <= TEXT_LIMIT
+    assert whole == fits
 
 
 def test_lines_of_other_programs_are_kept_and_messages_in_their_form_are_understood(tmp_path: Path) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from textual.pilot import Pilot
 
+from agentcli.agent.engine import Engine
 from agentcli.tui import branch
 from agentcli.tui.app import AgentApp
-from agentcli.tui.branch import branch_of
+from agentcli.tui.branch import BranchWatch, branch_of
 from tests.support.scripts import call, reply
 from tests.tui.test_app import Desk, idle, rows, sends, until
 
@@ -67,6 +71,46 @@ def test_a_checkout_in_another_terminal_shows_within_a_moment(
 
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await until(pilot, lambda: "trunk" in rows(app)[-1])
+        git(repository, "checkout", "-q", "topic/one")
+        await until(pilot, lambda: "topic/one" in rows(app)[-1])
+
+    Desk(tmp_path).play(script, (120, 40))
+
+
+def test_the_branch_of_another_conversation_takes_the_place_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(branch, "LOOK_SECONDS", 3_600.0)
+    shown: list[str] = []
+
+    def at(folder: str) -> Engine:
+        return cast("Engine", SimpleNamespace(root=Path(folder)))
+
+    async def shows(expected: list[str]) -> None:
+        async with asyncio.timeout(10):
+            while shown != expected:
+                await asyncio.sleep(0.01)
+
+    async def run() -> None:
+        watch = BranchWatch(shown.append, lambda root: "" if root.name == "bare" else f"branch of {root.name}")
+        watch.follow(at("/one"))
+        await shows(["branch of one"])
+        watch.follow(at("/two"))
+        await shows(["branch of one", "branch of two"])
+        await watch.aclose()
+        watch.follow(at("/bare"))
+        await shows(["branch of one", "branch of two", ""])
+        await watch.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_checkout_after_clear_shows(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(branch, "LOOK_SECONDS", 0.05)
+
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await until(pilot, lambda: "trunk" in rows(app)[-1])
+        first = app.chat.session.engine
+        await sends(pilot, app, "/clear")
+        await until(pilot, lambda: app.chat.session.engine not in (None, first))
         git(repository, "checkout", "-q", "topic/one")
         await until(pilot, lambda: "topic/one" in rows(app)[-1])
 

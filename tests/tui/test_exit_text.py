@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+
+from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.exit_text import MOST_ROWS, exit_text
 from agentcli.tui.model import WELCOME, AnswerItem, Item, NoticeItem, PromptItem, WelcomeItem
+from agentcli.tui.theme.palette import Palette
 
 ITEMS: list[Item] = [
     WelcomeItem(id=WELCOME, version="1"),
@@ -41,3 +47,34 @@ def test_a_huge_answer_is_cut_and_says_so() -> None:
 def test_every_row_fits_the_width() -> None:
     answer = AnswerItem(id="a", text="many words " * 40, done=True)
     assert max(map(len, text([PromptItem(id="p", text="go"), answer], width=30).split("\n"))) <= 30
+
+
+def test_a_continued_answer_is_kept_in_one_piece() -> None:
+    pieces: list[Item] = [
+        PromptItem(id="p", text="go"),
+        AnswerItem(id="a0", text="I look.", done=True),
+        AnswerItem(id="a1", text="The first pie", done=True),
+        NoticeItem(id="n", text="The answer goes on"),
+        AnswerItem(id="a2", text="ce,", done=True, joint=""),
+        AnswerItem(id="a3", text="the second.", done=True, joint="\n\n"),
+    ]
+    assert text(pieces) == "❯ go\n\n◆ The first piece,\n\n  the second."
+
+
+def test_only_as_much_of_a_long_transcript_is_laid_out_as_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = [
+        make_block(PromptItem(id=f"p{number}", text=f"prompt {number}")) for number in range(3 * MOST_ROWS["all"])
+    ]
+    laid_out: list[object] = []
+    layout = type(blocks[0]).layout
+
+    def counted(self: Block, width: int, palette: Palette) -> Sequence[Line]:
+        laid_out.append(self)
+        return layout(self, width, palette)
+
+    monkeypatch.setattr(type(blocks[0]), "layout", counted)
+    rows = exit_text(blocks, "all", 40).split("\n")
+    assert len(rows) == MOST_ROWS["all"] + 1
+    assert rows[0] == "… earlier rows are left out"
+    assert rows[-1] == f"❯ prompt {len(blocks) - 1}"
+    assert len(laid_out) <= MOST_ROWS["all"] / 2 + 2

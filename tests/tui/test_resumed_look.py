@@ -14,7 +14,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from agentcli.core.events import Event, ToolFinished
-from agentcli.core.permission import Answer
+from agentcli.core.permission import Answer, PermissionMode
 from agentcli.interactive.draft import Draft, PastedPiece
 from agentcli.session.load import load_session
 from agentcli.tui.app import AgentApp
@@ -199,6 +199,44 @@ def test_a_resumed_session_looks_as_it_did(tmp_path: Path) -> None:
         assert words in folded, (words, folded)
     for words in ("First I look at the parser.", "│ 1  def head(text, end):"):
         assert words in details, (words, details)
+
+
+def test_shell_lines_beside_a_submission_are_shown_again(tmp_path: Path) -> None:
+    """One that ends while the model works, and one that outlives an interruption of the work."""
+    before: list[str] = []
+    after: list[str] = []
+    ids: list[str] = []
+
+    def outputs(app: AgentApp) -> str:
+        return "".join(block.source for block in app.chat.transcript.blocks() if isinstance(block.item, ToolItem))
+
+    async def live(pilot: Pilot[int], app: AgentApp) -> None:
+        app.chat.send(Draft("run it"))
+        await until(pilot, lambda: any(_runs(item) for item in app.chat.transcript.items()))
+        app.chat.send(Draft("!echo quick; exit 5"))
+        await until(pilot, lambda: "quick" in outputs(app))
+        app.chat.send(Draft("!echo waiting; while ! [ -e go ]; do sleep 0.02; done; echo gone"))
+        await until(pilot, lambda: "waiting" in outputs(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: not app.chat.session.busy)
+        (desk.project / "go").touch()
+        await until(pilot, lambda: "gone" in outputs(app))
+        await idle(pilot, app)
+        before.extend(await looks(pilot, app))
+        assert app.chat.session.engine is not None
+        ids.append(app.chat.session.engine.session_id)
+
+    async def again(pilot: Pilot[int], app: AgentApp) -> None:
+        await until(pilot, lambda: not any(item.id == WELCOME for item in app.chat.transcript.items()))
+        after.extend(await looks(pilot, app))
+
+    work = reply("I run it.", call("Bash", command="echo started; sleep 30"))
+    desk = Desk(tmp_path, work, permission_mode=PermissionMode.BYPASS)
+    desk.play(live, SIZE)
+    Desk(tmp_path, resume=ids[0]).play(again, SIZE)
+    for words in ("! echo quick; exit 5", "exit code 5", "gone"):
+        assert words in before[0], (words, before[0])
+    assert after == before
 
 
 def test_outcomes_are_typed_fields_of_the_session_file(tmp_path: Path) -> None:
