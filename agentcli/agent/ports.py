@@ -179,8 +179,8 @@ class Workspace(Protocol):
 
     async def redo(self, choices: Choices | None = None) -> UndoReport: ...
 
-    async def plan(self, again: bool) -> UndoPlan:
-        """What an undo (`again`: a redo) would have to ask about. Changes nothing."""
+    async def plan(self, again: bool, choices: Choices | None = None) -> UndoPlan:
+        """What an undo (`again`: a redo) would have to ask about beyond `choices`. Changes nothing."""
         ...
 
     async def take_undo_news(self) -> list[UndoNews]:
@@ -224,7 +224,7 @@ class NoWorkspace:
     async def redo(self, choices: Choices | None = None) -> UndoReport:
         return UndoReport(False, self._reason)
 
-    async def plan(self, again: bool) -> UndoPlan:
+    async def plan(self, again: bool, choices: Choices | None = None) -> UndoPlan:
         return UndoPlan()
 
     async def take_undo_news(self) -> list[UndoNews]:

@@ -7,12 +7,56 @@ Reads trees; changes nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 
+from agentcli.core.messages import Json
 from agentcli.workspace.base import Snapshot
 from agentcli.workspace.journal import UserChanges
 from agentcli.workspace.listing import is_ignore_file
 from agentcli.workspace.shadow import Shadow
+from agentcli.workspace.trees import Difference
+
+_WORD = re.compile(r"[\w.+@%~/-]+")
+_LONGEST_TEXT = 100_000
+"""Characters of a call's input that are searched for names of files."""
+
+
+@dataclass(slots=True)
+class NamedFiles:
+    """The files that calls have named, by a path or by a word in a command."""
+
+    paths: set[str] = field(default_factory=set)
+    """Absolute."""
+    _words: dict[str, set[str]] = field(default_factory=dict)
+    """Words that may be paths, by their last part."""
+    _texts: list[str] = field(default_factory=list)
+
+    def add_input(self, input: Json) -> None:
+        text = "\n".join(_strings(input))[:_LONGEST_TEXT]
+        self._texts.append(text)
+        for word in _WORD.findall(text):
+            name = os.path.normpath(word).removeprefix("../")
+            self._words.setdefault(name.rpartition("/")[2], set()).add(name)
+
+    def has(self, root: str, path: str) -> bool:
+        """Whether a file has been named; `path` is relative to the folder `root`."""
+        whole = os.path.join(root, path)  # noqa: PTH118
+        if whole in self.paths:
+            return True
+        last = path.rpartition("/")[2]
+        if any(whole == word or whole.endswith(f"/{word}") for word in self._words.get(last, ())):
+            return True
+        return _WORD.fullmatch(last) is None and any(last in text for text in self._texts)
+
+
+def _strings(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for one in value.values() for text in _strings(one)]
+    return [text for one in value for text in _strings(one)] if isinstance(value, list) else []
 
 
 async def users_changes(
@@ -20,11 +64,11 @@ async def users_changes(
     before: Snapshot,
     after: Snapshot,
     forced: Collection[str],
-    among: Collection[str] | None,
+    among: Callable[[str, Difference], bool] | None,
     except_below: Sequence[str] | None,
 ) -> UserChanges:
-    """What the user changed. `forced` are paths that snapshots have because a call named them; `among`: only these
-    files can be the user's; `except_below`: these paths (absolute) and what is below them cannot."""
+    """What the user changed. `forced` are paths that snapshots have because a call named them; `among`
+    tells which files can be the user's; `except_below`: these paths (absolute) and what is below them cannot."""
     changes = UserChanges()
     found = await shadow.compare(before.tree, after.tree)
     # An ignored file is in snapshots only from the call on that names it: it was there before.
@@ -37,7 +81,7 @@ async def users_changes(
     for path, one in found.items():
         if path in hidden or path in before.uncovered or path in after.uncovered or before.is_foreign(path):
             continue
-        if (among is None or path in among) and not _is_below(path, not_theirs):
+        if (among is None or among(path, one)) and not _is_below(path, not_theirs):
             changes.files[path] = (one.before, one.after)
     if among is None:
         changes.made = sorted(name for name in after.empty - before.empty if not _is_below(name, not_theirs))

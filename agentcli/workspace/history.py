@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.workspace.agent_diff import Span, agent_diff, changes_without_lines, is_without_copy
-from agentcli.workspace.attribution import users_changes
+from agentcli.workspace.attribution import NamedFiles, users_changes
 from agentcli.workspace.base import (
     Choices,
     DiffScope,
@@ -38,13 +38,14 @@ from agentcli.workspace.heads import head_commit
 from agentcli.workspace.journal import Journal, PutBack, Submission
 from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
 from agentcli.workspace.shadow import Shadow, in_thread
-from agentcli.workspace.trees import ABSENT
+from agentcli.workspace.trees import ABSENT, Difference
 from agentcli.workspace.uncovered import lost, why_uncovered
 from agentcli.workspace.undo import Undoing
 from agentcli.workspace.way import Way, own_steps, way_again, way_back
 
 T = TypeVar("T")
 _HURRY_SECONDS = 1.0
+_LONGEST_COMMAND = 200
 _PATH_FIELDS = ("file_path", "notebook_path")
 
 
@@ -70,6 +71,10 @@ class _Open:
     """The folders after the last call, while none runs: what changes then is the user's."""
     background: bool = False
     """A background command runs, whose changes nobody can tell from the user's."""
+    named: NamedFiles = field(default_factory=NamedFiles)
+    """What the calls so far have named."""
+    input: Json = field(default_factory=dict)
+    """Of the call that runs."""
 
 
 class History:
@@ -139,6 +144,7 @@ class History:
         await in_thread(lambda: journal.note_call(record, call_id, trees))
         await self._note_idle(opened, record, snapshots)
         opened.begun = snapshots
+        opened.input = input
         self._start_pruning()
 
     async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
@@ -152,13 +158,39 @@ class History:
         if opened is None or opened.record is None or not opened.begun:
             return
         record, begun, opened.begun = opened.record, opened.begun, {}
+        if only is None:
+            opened.named.add_input(opened.input)
+        else:
+            opened.named.paths.update(only)
         now = await self._take([Path(root) for root in begun], opened, record)
         for root in now.keys() & begun.keys():
-            known = {path for one in record.user_changes_in(root) if not one.doubtful for path in one.files}
-            await self._note_users(
-                opened, record, (root, begun[root], now[root]), known if only is None else None, only
-            )
+            span = (root, begun[root], now[root])
+            among = await self._doubtful(opened, record, span) if only is None else None
+            await self._note_users(opened, record, span, among, only)
         opened.idle, opened.background = now, background
+
+    async def _doubtful(
+        self, opened: _Open, record: Submission, span: tuple[str, Snapshot, Snapshot]
+    ) -> Callable[[str, Difference], bool]:
+        """Tell files that may be the user's from those that a command changed which may change any file.
+
+        Those are the ones that the user was at work on, and those from before the submission that no call has named: a
+        command that runs long is one beside which people type. What is new or gone is the command's."""
+        root, begun, now = span
+        known = {path for one in record.user_changes_in(root) if not one.doubtful for path in one.files}
+        since: Mapping[str, Difference] = {}
+        if begun != now and root in record.before:
+            shadow = await self._folders.shadow(Path(root))
+            since = await shadow.compare(record.before[root].tree, begun.tree)
+
+        def may_be_users(path: str, one: Difference) -> bool:
+            if path in known:
+                return True
+            if not (one.before.exists and one.after.exists) or (path in since and not since[path].before.exists):
+                return False
+            return not opened.named.has(root, path)
+
+        return may_be_users
 
     async def _note_idle(self, opened: _Open, record: Submission, now: Roots) -> None:
         """What changed since the last call ended is the user's."""
@@ -168,9 +200,9 @@ class History:
 
     async def _note_users(
         self, opened: _Open, record: Submission, span: tuple[str, Snapshot, Snapshot],
-        among: set[str] | None = None, except_below: Sequence[str] | None = None,
+        among: Callable[[str, Difference], bool] | None = None, except_below: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
-        """Write down what the user changed in one folder: everything, only files in `among`, or nothing that a call
+        """Write down what the user changed in one folder: everything, only what `among` accepts, or nothing that a call
         may have changed."""
         root, before, after = span
         if before == after:
@@ -179,6 +211,8 @@ class History:
         changes = await users_changes(shadow, before, after, opened.forced.get(root, ()), among, except_below)
         if changes:
             changes.doubtful = except_below is None and (opened.background or among is not None)
+            if among is not None:
+                changes.command = plain_line(str(opened.input.get("command", "")), _LONGEST_COMMAND)
             journal = await self._journal_read()
             await in_thread(lambda: journal.note_user_changes(record, root, changes))
 
@@ -290,10 +324,10 @@ class History:
     async def redo(self, choices: Choices | None = None) -> UndoReport:
         return await self._put_back(True, choices or Choices())
 
-    async def plan(self, again: bool) -> UndoPlan:
-        """What an undo (`again`: a redo) would have to ask about. Changes nothing."""
+    async def plan(self, again: bool, choices: Choices | None = None) -> UndoPlan:
+        """What an undo (`again`: a redo) would have to ask about beyond `choices`. Changes nothing."""
         async with self._lock:
-            found = await self._asked(self._planned(again))
+            found = await self._asked(self._planned(again, choices or Choices()))
             return found if isinstance(found, UndoPlan) else UndoPlan()
 
     async def take_undo_news(self) -> list[UndoNews]:
@@ -307,17 +341,20 @@ class History:
             report = await self._asked(self._reversed(again, choices))
             return report if isinstance(report, UndoReport) else UndoReport(False, str(report))
 
-    async def _planned(self, again: bool) -> UndoPlan:
+    async def _planned(self, again: bool, choices: Choices) -> UndoPlan:
         journal = await self._journal_read()
         await self._settle(journal)
         for target in journal.to_redo() if again else journal.to_undo():
-            undoing, conflicts, is_work = Undoing(target.prompt_id), [], False
-            for way in await self._ways(undoing, target, again, Choices()):
+            undoing, conflicts, is_work = Undoing(target.prompt_id, choices), [], False
+            doubtful: list[str] = []
+            for way in await self._ways(undoing, target, again, choices):
                 decided = await undoing.decide(way, await way.shadow.take(self._place.patience))
                 conflicts += decided.conflicts
+                doubtful += [str(way.shadow.root / path) for path in sorted(decided.doubtful & decided.unresolved)]
                 is_work = is_work or bool(decided.changes or decided.kept)
             if is_work:
-                return UndoPlan(target.prompt_id, tuple(conflicts))
+                commands = dict.fromkeys(one.command for _root, one in target.user_changes if one.command)
+                return UndoPlan(target.prompt_id, tuple(conflicts), tuple(doubtful), tuple(commands))
         return UndoPlan()
 
     async def _reversed(self, again: bool, choices: Choices) -> UndoReport:
@@ -367,10 +404,8 @@ class History:
         ways = []
         for root, was in target.before.items():
             became = target.after.get(root, was)
-            users = target.user_changes_in(root)
-            if choices.otherwise == "replace":
-                users = [one for one in users if not one.doubtful]
-            if became != was or users:
+            users = [one.without(root, choices) for one in target.user_changes_in(root)]
+            if became != was or any(users):
                 shadow = await self._folders.shadow(Path(root))
                 await undoing.check(shadow, was, became)
                 done = target.put_back.get(root, PutBack())
@@ -476,7 +511,7 @@ class History:
 
     async def _without_users(self, shadow: Shadow, was: Snapshot, now: Snapshot, record: Submission) -> Snapshot:
         """A state without the files that only the user has changed since the state before."""
-        users = record.user_changes_in(str(shadow.root))
+        users = [one for one in record.user_changes_in(str(shadow.root)) if not one.doubtful]
         paths = list(dict.fromkeys(path for one in users for path in one.files))
         if not paths:
             return now

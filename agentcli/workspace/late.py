@@ -86,8 +86,8 @@ class LateHistory:
     async def redo(self, choices: Choices | None = None) -> UndoReport:
         return await self._made().redo(choices)
 
-    async def plan(self, again: bool) -> UndoPlan:
-        return await self._made().plan(again)
+    async def plan(self, again: bool, choices: Choices | None = None) -> UndoPlan:
+        return await self._made().plan(again, choices)
 
     async def take_undo_news(self) -> list[UndoNews]:
         # One look at the disk for a session in which nothing has been changed yet.

@@ -55,6 +55,8 @@ class Decided:
     kept: dict[str, str] = field(default_factory=dict)
     unresolved: set[str] = field(default_factory=set)
     conflicts: list[Conflict] = field(default_factory=list)
+    doubtful: set[str] = field(default_factory=set)
+    """Those of `kept` that may be the user's or a command's."""
     changes: dict[str, Step] = field(default_factory=dict)
     """Every file that changes, as it is and as it will be."""
 
@@ -101,8 +103,11 @@ class Undoing:
             await self._decide_file(way.shadow, path, there, steps, decided)
         if self.only is None:
             there_still = await in_thread(partial(_existing, way.shadow, way.doubtful))
-            decided.kept |= dict.fromkeys(there_still - decided.kept.keys(), _DOUBTFUL)
-            decided.unresolved |= there_still
+            decided.doubtful = there_still - decided.kept.keys()
+            decided.kept |= dict.fromkeys(decided.doubtful, _DOUBTFUL)
+            decided.unresolved |= {
+                path for path in there_still if self.choices.get(str(way.shadow.root / path)) is None
+            }
         return decided
 
     async def _decide_file(

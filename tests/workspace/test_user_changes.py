@@ -29,7 +29,7 @@ def project(tmp_path: Path) -> Path:
 async def test_a_file_that_changes_while_no_call_runs_is_the_users(project: Path, tmp_path: Path) -> None:
     notes = project / "notes.txt"
     async with working(tmp_path / "state", project) as work:
-        async with work.submission():
+        async with work.submission(command="change notes.txt"):
             notes.write_text("one\nTWO\nthree\nfour\n")
             await work.history.after_change()
             notes.write_text("one\nTWO\nthree\nmine\n")
@@ -80,7 +80,7 @@ async def test_what_changes_beside_a_background_command_stays_and_can_be_undone_
     project: Path, tmp_path: Path
 ) -> None:
     async with working(tmp_path / "state", project) as work:
-        async with work.submission():
+        async with work.submission(command="change notes.txt"):
             (project / "notes.txt").write_text("agent\n")
             await work.history.after_change(background=True)
             (project / "other.txt").write_text("whose?\n")
@@ -93,6 +93,38 @@ async def test_what_changes_beside_a_background_command_stays_and_can_be_undone_
         assert (project / "other.txt").read_text() == "other\n"
         await work.history.redo()
         assert (project / "other.txt").read_text() == "whose?\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "is_doubtful"),
+    [
+        ("make", True),
+        ("make my-other.txt other.txt.bak lib/other.txt", True),
+        ("cat other.txt | sh", False),
+        ("python3 -c \"open('./other.txt')\"", False),
+    ],
+)
+async def test_a_file_that_changes_beside_a_command_is_doubtful_unless_it_is_named(
+    project: Path, tmp_path: Path, command: str, is_doubtful: bool
+) -> None:
+    async with working(tmp_path / "state", project) as work:
+        async with work.submission(command=command):
+            (project / "other.txt").write_text("whose?\n")
+            (project / "notes.txt").unlink()
+            (project / "made.txt").write_text("made\n")
+            await work.history.after_change()
+            await work.before(command="make")
+            (project / "made.txt").write_text("made again\n")
+            await work.history.after_change()
+    async with working(tmp_path / "state", project) as work:
+        plan = await work.history.plan(again=False)
+        assert plan.doubtful == ((str(project / "other.txt"),) if is_doubtful else ())
+        assert plan.commands == ((command,) if is_doubtful else ())
+        report = await work.history.undo(Choices(dict.fromkeys(plan.doubtful, "keep")))
+        assert [kept.is_open for kept in report.kept] == ([False] if is_doubtful else [])
+    assert (project / "other.txt").read_text() == ("whose?\n" if is_doubtful else "other\n")
+    assert (project / "notes.txt").exists()
+    assert not (project / "made.txt").exists()
 
 
 @pytest.mark.parametrize(
@@ -186,7 +218,7 @@ async def test_an_ignored_file_that_a_later_call_names_is_not_the_users(project:
     (project / ".gitignore").write_text(".env\n")
     (project / ".env").write_text("KEY=1\n")
     async with working(tmp_path / "state", project) as work:
-        async with work.submission():
+        async with work.submission(command="change notes.txt"):
             (project / "notes.txt").write_text("agent\n")
             await work.history.after_change()
             await work.before(file_path=".env")
