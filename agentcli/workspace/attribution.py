@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from agentcli.core.messages import Json
 from agentcli.workspace.base import Snapshot
 from agentcli.workspace.journal import UserChanges
 from agentcli.workspace.listing import is_ignore_file
+from agentcli.workspace.restore import parents
 from agentcli.workspace.shadow import Shadow
-from agentcli.workspace.trees import Difference
+from agentcli.workspace.trees import Difference, Entry
 
 _WORD = re.compile(r"[\w.+@%~/-]+")
 _LONGEST_TEXT = 100_000
@@ -61,16 +62,21 @@ def _strings(value: object) -> list[str]:
 
 async def users_changes(
     shadow: Shadow,
-    before: Snapshot,
-    after: Snapshot,
+    span: tuple[Snapshot, Snapshot],
     forced: Collection[str],
     among: Callable[[str, Difference], bool] | None,
     except_below: Sequence[str] | None,
+    written: Mapping[str, Entry],
 ) -> UserChanges:
-    """What the user changed. `forced` are paths that snapshots have because a call named them; `among`
-    tells which files can be the user's; `except_below`: these paths (absolute) and what is below them cannot."""
+    """What the user changed. `forced` are paths that snapshots have because a call named them; `among` tells which
+    files can be the user's; `except_below`: these paths (absolute) and what is below them cannot; `written`: a call wrote
+    these files right after the first snapshot."""
+    before, after = span
     changes = UserChanges()
     found = await shadow.compare(before.tree, after.tree)
+    if written:
+        await _begin_as_written(shadow, found, after, written)
+        before = replace(before, empty=before.empty - {parent for path in written for parent in parents(path)})
     # An ignored file is in snapshots only from the call on that names it: it was there before.
     appeared = [path for path, one in found.items() if path in forced and not one.before.exists]
     hidden = await shadow.ignored(appeared)
@@ -87,6 +93,20 @@ async def users_changes(
         changes.made = sorted(name for name in after.empty - before.empty if not _is_below(name, not_theirs))
         changes.gone = sorted(name for name in before.empty - after.empty if not _is_below(name, not_theirs))
     return changes
+
+
+async def _begin_as_written(
+    shadow: Shadow, found: dict[str, Difference], after: Snapshot, written: Mapping[str, Entry]
+) -> None:
+    """Let the differences of these files begin with what the call wrote."""
+    same = await shadow.entries(after.tree, [path for path in written if path not in found])
+    for path, entry in written.items():
+        if path not in found and path not in same:
+            # It is ignored, or gone again.
+            continue
+        now = found.pop(path).after if path in found else same[path]
+        if now != entry:
+            found[path] = Difference(path, entry, now)
 
 
 def _relative(shadow: Shadow, paths: Sequence[str]) -> list[str]:

@@ -38,7 +38,7 @@ from agentcli.workspace.heads import head_commit
 from agentcli.workspace.journal import Journal, PutBack, Submission
 from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
 from agentcli.workspace.shadow import Shadow, in_thread
-from agentcli.workspace.trees import ABSENT, Difference
+from agentcli.workspace.trees import ABSENT, Difference, Entry
 from agentcli.workspace.uncovered import lost, why_uncovered
 from agentcli.workspace.undo import Undoing
 from agentcli.workspace.way import Way, own_steps, way_again, way_back
@@ -69,6 +69,8 @@ class _Open:
     """The folders before the call that runs."""
     idle: Roots = field(default_factory=dict)
     """The folders after the last call, while none runs: what changes then is the user's."""
+    written: dict[str, dict[str, Entry]] = field(default_factory=dict)
+    """By folder, the files that the last call wrote, where `idle` is from before it."""
     background: bool = False
     """A background command runs, whose changes nobody can tell from the user's."""
     named: NamedFiles = field(default_factory=NamedFiles)
@@ -162,6 +164,11 @@ class History:
             opened.named.add_input(opened.input)
         else:
             opened.named.paths.update(only)
+        written = await self._folders.store_written(begun, only) if only is not None else None
+        if written is not None:
+            # What else has changed is found by the next look, and is the user's.
+            opened.idle, opened.written, opened.background = begun, written, background
+            return
         now = await self._take([Path(root) for root in begun], opened, record)
         for root in now.keys() & begun.keys():
             span = (root, begun[root], now[root])
@@ -195,20 +202,26 @@ class History:
     async def _note_idle(self, opened: _Open, record: Submission, now: Roots) -> None:
         """What changed since the last call ended is the user's."""
         idle, opened.idle = opened.idle, {}
+        written, opened.written = opened.written, {}
         for root in now.keys() & idle.keys():
-            await self._note_users(opened, record, (root, idle[root], now[root]))
+            span = (root, idle[root], now[root])
+            await self._note_users(opened, record, span, written=written.get(root))
 
     async def _note_users(
         self, opened: _Open, record: Submission, span: tuple[str, Snapshot, Snapshot],
         among: Callable[[str, Difference], bool] | None = None, except_below: Sequence[str] | None = None,
+        written: Mapping[str, Entry] | None = None,
     ) -> None:  # fmt: skip
         """Write down what the user changed in one folder: everything, only what `among` accepts, or nothing that a call
-        may have changed."""
+        may have changed. `written` are files that the call before has left like this."""
         root, before, after = span
-        if before == after:
+        if before == after and not written:
             return
         shadow = await self._folders.shadow(Path(root))
-        changes = await users_changes(shadow, before, after, opened.forced.get(root, ()), among, except_below)
+        forced = opened.forced.get(root, ())
+        changes = await users_changes(shadow, (before, after), forced, among, except_below, written or {})
+        if kept := {path: one for path, one in (written or {}).items() if path in changes.files}:
+            await self._folders.hold(shadow, await shadow.tree_of(kept))
         if changes:
             changes.doubtful = except_below is None and (opened.background or among is not None)
             if among is not None:

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import sha1
 
 from agentcli.workspace.base import (
     Choice,
@@ -30,6 +29,7 @@ from agentcli.workspace.shadow import Shadow, in_thread
 from agentcli.workspace.trees import Difference, Entry
 from agentcli.workspace.uncovered import disk_stamp, uncovered_changes, why_uncovered
 from agentcli.workspace.way import Way
+from agentcli.workspace.written import blob_id
 
 _CHANGED = "it was changed since"
 _CLASHES = "it was changed since, in the same lines"
@@ -290,7 +290,7 @@ async def _merged(
     favour = partial(merge, favour="mine" if choice == "keep" else "other")
     merged = await in_thread(lambda: favour(base, mine, other))
     mode = version.entry.mode if version.entry.mode != ended.mode else began.mode
-    return Version(Entry(mode, _blob_id(merged.content)), merged.content), merged.clashes
+    return Version(Entry(mode, blob_id(merged.content)), merged.content), merged.clashes
 
 
 async def _whole_clash(shadow: Shadow, version: Version, began: Entry) -> LineClash | None:
@@ -304,10 +304,6 @@ async def _whole_clash(shadow: Shadow, version: Version, began: Entry) -> LineCl
 
 async def _content(shadow: Shadow, version: Version) -> bytes:
     return version.content if version.content is not None else await shadow.content(version.entry.oid)
-
-
-def _blob_id(content: bytes) -> str:
-    return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def _text(content: bytes) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import random
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from agentcli.workspace.base import Choices
+from agentcli.workspace.base import Choices, Snapshot
+from agentcli.workspace.shadow import Shadow
 from tests.workspace.folders import Work, state_of, working
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +58,48 @@ async def test_a_file_that_changes_while_no_call_runs_is_the_users(project: Path
         assert notes.read_text() == "one\ntwo\n3\nmine\n"
         await work.history.redo()
         assert notes.read_text() == "ONE\nTWO\n3\nmine\n"
+
+
+async def test_after_a_call_only_the_files_that_it_may_have_written_are_looked_at(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    whole = Shadow.take
+
+    async def counted_take(self: Shadow, seconds: float, forced: Iterable[str] = ()) -> Snapshot:
+        looks.append(self.root)
+        return await whole(self, seconds, forced)
+
+    monkeypatch.setattr(Shadow, "take", counted_take)
+    notes, made = project / "notes.txt", project / "empty" / "made.txt"
+    (project / "empty").mkdir()
+    (project / ".gitignore").write_text("*.log\n")
+    (project / "kept.log").write_text("ignored\n")
+    async with working(tmp_path / "state", project) as work:
+        work.history.begin("prompt")
+        await work.before()
+        made.write_text("agent\n")
+        notes.write_text("one\nTWO\nthree\nfour\n")
+        (project / "other.txt").write_text("mine, while it ran\n")
+        await work.history.after_change([str(notes), str(made)])
+        assert len(looks) == 1, "only the look before the call"
+        notes.write_text("one\nTWO\nthree\nmine\n")
+        await work.before()
+        (project / "kept.log").write_text("by a call, in an ignored file\n")
+        await work.history.after_change([str(project / "kept.log")])
+        assert len(looks) == 2
+        await work.before()
+        (project / "other.txt").write_text("agent\n")
+        await work.history.after_change([str(project / "other.txt")])
+        (project / "other.txt").write_text("mine, while it ran\n")
+        await work.history.end()
+        report = await work.history.undo()
+    assert report.deleted == (str(made),)
+    assert report.kept == ()
+    assert notes.read_text() == "one\ntwo\nthree\nmine\n"
+    assert (project / "other.txt").read_text() == "mine, while it ran\n"
+    assert (project / "empty").is_dir()
+    assert (project / "kept.log").exists()
 
 
 async def test_what_a_call_cannot_have_changed_is_the_users(project: Path, tmp_path: Path) -> None:
@@ -107,15 +151,14 @@ async def test_what_changes_beside_a_background_command_stays_and_can_be_undone_
 async def test_a_file_that_changes_beside_a_command_is_doubtful_unless_it_is_named(
     project: Path, tmp_path: Path, command: str, is_doubtful: bool
 ) -> None:
-    async with working(tmp_path / "state", project) as work:
-        async with work.submission(command=command):
-            (project / "other.txt").write_text("whose?\n")
-            (project / "notes.txt").unlink()
-            (project / "made.txt").write_text("made\n")
-            await work.history.after_change()
-            await work.before(command="make")
-            (project / "made.txt").write_text("made again\n")
-            await work.history.after_change()
+    async with working(tmp_path / "state", project) as work, work.submission(command=command):
+        (project / "other.txt").write_text("whose?\n")
+        (project / "notes.txt").unlink()
+        (project / "made.txt").write_text("made\n")
+        await work.history.after_change()
+        await work.before(command="make")
+        (project / "made.txt").write_text("made again\n")
+        await work.history.after_change()
     async with working(tmp_path / "state", project) as work:
         plan = await work.history.plan(again=False)
         assert plan.doubtful == ((str(project / "other.txt"),) if is_doubtful else ())
