@@ -69,8 +69,8 @@ async def users_changes(
     written: Mapping[str, Entry],
 ) -> UserChanges:
     """What the user changed. `forced` are paths that snapshots have because a call named them; `among` tells which
-    files can be the user's; `except_below`: these paths (absolute) and what is below them cannot; `written`: a call wrote
-    these files right after the first snapshot."""
+    files can be the user's; `except_below`: these paths (absolute) and what is below them cannot; `written`: a call
+    wrote these files right after the first snapshot."""
     before, after = span
     changes = UserChanges()
     found = await shadow.compare(before.tree, after.tree)

@@ -19,7 +19,7 @@ from typing import TypeVar
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
-from agentcli.workspace.agent_diff import Span, agent_diff, changes_without_lines, is_without_copy
+from agentcli.workspace.agent_diff import Span, agent_changes, agent_diff
 from agentcli.workspace.attribution import NamedFiles, users_changes
 from agentcli.workspace.base import (
     Choices,
@@ -37,11 +37,11 @@ from agentcli.workspace.head_diff import diff_against_head
 from agentcli.workspace.heads import head_commit
 from agentcli.workspace.journal import Journal, PutBack, Submission
 from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
-from agentcli.workspace.shadow import Shadow, in_thread
-from agentcli.workspace.trees import ABSENT, Difference, Entry
+from agentcli.workspace.shadow import in_thread
+from agentcli.workspace.trees import Difference, Entry
 from agentcli.workspace.uncovered import lost, why_uncovered
 from agentcli.workspace.undo import Undoing
-from agentcli.workspace.way import Way, own_steps, way_again, way_back
+from agentcli.workspace.way import Way, way_again, way_back
 
 T = TypeVar("T")
 _HURRY_SECONDS = 1.0
@@ -303,18 +303,8 @@ class History:
         changes: list[FileChange] = []
         for root, spans in (await self._spans("prompt")).items():
             shadow = await self._folders.shadow(Path(root))
-            for before, after in spans:
-                trees = await shadow.compare(before.tree, after.tree, numbers=True)
-                found = {
-                    path: FileChange(str(shadow.root / path), one.kind, one.added, one.removed)
-                    for path, one in trees.items()
-                    if not is_without_copy(path, before, after)
-                }
-                found |= {
-                    Path(one.path).relative_to(root).as_posix(): one
-                    for one in await changes_without_lines(shadow, before, after, trees)
-                }
-                changes += [change for _path, change in sorted(found.items())]
+            for span in spans:
+                changes += await agent_changes(shadow, span)
         return changes
 
     async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
@@ -501,7 +491,8 @@ class History:
             await in_thread(partial(journal.note_after, one, whole))
 
     async def _spans(self, scope: DiffScope) -> dict[str, list[Span]]:
-        """By folder, the snapshots before and after each submission that counts."""
+        """By folder, the snapshots around each submission that counts, and what is the user's. What is doubtful is not
+        left out: nothing is lost by showing it."""
         journal = await self._journal_read()
         running = self._open.record if self._open is not None else None
         await self._settle(journal)
@@ -515,27 +506,14 @@ class History:
             if after is None:
                 look = _Open("", forced=self._open.forced if self._open is not None else {})
                 after = await self._take([Path(root) for root in one.before], look, one)
+                if self._open is not None and one is running and self._open.idle:
+                    await self._note_idle(self._open, one, after)
+                    self._open.idle = after
             for root, before in one.before.items():
                 if root in after and after[root] != before:
-                    shadow = await self._folders.shadow(Path(root))
-                    own = await self._without_users(shadow, before, after[root], one)
-                    spans.setdefault(root, []).append((before, own))
+                    certain = [user for user in one.user_changes_in(root) if not user.doubtful]
+                    spans.setdefault(root, []).append((before, after[root], certain))
         return spans
-
-    async def _without_users(self, shadow: Shadow, was: Snapshot, now: Snapshot, record: Submission) -> Snapshot:
-        """A state without the files that only the user has changed since the state before."""
-        users = [one for one in record.user_changes_in(str(shadow.root)) if not one.doubtful]
-        paths = list(dict.fromkeys(path for one in users for path in one.files))
-        if not paths:
-            return now
-        first, last = await shadow.entries(was.tree, paths), await shadow.entries(now.tree, paths)
-        alone = {}
-        for path in paths:
-            began, ended = first.get(path, ABSENT), last.get(path, ABSENT)
-            steps = [one.files[path] for one in users if path in one.files]
-            if began != ended and not own_steps(began, ended, steps):
-                alone[path] = began
-        return replace(now, tree=await shadow.with_entries(now.tree, alone)) if alone else now
 
     # -------------------------------------------------------------------------------------------------------- plumbing
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agentcli.agent.changed_paths import changed_paths
 from agentcli.agent.engine import Engine
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
@@ -49,7 +52,9 @@ async def test_what_the_user_edits_between_two_calls_stays(tmp_path: Path, notes
     async with engine_on(tmp_path, READ, EDIT, bash, "Done.") as engine:
         await submitted(engine, "improve it", ev.ToolFinished, "Edit", types)
         diff = await said(engine, "/diff")
+        assert "+TWO" in diff
         assert "mine.txt" not in diff
+        assert "+my word" not in diff
         assert await said(engine, "/undo") == (
             "Undid the changes of “improve it”: 1 file put back around your own changes, 1 file removed.\n"
             "  M notes.txt  (your own changes stay)\n  D made.txt"
@@ -83,6 +88,23 @@ async def test_a_file_that_a_command_does_not_name_is_the_users(
         if not is_named_only:
             assert "1 file put back." in await said(engine, "/undo replace")
             assert other.read_text() == "before\n"
+
+
+async def test_which_files_a_call_can_change_is_found_out_beside_the_event_loop(
+    tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def watched(*arguments: Any) -> tuple[str, ...] | None:
+        threads.append(threading.current_thread())
+        return changed_paths(*arguments)
+
+    monkeypatch.setattr("agentcli.agent.toolcall.changed_paths", watched)
+    async with engine_on(tmp_path, reply(call("Bash", command="rm *.txt")), "Done.") as engine:
+        await collect(engine.submit("go"))
+    assert not notes.exists()
+    assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
 
 
 ANY_FILE = "echo hi > made.txt; python3 -c 'print(1)'"
