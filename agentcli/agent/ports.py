@@ -162,6 +162,15 @@ class Workspace(Protocol):
         raise."""
         ...
 
+    async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
+        """The user runs a command of their own, maybe beside a call; it may change the paths in `only`; None: any file.
+        Must not raise."""
+        ...
+
+    async def after_user_command(self) -> None:
+        """That command has ended. Must not raise."""
+        ...
+
     async def end(self, hurry: bool = False) -> None:
         """The submission is over, in whichever way; what changes from here on is the user's. `hurry`: within a
         second, because the program is to end."""
@@ -204,6 +213,12 @@ class NoWorkspace:
         return None
 
     async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
+        return None
+
+    async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
+        return None
+
+    async def after_user_command(self) -> None:
         return None
 
     async def end(self, hurry: bool = False) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from agentcli.core.messages import Json
 from agentcli.workspace.base import Snapshot
-from agentcli.workspace.journal import UserChanges
+from agentcli.workspace.journal import Submission, UserChanges
 from agentcli.workspace.listing import is_ignore_file
 from agentcli.workspace.restore import parents
 from agentcli.workspace.shadow import Shadow
@@ -50,6 +50,63 @@ class NamedFiles:
         if any(whole == word or whole.endswith(f"/{word}") for word in self._words.get(last, ())):
             return True
         return _WORD.fullmatch(last) is None and any(last in text for text in self._texts)
+
+
+@dataclass(slots=True)
+class UserCommand:
+    """A command that the user runs themselves."""
+
+    only: Sequence[str] | None
+    """Absolute paths that it may change, with what is below them; None: any file."""
+    named: NamedFiles
+
+    @classmethod
+    def of(cls, command: str, only: Sequence[str] | None) -> UserCommand:
+        named = NamedFiles()
+        named.add_input({"command": command})
+        return cls(only, named)
+
+    def names(self, root: str, path: str) -> bool:
+        if self.only is None:
+            return self.named.has(root, path)
+        return _is_below(f"{root}/{path}", self.only)
+
+
+@dataclass(frozen=True, slots=True)
+class Authors:
+    """Whose a change is, by its path."""
+
+    is_users: Callable[[str, Difference], bool]
+    may_be_users: Callable[[str, Difference], bool]
+
+
+async def authors_beside_call(
+    shadow: Shadow, record: Submission, begun: Snapshot, named: NamedFiles, line: UserCommand | None
+) -> Authors:
+    """Tell files of the user's from those that a call changed which may change any file, and has `named` some.
+
+    The user's are those that a command of theirs names (`line`). Theirs may be the ones that they were at work on, and
+    those from before the submission that no call has named: a command that runs long is one beside which people type.
+    What else is new or gone is the call's, unless a command of the user may change any file too."""
+    root = str(shadow.root)
+    known = {path for one in record.user_changes_in(root) if not one.doubtful for path in one.files}
+    since = await shadow.compare(record.before[root].tree, begun.tree) if root in record.before else {}
+
+    def is_users(path: str, _one: Difference) -> bool:
+        return line is not None and line.names(root, path) and not named.has(root, path)
+
+    def may_be_users(path: str, one: Difference) -> bool:
+        if is_users(path, one):
+            return False
+        if path in known or (line is not None and line.names(root, path)):
+            return True
+        if named.has(root, path):
+            return False
+        if line is not None and line.only is None:
+            return True
+        return one.before.exists and one.after.exists and not (path in since and not since[path].before.exists)
+
+    return Authors(is_users, may_be_users)
 
 
 def _strings(value: object) -> list[str]:

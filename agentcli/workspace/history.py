@@ -20,7 +20,7 @@ from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.workspace.agent_diff import Span, agent_changes, agent_diff
-from agentcli.workspace.attribution import NamedFiles, users_changes
+from agentcli.workspace.attribution import NamedFiles, UserCommand, authors_beside_call, users_changes
 from agentcli.workspace.base import (
     Choices,
     DiffScope,
@@ -47,6 +47,10 @@ T = TypeVar("T")
 _HURRY_SECONDS = 1.0
 _LONGEST_COMMAND = 200
 _PATH_FIELDS = ("file_path", "notebook_path")
+
+
+_Stretch = tuple[UserCommand | None, Roots, Roots]
+"""A command of the user that ran, and the folders before and after."""
 
 
 @dataclass(slots=True)
@@ -77,6 +81,8 @@ class _Open:
     """What the calls so far have named."""
     input: Json = field(default_factory=dict)
     """Of the call that runs."""
+    stretches: list[_Stretch] = field(default_factory=list)
+    """The earlier parts of the call that runs, where commands of the user began and ended meanwhile."""
 
 
 class History:
@@ -90,6 +96,7 @@ class History:
         self._told: set[str] = set()
         self._warming: asyncio.Task[None] | None = None
         self._pruning: asyncio.Task[None] | None = None
+        self._line: UserCommand | None = None
 
     # ------------------------------------------------------------------------------------------------ the loop's side
 
@@ -145,7 +152,7 @@ class History:
         trees = {root: snapshot.tree for root, snapshot in snapshots.items()}
         await in_thread(lambda: journal.note_call(record, call_id, trees))
         await self._note_idle(opened, record, snapshots)
-        opened.begun = snapshots
+        opened.begun, opened.stretches = snapshots, []
         opened.input = input
         self._start_pruning()
 
@@ -164,40 +171,54 @@ class History:
             opened.named.add_input(opened.input)
         else:
             opened.named.paths.update(only)
+        stretches, opened.stretches = opened.stretches, []
+        if only is not None and stretches:
+            begun = stretches[0][1]
         written = await self._folders.store_written(begun, only) if only is not None else None
         if written is not None:
             # What else has changed is found by the next look, and is the user's.
             opened.idle, opened.written, opened.background = begun, written, background
             return
         now = await self._take([Path(root) for root in begun], opened, record)
-        for root in now.keys() & begun.keys():
-            span = (root, begun[root], now[root])
-            among = await self._doubtful(opened, record, span) if only is None else None
-            await self._note_users(opened, record, span, among, only)
+        if only is None:
+            for stretch in (*stretches, (self._line, begun, now)):
+                await self._note_stretch(opened, record, stretch)
+        else:
+            for root in now.keys() & begun.keys():
+                await self._note_users(opened, record, (root, begun[root], now[root]), except_below=only)
         opened.idle, opened.background = now, background
 
-    async def _doubtful(
-        self, opened: _Open, record: Submission, span: tuple[str, Snapshot, Snapshot]
-    ) -> Callable[[str, Difference], bool]:
-        """Tell files that may be the user's from those that a command changed which may change any file.
-
-        Those are the ones that the user was at work on, and those from before the submission that no call has named: a
-        command that runs long is one beside which people type. What is new or gone is the command's."""
-        root, begun, now = span
-        known = {path for one in record.user_changes_in(root) if not one.doubtful for path in one.files}
-        since: Mapping[str, Difference] = {}
-        if begun != now and root in record.before:
+    async def _note_stretch(self, opened: _Open, record: Submission, stretch: _Stretch) -> None:
+        """Note what the user changed while a call ran that may change any file."""
+        line, begun, now = stretch
+        for root in now.keys() & begun.keys():
+            span = (root, begun[root], now[root])
+            if begun[root] == now[root]:
+                continue
             shadow = await self._folders.shadow(Path(root))
-            since = await shadow.compare(record.before[root].tree, begun.tree)
+            authors = await authors_beside_call(shadow, record, begun[root], opened.named, line)
+            if line is not None:
+                await self._note_users(opened, record, span, authors.is_users, doubtful=False)
+            await self._note_users(opened, record, span, authors.may_be_users, doubtful=True)
 
-        def may_be_users(path: str, one: Difference) -> bool:
-            if path in known:
-                return True
-            if not (one.before.exists and one.after.exists) or (path in since and not since[path].before.exists):
-                return False
-            return not opened.named.has(root, path)
+    async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
+        """The user runs a command of their own, which may change the paths in `only`; None: any file."""
+        async with self._lock:
+            await self._quietly(self._split())
+            self._line = UserCommand.of(command, only)
 
-        return may_be_users
+    async def after_user_command(self) -> None:
+        async with self._lock:
+            await self._quietly(self._split())
+            self._line = None
+
+    async def _split(self) -> None:
+        """A command of the user begins or ends: keep apart what changed before in the call that runs."""
+        opened = self._open
+        if opened is not None and opened.record is not None and opened.begun:
+            now = await self._take([Path(root) for root in opened.begun], opened, opened.record)
+            opened.stretches.append((self._line, opened.begun, now))
+            opened.begun = now
 
     async def _note_idle(self, opened: _Open, record: Submission, now: Roots) -> None:
         """What changed since the last call ended is the user's."""
@@ -210,7 +231,7 @@ class History:
     async def _note_users(
         self, opened: _Open, record: Submission, span: tuple[str, Snapshot, Snapshot],
         among: Callable[[str, Difference], bool] | None = None, except_below: Sequence[str] | None = None,
-        written: Mapping[str, Entry] | None = None,
+        written: Mapping[str, Entry] | None = None, doubtful: bool | None = None,
     ) -> None:  # fmt: skip
         """Write down what the user changed in one folder: everything, only what `among` accepts, or nothing that a call
         may have changed. `written` are files that the call before has left like this."""
@@ -223,8 +244,8 @@ class History:
         if kept := {path: one for path, one in (written or {}).items() if path in changes.files}:
             await self._folders.hold(shadow, await shadow.tree_of(kept))
         if changes:
-            changes.doubtful = except_below is None and (opened.background or among is not None)
-            if among is not None:
+            changes.doubtful = except_below is None and opened.background if doubtful is None else doubtful
+            if doubtful:
                 changes.command = plain_line(str(opened.input.get("command", "")), _LONGEST_COMMAND)
             journal = await self._journal_read()
             await in_thread(lambda: journal.note_user_changes(record, root, changes))

@@ -66,6 +66,14 @@ class LateHistory:
         if self._history is not None:
             await self._history.after_change(only, background)
 
+    async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
+        if self._history is not None:
+            await self._history.before_user_command(command, only)
+
+    async def after_user_command(self) -> None:
+        if self._history is not None:
+            await self._history.after_user_command()
+
     async def end(self, hurry: bool = False) -> None:
         self._prompt_id = None
         if self._history is not None:

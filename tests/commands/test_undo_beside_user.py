@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import threading
 from collections.abc import Callable
@@ -122,6 +123,38 @@ async def test_an_edit_beside_a_long_command_is_left_alone_and_reported(tmp_path
             "prompt in their place."
         )
         assert notes.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_reported"),
+    [
+        ("echo mine > mine.txt; echo mine >> notes.txt", False),
+        ("python3 -c \"open('mine.txt', 'w').write('mine\\n'); open('notes.txt', 'a').write('mine\\n')\"", False),
+        ("sh mine.sh", True),
+    ],
+)
+async def test_what_the_user_runs_beside_a_command_of_the_agent_stays(
+    tmp_path: Path, notes: Path, line: str, is_reported: bool
+) -> None:
+    project = notes.parent
+    (project / "mine.sh").write_text("echo mine > mine.txt; echo mine >> notes.txt\n")
+    wait = "echo 1 > first.made; python3 -c 'print(1)'; while [ ! -e go ]; do sleep 0.01; done; echo 2 > second.made"
+    async with engine_on(tmp_path, reply(call("Bash", command=wait)), "Done.") as engine:
+        async for event in engine.submit("build it"):
+            if isinstance(event, ev.ToolStarted) and event.name == "Bash":
+                while not (project / "first.made").exists():
+                    await asyncio.sleep(0.01)
+                await collect(engine.shell(line))
+                await collect(engine.shell("touch go"))
+        text = await said(engine, "/undo")
+        assert notes.read_text() == f"{NOTES}mine\n"
+        assert (project / "mine.txt").read_text() == "mine\n"
+        assert not (project / "first.made").exists()
+        assert not (project / "second.made").exists()
+        assert ("notes.txt: left alone, it changed while a command ran and may be yours" in text) is is_reported
+        if is_reported:
+            await said(engine, "/undo replace")
+            assert notes.read_text() == NOTES
 
 
 @pytest.mark.parametrize("is_put_back", [True, False])
