@@ -30,11 +30,12 @@ def changed_paths(input: Json, needs: Sequence[Need], context: ToolContext) -> t
         and isinstance(command, str)
         and not input.get("run_in_background")
     ):
-        return _by_command(command, context)
+        return paths_of_command(command, context)
     return None
 
 
-def _by_command(command: str, context: ToolContext) -> tuple[str, ...] | None:
+def paths_of_command(command: str, context: ToolContext) -> tuple[str, ...] | None:
+    """The same for a command line. Blocking."""
     from agentcli.permissions.commands import Place, analyse
     from agentcli.permissions.shell import NotPlain
 

@@ -152,7 +152,7 @@ class Engine(Curated):
 
     async def _shell_line(self, command: str) -> AsyncGenerator[ev.Event, None]:
         parts = self._parts
-        own = ShellLine(command, self._tool_context, parts.environ, parts.ids.new(), parts.clock)
+        own = ShellLine(command, self._tool_context, parts.environ, parts.ids.new(), parts.clock, parts.seams.workspace)
         # Beside the model's work the user's command is not stopped with it.
         signal = None if self._controller is None or self._model_works else self._controller.signal
         async with aclosing(self._shell.run(own, signal, self._notes.append)) as events:

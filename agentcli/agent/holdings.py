@@ -416,9 +416,9 @@ class Holdings:
         """Take the last undo back, until something else has been changed."""
         return self._put_back(await self._parts.seams.workspace.redo(choices))
 
-    async def undo_plan(self, again: bool = False) -> UndoPlan:
-        """What an undo (`again`: a redo) needs a choice for. Changes nothing."""
-        return await self._parts.seams.workspace.plan(again)
+    async def undo_plan(self, again: bool = False, choices: Choices | None = None) -> UndoPlan:
+        """What an undo (`again`: a redo) needs a choice for beyond `choices`. Changes nothing."""
+        return await self._parts.seams.workspace.plan(again, choices)
 
     def _put_back(self, report: UndoReport) -> UndoReport:
         self._rewritten.update(report.touched)

@@ -162,6 +162,15 @@ class Workspace(Protocol):
         raise."""
         ...
 
+    async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
+        """The user runs a command of their own, maybe beside a call; it may change the paths in `only`; None: any file.
+        Must not raise."""
+        ...
+
+    async def after_user_command(self) -> None:
+        """That command has ended. Must not raise."""
+        ...
+
     async def end(self, hurry: bool = False) -> None:
         """The submission is over, in whichever way; what changes from here on is the user's. `hurry`: within a
         second, because the program is to end."""
@@ -179,8 +188,8 @@ class Workspace(Protocol):
 
     async def redo(self, choices: Choices | None = None) -> UndoReport: ...
 
-    async def plan(self, again: bool) -> UndoPlan:
-        """What an undo (`again`: a redo) would have to ask about. Changes nothing."""
+    async def plan(self, again: bool, choices: Choices | None = None) -> UndoPlan:
+        """What an undo (`again`: a redo) would have to ask about beyond `choices`. Changes nothing."""
         ...
 
     async def take_undo_news(self) -> list[UndoNews]:
@@ -206,6 +215,12 @@ class NoWorkspace:
     async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
         return None
 
+    async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
+        return None
+
+    async def after_user_command(self) -> None:
+        return None
+
     async def end(self, hurry: bool = False) -> None:
         return None
 
@@ -224,7 +239,7 @@ class NoWorkspace:
     async def redo(self, choices: Choices | None = None) -> UndoReport:
         return UndoReport(False, self._reason)
 
-    async def plan(self, again: bool) -> UndoPlan:
+    async def plan(self, again: bool, choices: Choices | None = None) -> UndoPlan:
         return UndoPlan()
 
     async def take_undo_news(self) -> list[UndoNews]:

@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 
+from agentcli.agent.changed_paths import paths_of_command
+from agentcli.agent.ports import NoWorkspace, Workspace
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSignal
 from agentcli.core.frozen import frozen
@@ -23,7 +25,7 @@ from agentcli.core.messages import Json, TextBlock, ToolResultBlock
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import name_below
+from agentcli.tools.builtin import in_thread, name_below
 from agentcli.tools.environment import quiet_environment
 
 _TOLD = 16_000
@@ -39,6 +41,7 @@ class ShellLine:
     environ: Mapping[str, str]
     call_id: str
     clock: Clock
+    workspace: Workspace = field(default_factory=NoWorkspace)
 
 
 class ShellLines:
@@ -70,7 +73,8 @@ class ShellLines:
                     return
                 try:
                     placed = replace(line, context=replace(line.context, cwd=self.cwd))
-                    async with aclosing(_run(placed, controller.signal, note, self._move)) as events:
+                    work = _noted(placed, _run(placed, controller.signal, note, self._move))
+                    async with aclosing(work) as events:
                         async for event in events:
                             yield event
                 finally:
@@ -80,6 +84,21 @@ class ShellLines:
 
     def _move(self, folder: Path) -> None:
         self.cwd = folder
+
+
+async def _noted(line: ShellLine, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
+    """Let the workspace know while the command runs: what it changes is the user's, also beside a call."""
+    only = await in_thread(paths_of_command, line.command, line.context)
+    is_read_only = only is not None and not only
+    if not is_read_only:
+        await line.workspace.before_user_command(line.command, only)
+    try:
+        async with aclosing(work) as events:
+            async for event in events:
+                yield event
+    finally:
+        if not is_read_only:
+            await line.workspace.after_user_command()
 
 
 async def _run(

@@ -15,10 +15,13 @@ from agentcli.commands.files import short_name, undo_text
 from agentcli.core.events import Event
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.workspace.base import Choice, Choices, Conflict, LineClash, UndoPlan
 
 _MOST_ASKED = 20
 _MOST_LINES = 200
+_MOST_NAMED = 20
+_MOST_COMMANDS = 3
 _WORDS: dict[str, Choice] = {"keep": "keep", "replace": "replace"}
 
 
@@ -36,6 +39,13 @@ class ConflictChoices:
             return
         plan = await self._engine.undo_plan(self._again)
         chosen: dict[str, Choice] = {}
+        if plan.doubtful:
+            async with aclosing(self._about_doubtful(plan, chosen)) as events:
+                async for event in events:
+                    yield event
+            if self.withdrawn:
+                return
+            plan = await self._engine.undo_plan(self._again, Choices(chosen))
         for conflict in plan.conflicts[:_MOST_ASKED]:
             display = self._display(plan, conflict)
             title = f"{'Redo' if self._again else 'Undo'}: you changed {short_name(self._engine, conflict.path)} too"
@@ -52,6 +62,28 @@ class ConflictChoices:
             if asking.answer.behavior == "allow" and given in _WORDS:
                 chosen[conflict.path] = cast(Choice, given)
         self.choices = Choices(chosen)
+
+    async def _about_doubtful(self, plan: UndoPlan, chosen: dict[str, Choice]) -> AsyncGenerator[Event, None]:
+        """One question about all files that a command or the user changed: a formatter changes many at once."""
+        names = [short_name(self._engine, path) for path in plan.doubtful[:_MOST_NAMED]]
+        more = len(plan.doubtful) - len(names)
+        listed = "\n".join([*(f"  {name}" for name in names), *([f"  and {more} more"] if more else [])])
+        ran = " and ".join(f"`{plain_line(one, 60)}`" for one in plan.commands[:_MOST_COMMANDS])
+        when = f"while {ran or 'a command'} ran"
+        text = f"{'These files' if len(plan.doubtful) > 1 else 'This file'} changed {when}:\n{listed}\n"
+        text += "If you edited them meanwhile, putting them back loses your edits."
+        title = f"Undo: put back {counted(len(plan.doubtful), 'file')} that may be yours?"
+        display: Json = {"kind": "confirm", "text": text, "yes": "Put back", "no": "Leave"}
+        asking = self._engine.asking(title, text, display)
+        if asking is None:
+            return
+        async with aclosing(asking.run()) as events:
+            async for event in events:
+                yield event
+        if asking.answer is None:
+            self.withdrawn = True
+            return
+        chosen |= dict.fromkeys(plan.doubtful, "replace" if asking.answer.behavior == "allow" else "keep")
 
     def _display(self, plan: UndoPlan, conflict: Conflict) -> Json:
         prompt = next((one for one in self._engine.messages if one.id == plan.prompt_id), None)

@@ -2,23 +2,27 @@
 
 A submission's changes are the difference between the snapshots before and after it; what the user changed in between is
 in neither. A file that several submissions changed is compared once, from before the first to after the last. If the
-user changed it in between, each stretch is compared for itself, so that nothing of the user's is shown.
+user changed it in between, or while a submission ran, each stretch is compared for itself, so that nothing of the
+user's is shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from agentcli.workspace.base import ChangeKind, FileChange, FolderDiff, Snapshot
+from agentcli.workspace.journal import Step, UserChanges
 from agentcli.workspace.listing import is_ignore_file
 from agentcli.workspace.restore import parents
 from agentcli.workspace.shadow import Shadow, in_thread
 from agentcli.workspace.trees import Difference, Entry
 from agentcli.workspace.uncovered import uncovered_changes, why_uncovered
+from agentcli.workspace.way import own_steps
 
-Span = tuple[Snapshot, Snapshot]
-"""A folder before and after a submission."""
+Span = tuple[Snapshot, Snapshot, Sequence[UserChanges]]
+"""A folder before and after a submission, and what the user changed meanwhile."""
 Stretch = tuple[Entry, Entry]
 DIFF_LIMIT = 32 * 1024 * 1024
 """Bytes of a diff that are read: far more than anybody scrolls through."""
@@ -29,11 +33,12 @@ async def agent_diff(shadow: Shadow, spans: Sequence[Span]) -> FolderDiff:
     """Raises `SnapshotError`."""
     stretches: dict[str, list[Stretch]] = {}
     notes: dict[str, FileChange] = {}
-    for before, after in spans:
-        trees = await shadow.compare(before.tree, after.tree)
-        for path, one in trees.items():
+    for before, after, users in spans:
+        trees, own = _own(await shadow.compare(before.tree, after.tree), users)
+        for path, steps in own.items():
             if not is_without_copy(path, before, after):
-                _extend(stretches.setdefault(path, []), one)
+                for step in steps:
+                    _extend(stretches.setdefault(path, []), step)
         for change in await changes_without_lines(shadow, before, after, trees):
             _merge(notes, change)
     parts: list[str] = []
@@ -45,6 +50,47 @@ async def agent_diff(shadow: Shadow, spans: Sequence[Span]) -> FolderDiff:
             parts.append(await shadow.patch(old, new, room))
             room -= len(parts[-1].encode())
     return FolderDiff(str(shadow.root), "".join(parts), tuple(notes.values()), room <= 0)
+
+
+async def agent_changes(shadow: Shadow, span: Span) -> list[FileChange]:
+    """What one submission changed, with numbers of lines. Raises `SnapshotError`."""
+    before, after, users = span
+    trees, own = _own(await shadow.compare(before.tree, after.tree, numbers=True), users)
+    lines = {path: (one.added, one.removed) for path, one in trees.items()}
+    mixed = {path: own[path] for path in trees if any(path in one.files for one in users)}
+    lines |= dict.fromkeys(mixed, (0, 0))
+    for layer in _layers(mixed):
+        old = await shadow.tree_of({path: one for path, (one, _new) in layer.items() if one.exists})
+        new = await shadow.tree_of({path: one for path, (_old, one) in layer.items() if one.exists})
+        for path, one in (await shadow.compare(old, new, numbers=True)).items():
+            added, removed = lines[path]
+            lines[path] = _sum(added, one.added), _sum(removed, one.removed)
+    found = {
+        path: FileChange(str(shadow.root / path), one.kind, *lines[path])
+        for path, one in trees.items()
+        if not is_without_copy(path, before, after)
+    }
+    found |= {
+        Path(one.path).relative_to(shadow.root).as_posix(): one
+        for one in await changes_without_lines(shadow, before, after, trees)
+    }
+    return [change for _path, change in sorted(found.items())]
+
+
+def _sum(one: int | None, two: int | None) -> int | None:
+    return None if one is None or two is None else one + two
+
+
+def _own(
+    trees: Mapping[str, Difference], users: Sequence[UserChanges]
+) -> tuple[dict[str, Difference], dict[str, list[Step]]]:
+    """The files that the submission changed, and its own steps in each, without the user's."""
+    steps = {
+        path: own_steps(one.before, one.after, [user.files[path] for user in users if path in user.files])
+        for path, one in trees.items()
+    }
+    own = {path: found for path, found in steps.items() if found}
+    return {path: one for path, one in trees.items() if path in own}, own
 
 
 def is_without_copy(path: str, before: Snapshot, after: Snapshot) -> bool:
@@ -70,12 +116,13 @@ async def changes_without_lines(
     return found
 
 
-def _extend(stretches: list[Stretch], one: Difference) -> None:
+def _extend(stretches: list[Stretch], step: Step) -> None:
     """Add a change of a path. What begins as the one before it ended goes on with it."""
-    if stretches and _same(stretches[-1][1], one.before):
-        stretches[-1] = stretches[-1][0], one.after
+    before, after = step
+    if stretches and _same(stretches[-1][1], before):
+        stretches[-1] = stretches[-1][0], after
     else:
-        stretches.append((one.before, one.after))
+        stretches.append((before, after))
 
 
 def _same(one: Entry, other: Entry) -> bool:

@@ -89,6 +89,10 @@ class UndoPlan:
 
     prompt_id: str = ""
     conflicts: tuple[Conflict, ...] = ()
+    doubtful: tuple[str, ...] = ()
+    """Files that changed while a command ran, by the command or by the user: absolute paths."""
+    commands: tuple[str, ...] = ()
+    """The commands that ran then, as far as they are known."""
 
 
 @frozen

@@ -17,6 +17,7 @@ from pathlib import Path
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import find_git
 from agentcli.workspace.shadow import Shadow, in_thread
+from agentcli.workspace.trees import Entry
 
 Roots = dict[str, Snapshot]
 PATIENCE_SECONDS = 10.0
@@ -106,6 +107,23 @@ class Folders:
         except OSError as error:
             return (error.strerror or str(error)).lower()
         return snapshot
+
+    async def store_written(self, roots: Iterable[str], paths: Sequence[str]) -> dict[str, dict[str, Entry]] | None:
+        """By folder, these files (absolute paths) as they are now, stored without a snapshot. None where only a look at
+        a whole folder can tell what has changed. Raises `SnapshotError` and OSError."""
+        below: dict[str, list[str]] = {root: [] for root in roots}
+        for path in paths:
+            root = max((one for one in below if path.startswith(f"{one}/")), key=len, default=None)
+            if root is None:
+                return None
+            below[root].append(path.removeprefix(f"{root}/"))
+        stored = {}
+        for root, names in below.items():
+            found = await (await self.shadow(Path(root))).store_written(names) if names else {}
+            if found is None:
+                return None
+            stored[root] = found
+        return stored
 
     async def look_through(self, roots: Sequence[Path]) -> None:
         """Take in what is there without keeping it, so that the next snapshot is quick."""

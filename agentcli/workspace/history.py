@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,8 +19,8 @@ from typing import TypeVar
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
-from agentcli.workspace.agent_diff import Span, agent_diff, changes_without_lines, is_without_copy
-from agentcli.workspace.attribution import users_changes
+from agentcli.workspace.agent_diff import Span, agent_changes, agent_diff
+from agentcli.workspace.attribution import NamedFiles, UserCommand, authors_beside_call, users_changes
 from agentcli.workspace.base import (
     Choices,
     DiffScope,
@@ -37,15 +37,20 @@ from agentcli.workspace.head_diff import diff_against_head
 from agentcli.workspace.heads import head_commit
 from agentcli.workspace.journal import Journal, PutBack, Submission
 from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
-from agentcli.workspace.shadow import Shadow, in_thread
-from agentcli.workspace.trees import ABSENT
+from agentcli.workspace.shadow import in_thread
+from agentcli.workspace.trees import Difference, Entry
 from agentcli.workspace.uncovered import lost, why_uncovered
 from agentcli.workspace.undo import Undoing
-from agentcli.workspace.way import Way, own_steps, way_again, way_back
+from agentcli.workspace.way import Way, way_again, way_back
 
 T = TypeVar("T")
 _HURRY_SECONDS = 1.0
+_LONGEST_COMMAND = 200
 _PATH_FIELDS = ("file_path", "notebook_path")
+
+
+_Stretch = tuple[UserCommand | None, Roots, Roots]
+"""A command of the user that ran, and the folders before and after."""
 
 
 @dataclass(slots=True)
@@ -68,8 +73,16 @@ class _Open:
     """The folders before the call that runs."""
     idle: Roots = field(default_factory=dict)
     """The folders after the last call, while none runs: what changes then is the user's."""
+    written: dict[str, dict[str, Entry]] = field(default_factory=dict)
+    """By folder, the files that the last call wrote, where `idle` is from before it."""
     background: bool = False
     """A background command runs, whose changes nobody can tell from the user's."""
+    named: NamedFiles = field(default_factory=NamedFiles)
+    """What the calls so far have named."""
+    input: Json = field(default_factory=dict)
+    """Of the call that runs."""
+    stretches: list[_Stretch] = field(default_factory=list)
+    """The earlier parts of the call that runs, where commands of the user began and ended meanwhile."""
 
 
 class History:
@@ -83,6 +96,7 @@ class History:
         self._told: set[str] = set()
         self._warming: asyncio.Task[None] | None = None
         self._pruning: asyncio.Task[None] | None = None
+        self._line: UserCommand | None = None
 
     # ------------------------------------------------------------------------------------------------ the loop's side
 
@@ -138,7 +152,8 @@ class History:
         trees = {root: snapshot.tree for root, snapshot in snapshots.items()}
         await in_thread(lambda: journal.note_call(record, call_id, trees))
         await self._note_idle(opened, record, snapshots)
-        opened.begun = snapshots
+        opened.begun, opened.stretches = snapshots, []
+        opened.input = input
         self._start_pruning()
 
     async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
@@ -152,33 +167,86 @@ class History:
         if opened is None or opened.record is None or not opened.begun:
             return
         record, begun, opened.begun = opened.record, opened.begun, {}
+        if only is None:
+            opened.named.add_input(opened.input)
+        else:
+            opened.named.paths.update(only)
+        stretches, opened.stretches = opened.stretches, []
+        if only is not None and stretches:
+            begun = stretches[0][1]
+        written = await self._folders.store_written(begun, only) if only is not None else None
+        if written is not None:
+            # What else has changed is found by the next look, and is the user's.
+            opened.idle, opened.written, opened.background = begun, written, background
+            return
         now = await self._take([Path(root) for root in begun], opened, record)
-        for root in now.keys() & begun.keys():
-            known = {path for one in record.user_changes_in(root) if not one.doubtful for path in one.files}
-            await self._note_users(
-                opened, record, (root, begun[root], now[root]), known if only is None else None, only
-            )
+        if only is None:
+            for stretch in (*stretches, (self._line, begun, now)):
+                await self._note_stretch(opened, record, stretch)
+        else:
+            for root in now.keys() & begun.keys():
+                await self._note_users(opened, record, (root, begun[root], now[root]), except_below=only)
         opened.idle, opened.background = now, background
+
+    async def _note_stretch(self, opened: _Open, record: Submission, stretch: _Stretch) -> None:
+        """Note what the user changed while a call ran that may change any file."""
+        line, begun, now = stretch
+        for root in now.keys() & begun.keys():
+            span = (root, begun[root], now[root])
+            if begun[root] == now[root]:
+                continue
+            shadow = await self._folders.shadow(Path(root))
+            authors = await authors_beside_call(shadow, record, begun[root], opened.named, line)
+            if line is not None:
+                await self._note_users(opened, record, span, authors.is_users, doubtful=False)
+            await self._note_users(opened, record, span, authors.may_be_users, doubtful=True)
+
+    async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
+        """The user runs a command of their own, which may change the paths in `only`; None: any file."""
+        async with self._lock:
+            await self._quietly(self._split())
+            self._line = UserCommand.of(command, only)
+
+    async def after_user_command(self) -> None:
+        async with self._lock:
+            await self._quietly(self._split())
+            self._line = None
+
+    async def _split(self) -> None:
+        """A command of the user begins or ends: keep apart what changed before in the call that runs."""
+        opened = self._open
+        if opened is not None and opened.record is not None and opened.begun:
+            now = await self._take([Path(root) for root in opened.begun], opened, opened.record)
+            opened.stretches.append((self._line, opened.begun, now))
+            opened.begun = now
 
     async def _note_idle(self, opened: _Open, record: Submission, now: Roots) -> None:
         """What changed since the last call ended is the user's."""
         idle, opened.idle = opened.idle, {}
+        written, opened.written = opened.written, {}
         for root in now.keys() & idle.keys():
-            await self._note_users(opened, record, (root, idle[root], now[root]))
+            span = (root, idle[root], now[root])
+            await self._note_users(opened, record, span, written=written.get(root))
 
     async def _note_users(
         self, opened: _Open, record: Submission, span: tuple[str, Snapshot, Snapshot],
-        among: set[str] | None = None, except_below: Sequence[str] | None = None,
+        among: Callable[[str, Difference], bool] | None = None, except_below: Sequence[str] | None = None,
+        written: Mapping[str, Entry] | None = None, doubtful: bool | None = None,
     ) -> None:  # fmt: skip
-        """Write down what the user changed in one folder: everything, only files in `among`, or nothing that a call
-        may have changed."""
+        """Write down what the user changed in one folder: everything, only what `among` accepts, or nothing that a call
+        may have changed. `written` are files that the call before has left like this."""
         root, before, after = span
-        if before == after:
+        if before == after and not written:
             return
         shadow = await self._folders.shadow(Path(root))
-        changes = await users_changes(shadow, before, after, opened.forced.get(root, ()), among, except_below)
+        forced = opened.forced.get(root, ())
+        changes = await users_changes(shadow, (before, after), forced, among, except_below, written or {})
+        if kept := {path: one for path, one in (written or {}).items() if path in changes.files}:
+            await self._folders.hold(shadow, await shadow.tree_of(kept))
         if changes:
-            changes.doubtful = except_below is None and (opened.background or among is not None)
+            changes.doubtful = except_below is None and opened.background if doubtful is None else doubtful
+            if doubtful:
+                changes.command = plain_line(str(opened.input.get("command", "")), _LONGEST_COMMAND)
             journal = await self._journal_read()
             await in_thread(lambda: journal.note_user_changes(record, root, changes))
 
@@ -256,18 +324,8 @@ class History:
         changes: list[FileChange] = []
         for root, spans in (await self._spans("prompt")).items():
             shadow = await self._folders.shadow(Path(root))
-            for before, after in spans:
-                trees = await shadow.compare(before.tree, after.tree, numbers=True)
-                found = {
-                    path: FileChange(str(shadow.root / path), one.kind, one.added, one.removed)
-                    for path, one in trees.items()
-                    if not is_without_copy(path, before, after)
-                }
-                found |= {
-                    Path(one.path).relative_to(root).as_posix(): one
-                    for one in await changes_without_lines(shadow, before, after, trees)
-                }
-                changes += [change for _path, change in sorted(found.items())]
+            for span in spans:
+                changes += await agent_changes(shadow, span)
         return changes
 
     async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
@@ -290,10 +348,10 @@ class History:
     async def redo(self, choices: Choices | None = None) -> UndoReport:
         return await self._put_back(True, choices or Choices())
 
-    async def plan(self, again: bool) -> UndoPlan:
-        """What an undo (`again`: a redo) would have to ask about. Changes nothing."""
+    async def plan(self, again: bool, choices: Choices | None = None) -> UndoPlan:
+        """What an undo (`again`: a redo) would have to ask about beyond `choices`. Changes nothing."""
         async with self._lock:
-            found = await self._asked(self._planned(again))
+            found = await self._asked(self._planned(again, choices or Choices()))
             return found if isinstance(found, UndoPlan) else UndoPlan()
 
     async def take_undo_news(self) -> list[UndoNews]:
@@ -307,17 +365,20 @@ class History:
             report = await self._asked(self._reversed(again, choices))
             return report if isinstance(report, UndoReport) else UndoReport(False, str(report))
 
-    async def _planned(self, again: bool) -> UndoPlan:
+    async def _planned(self, again: bool, choices: Choices) -> UndoPlan:
         journal = await self._journal_read()
         await self._settle(journal)
         for target in journal.to_redo() if again else journal.to_undo():
-            undoing, conflicts, is_work = Undoing(target.prompt_id), [], False
-            for way in await self._ways(undoing, target, again, Choices()):
+            undoing, conflicts, is_work = Undoing(target.prompt_id, choices), [], False
+            doubtful: list[str] = []
+            for way in await self._ways(undoing, target, again, choices):
                 decided = await undoing.decide(way, await way.shadow.take(self._place.patience))
                 conflicts += decided.conflicts
+                doubtful += [str(way.shadow.root / path) for path in sorted(decided.doubtful & decided.unresolved)]
                 is_work = is_work or bool(decided.changes or decided.kept)
             if is_work:
-                return UndoPlan(target.prompt_id, tuple(conflicts))
+                commands = dict.fromkeys(one.command for _root, one in target.user_changes if one.command)
+                return UndoPlan(target.prompt_id, tuple(conflicts), tuple(doubtful), tuple(commands))
         return UndoPlan()
 
     async def _reversed(self, again: bool, choices: Choices) -> UndoReport:
@@ -367,10 +428,8 @@ class History:
         ways = []
         for root, was in target.before.items():
             became = target.after.get(root, was)
-            users = target.user_changes_in(root)
-            if choices.otherwise == "replace":
-                users = [one for one in users if not one.doubtful]
-            if became != was or users:
+            users = [one.without(root, choices) for one in target.user_changes_in(root)]
+            if became != was or any(users):
                 shadow = await self._folders.shadow(Path(root))
                 await undoing.check(shadow, was, became)
                 done = target.put_back.get(root, PutBack())
@@ -453,7 +512,8 @@ class History:
             await in_thread(partial(journal.note_after, one, whole))
 
     async def _spans(self, scope: DiffScope) -> dict[str, list[Span]]:
-        """By folder, the snapshots before and after each submission that counts."""
+        """By folder, the snapshots around each submission that counts, and what is the user's. What is doubtful is not
+        left out: nothing is lost by showing it."""
         journal = await self._journal_read()
         running = self._open.record if self._open is not None else None
         await self._settle(journal)
@@ -467,27 +527,14 @@ class History:
             if after is None:
                 look = _Open("", forced=self._open.forced if self._open is not None else {})
                 after = await self._take([Path(root) for root in one.before], look, one)
+                if self._open is not None and one is running and self._open.idle:
+                    await self._note_idle(self._open, one, after)
+                    self._open.idle = after
             for root, before in one.before.items():
                 if root in after and after[root] != before:
-                    shadow = await self._folders.shadow(Path(root))
-                    own = await self._without_users(shadow, before, after[root], one)
-                    spans.setdefault(root, []).append((before, own))
+                    certain = [user for user in one.user_changes_in(root) if not user.doubtful]
+                    spans.setdefault(root, []).append((before, after[root], certain))
         return spans
-
-    async def _without_users(self, shadow: Shadow, was: Snapshot, now: Snapshot, record: Submission) -> Snapshot:
-        """A state without the files that only the user has changed since the state before."""
-        users = record.user_changes_in(str(shadow.root))
-        paths = list(dict.fromkeys(path for one in users for path in one.files))
-        if not paths:
-            return now
-        first, last = await shadow.entries(was.tree, paths), await shadow.entries(now.tree, paths)
-        alone = {}
-        for path in paths:
-            began, ended = first.get(path, ABSENT), last.get(path, ABSENT)
-            steps = [one.files[path] for one in users if path in one.files]
-            if began != ended and not own_steps(began, ended, steps):
-                alone[path] = began
-        return replace(now, tree=await shadow.with_entries(now.tree, alone)) if alone else now
 
     # -------------------------------------------------------------------------------------------------------- plumbing
 

@@ -10,13 +10,13 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from agentcli.core.bounded_json import parse_json
 from agentcli.core.bounded_read import read_bounded
-from agentcli.workspace.base import Snapshot, UndoNews, UndoReport
+from agentcli.workspace.base import Choices, Snapshot, UndoNews, UndoReport
 from agentcli.workspace.trees import Entry
 
 Roots = dict[str, Snapshot]
@@ -35,11 +35,21 @@ class UserChanges:
     gone: list[str] = field(default_factory=list)
     """Empty folders that disappeared."""
     doubtful: bool = False
-    """A command ran meanwhile that may have changed them too: in the background, or any other one where the user had
-    changed the same files before."""
+    """A command ran meanwhile that may have changed them too, and nothing tells which of the two it was."""
+    command: str = ""
+    """That command, where it is known."""
 
     def __bool__(self) -> bool:
         return bool(self.files or self.made or self.gone)
+
+    def without(self, root: str, choices: Choices) -> UserChanges:
+        """What is left as the user's after their choices about what was doubtful; "replace" gives it up."""
+        if not self.doubtful:
+            return self
+        files = {path: step for path, step in self.files.items() if choices.get(f"{root}/{path}") != "replace"}
+        if choices.otherwise == "replace":
+            return UserChanges(files, doubtful=True)
+        return replace(self, files=files)
 
 
 @dataclass(slots=True)
@@ -130,7 +140,7 @@ class Journal:
     def note_user_changes(self, submission: Submission, root: str, changes: UserChanges) -> None:
         files = {path: [one.mode, one.oid, two.mode, two.oid] for path, (one, two) in changes.files.items()}
         fields = {"files": files, "made": changes.made, "gone": changes.gone, "doubtful": changes.doubtful}
-        self._keep(submission, "user", root=root, **fields)
+        self._keep(submission, "user", root=root, **fields, command=changes.command)
 
     def note_undone(
         self, submission: Submission, undone: bool, report: UndoReport, put_back: Mapping[str, PutBack]
@@ -193,9 +203,9 @@ class Journal:
             case "missed":
                 submission.missed.append(str(record["text"]))
             case "user":
-                changes = UserChanges(
-                    _steps(record["files"]), list(record["made"]), list(record["gone"]), bool(record["doubtful"])
-                )
+                folders = list(record["made"]), list(record["gone"])
+                doubt = bool(record["doubtful"]), str(record.get("command", ""))
+                changes = UserChanges(_steps(record["files"]), *folders, *doubt)
                 submission.user_changes.append((str(record["root"]), changes))
             case "undone" | "redone" as kind:
                 self._last = submission

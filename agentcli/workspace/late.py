@@ -66,6 +66,14 @@ class LateHistory:
         if self._history is not None:
             await self._history.after_change(only, background)
 
+    async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
+        if self._history is not None:
+            await self._history.before_user_command(command, only)
+
+    async def after_user_command(self) -> None:
+        if self._history is not None:
+            await self._history.after_user_command()
+
     async def end(self, hurry: bool = False) -> None:
         self._prompt_id = None
         if self._history is not None:
@@ -86,8 +94,8 @@ class LateHistory:
     async def redo(self, choices: Choices | None = None) -> UndoReport:
         return await self._made().redo(choices)
 
-    async def plan(self, again: bool) -> UndoPlan:
-        return await self._made().plan(again)
+    async def plan(self, again: bool, choices: Choices | None = None) -> UndoPlan:
+        return await self._made().plan(again, choices)
 
     async def take_undo_news(self) -> list[UndoNews]:
         # One look at the disk for a session in which nothing has been changed yet.

@@ -6,6 +6,7 @@ where both sides replaced the same line in different ways does the caller have t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ Side = Literal["mine", "other"]
 LARGEST_MERGED = 4 * 1024 * 1024
 _MOST_COMPARISONS = 1_000_000
 """Pairs of equal lines that are worth comparing; beyond that the differing part counts as one change."""
+_LARGEST_BLOCK = 250_000
+"""Lines of a block times lines that replace it: the time to compare them grows with it. A larger block is first split
+at lines that occur once."""
 _LOOKED_AT = 8_000
 """Bytes in which a zero byte makes a file binary, as in git."""
 
@@ -65,10 +69,10 @@ def merge(base: bytes, mine: bytes, other: bytes, favour: Side = "mine") -> Merg
     theirs = _hunks(lines, other.splitlines(keepends=True))
     merged: list[bytes] = []
     clashes: list[Clash] = []
-    at = shift = 0
-    while ours or theirs:
-        left, right = _next_group(ours, theirs)
-        del ours[: len(left)], theirs[: len(right)]
+    at = shift = done_ours = done_theirs = 0
+    while done_ours < len(ours) or done_theirs < len(theirs):
+        left, right = _next_group(ours, theirs, done_ours, done_theirs)
+        done_ours, done_theirs = done_ours + len(left), done_theirs + len(right)
         start = min(hunk.start for hunk in (*left, *right))
         end = max(hunk.end for hunk in (*left, *right))
         merged += lines[at:start]
@@ -90,18 +94,26 @@ def merge(base: bytes, mine: bytes, other: bytes, favour: Side = "mine") -> Merg
     return Merged(_joined(merged), tuple(clashes))
 
 
-def _next_group(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> tuple[list[_Hunk], list[_Hunk]]:
-    """The first hunk, with all that overlap it, directly or through others."""
+def _next_group(
+    ours: Sequence[_Hunk], theirs: Sequence[_Hunk], done_ours: int, done_theirs: int
+) -> tuple[list[_Hunk], list[_Hunk]]:
+    """The first hunk that is not done, with all that overlap it, directly or through others."""
     left: list[_Hunk] = []
     right: list[_Hunk] = []
-    mine_first = bool(ours) and (not theirs or (ours[0].start, ours[0].end) <= (theirs[0].start, theirs[0].end))
-    (left if mine_first else right).append(ours[0] if mine_first else theirs[0])
+    mine = ours[done_ours] if done_ours < len(ours) else None
+    other = theirs[done_theirs] if done_theirs < len(theirs) else None
+    if mine is not None and (other is None or (mine.start, mine.end) <= (other.start, other.end)):
+        left.append(mine)
+    elif other is not None:
+        right.append(other)
     while True:
-        more_right = theirs[len(right)] if len(right) < len(theirs) else None
-        more_left = ours[len(left)] if len(left) < len(ours) else None
-        if more_right is not None and any(_together(hunk, more_right) for hunk in left):
+        at_left, at_right = done_ours + len(left), done_theirs + len(right)
+        more_right = theirs[at_right] if at_right < len(theirs) else None
+        more_left = ours[at_left] if at_left < len(ours) else None
+        # Hunks of one side are in order: only the last ones can reach as far as the next.
+        if more_right is not None and any(_together(hunk, more_right) for hunk in left[-2:]):
             right.append(more_right)
-        elif more_left is not None and any(_together(hunk, more_left) for hunk in right):
+        elif more_left is not None and any(_together(hunk, more_left) for hunk in right[-2:]):
             left.append(more_left)
         else:
             return left, right
@@ -131,8 +143,47 @@ def _hunks(base: Sequence[bytes], changed: Sequence[bytes]) -> list[_Hunk]:
     old, new = base[first : len(base) - last], changed[first : len(changed) - last]
     if not old and not new:
         return []
+    hunks: list[_Hunk] = []
+    at_old = at_new = 0
+    for place_old, place_new in [*_anchors(old, new), (len(old), len(new))]:
+        hunks += _block_hunks(first + at_old, old[at_old:place_old], new[at_new:place_new])
+        at_old, at_new = place_old + 1, place_new + 1
+    return hunks
+
+
+def _anchors(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[int, int]]:
+    """Places of lines that occur once in both, in ascending order in both: where a large block is split."""
+    if len(old) * len(new) <= _LARGEST_BLOCK:
+        return []
+    counts_old, counts_new = Counter(old), Counter(new)
+    places = {line: place for place, line in enumerate(new) if counts_new[line] == 1}
+    pairs = [(place, places[line]) for place, line in enumerate(old) if counts_old[line] == 1 and line in places]
+    # The longest ascending sequence: `ends` are the smallest places at which one of each length ends.
+    ends: list[int] = []
+    last: list[int] = []
+    before: list[int | None] = []
+    for number, (_old, place) in enumerate(pairs):
+        length = bisect_left(ends, place)
+        before.append(last[length - 1] if length else None)
+        ends[length : length + 1] = [place]
+        last[length : length + 1] = [number]
+    chosen: list[tuple[int, int]] = []
+    at = last[-1] if last else None
+    while at is not None:
+        chosen.append(pairs[at])
+        at = before[at]
+    return chosen[::-1]
+
+
+def _block_hunks(first: int, old: Sequence[bytes], new: Sequence[bytes]) -> list[_Hunk]:
+    """What differs in a block that begins at the line `first` of the base."""
+    if not old and not new:
+        return []
     counts = Counter(new)
-    if sum(counts[line] for line in old) > _MOST_COMPARISONS:
+    pairs = sum(counts[line] for line in old)
+    if not pairs:
+        return _line_by_line(first, first + len(old), new)
+    if len(old) * len(new) > _LARGEST_BLOCK or pairs > _MOST_COMPARISONS:
         return [_Hunk(first, first + len(old), new)]
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     hunks: list[_Hunk] = []

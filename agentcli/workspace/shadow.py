@@ -28,6 +28,7 @@ from agentcli.workspace.git import EMPTY_TREE, Git
 from agentcli.workspace.listing import Limits, Listed, folders_among, parse_listing, sort_files, sort_folders
 from agentcli.workspace.restore import OldFile, Restoring, parents, unusual_modes
 from agentcli.workspace.trees import Difference, Entry, blobs, differences, tree_entries
+from agentcli.workspace.written import store_written
 
 T = TypeVar("T")
 MOST_FILES = 50_000
@@ -154,6 +155,10 @@ class Shadow:
             again = parse_listing(await self._list("--directory"))
             folders.empty = (await in_thread(lambda: sort_folders(self.root, self._ours(again.folders)))).empty
         return Snapshot(self._last_tree, frozenset(folders.empty), files.uncovered, frozenset(folders.nested))
+
+    async def store_written(self, paths: Sequence[str]) -> dict[str, Entry] | None:
+        """These files as they are now, stored without a snapshot; None where that is not enough."""
+        return await in_thread(lambda: store_written(self.root, self.place / "objects", paths))
 
     async def _listed(self) -> Listed:
         listed = parse_listing(await self._list("-m", "-d", "--directory"))

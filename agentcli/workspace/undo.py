@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import sha1
 
 from agentcli.workspace.base import (
     Choice,
@@ -30,6 +29,7 @@ from agentcli.workspace.shadow import Shadow, in_thread
 from agentcli.workspace.trees import Difference, Entry
 from agentcli.workspace.uncovered import disk_stamp, uncovered_changes, why_uncovered
 from agentcli.workspace.way import Way
+from agentcli.workspace.written import blob_id
 
 _CHANGED = "it was changed since"
 _CLASHES = "it was changed since, in the same lines"
@@ -55,6 +55,8 @@ class Decided:
     kept: dict[str, str] = field(default_factory=dict)
     unresolved: set[str] = field(default_factory=set)
     conflicts: list[Conflict] = field(default_factory=list)
+    doubtful: set[str] = field(default_factory=set)
+    """Those of `kept` that may be the user's or a command's."""
     changes: dict[str, Step] = field(default_factory=dict)
     """Every file that changes, as it is and as it will be."""
 
@@ -101,8 +103,11 @@ class Undoing:
             await self._decide_file(way.shadow, path, there, steps, decided)
         if self.only is None:
             there_still = await in_thread(partial(_existing, way.shadow, way.doubtful))
-            decided.kept |= dict.fromkeys(there_still - decided.kept.keys(), _DOUBTFUL)
-            decided.unresolved |= there_still
+            decided.doubtful = there_still - decided.kept.keys()
+            decided.kept |= dict.fromkeys(decided.doubtful, _DOUBTFUL)
+            decided.unresolved |= {
+                path for path in there_still if self.choices.get(str(way.shadow.root / path)) is None
+            }
         return decided
 
     async def _decide_file(
@@ -285,7 +290,7 @@ async def _merged(
     favour = partial(merge, favour="mine" if choice == "keep" else "other")
     merged = await in_thread(lambda: favour(base, mine, other))
     mode = version.entry.mode if version.entry.mode != ended.mode else began.mode
-    return Version(Entry(mode, _blob_id(merged.content)), merged.content), merged.clashes
+    return Version(Entry(mode, blob_id(merged.content)), merged.content), merged.clashes
 
 
 async def _whole_clash(shadow: Shadow, version: Version, began: Entry) -> LineClash | None:
@@ -299,10 +304,6 @@ async def _whole_clash(shadow: Shadow, version: Version, began: Entry) -> LineCl
 
 async def _content(shadow: Shadow, version: Version) -> bytes:
     return version.content if version.content is not None else await shadow.content(version.entry.oid)
-
-
-def _blob_id(content: bytes) -> str:
-    return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def _text(content: bytes) -> str:

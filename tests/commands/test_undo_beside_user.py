@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agentcli.agent.changed_paths import changed_paths
 from agentcli.agent.engine import Engine
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
@@ -49,7 +53,9 @@ async def test_what_the_user_edits_between_two_calls_stays(tmp_path: Path, notes
     async with engine_on(tmp_path, READ, EDIT, bash, "Done.") as engine:
         await submitted(engine, "improve it", ev.ToolFinished, "Edit", types)
         diff = await said(engine, "/diff")
+        assert "+TWO" in diff
         assert "mine.txt" not in diff
+        assert "+my word" not in diff
         assert await said(engine, "/undo") == (
             "Undid the changes of “improve it”: 1 file put back around your own changes, 1 file removed.\n"
             "  M notes.txt  (your own changes stay)\n  D made.txt"
@@ -76,9 +82,122 @@ async def test_a_file_that_a_command_does_not_name_is_the_users(
     other.write_text("before\n")
     async with engine_on(tmp_path, reply(call("Bash", command=command)), "Done.") as engine:
         await submitted(engine, "go", ev.ToolStarted, "Bash", lambda: other.write_text("mine\n"))
-        await said(engine, "/undo")
-    assert notes.read_text() == NOTES
-    assert other.read_text() == ("mine\n" if is_named_only else "before\n")
+        said_then = await said(engine, "/undo")
+        assert notes.read_text() == NOTES
+        assert other.read_text() == "mine\n"
+        assert ("may be yours" in said_then) is not is_named_only
+        if not is_named_only:
+            assert "1 file put back." in await said(engine, "/undo replace")
+            assert other.read_text() == "before\n"
+
+
+async def test_which_files_a_call_can_change_is_found_out_beside_the_event_loop(
+    tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def watched(*arguments: Any) -> tuple[str, ...] | None:
+        threads.append(threading.current_thread())
+        return changed_paths(*arguments)
+
+    monkeypatch.setattr("agentcli.agent.toolcall.changed_paths", watched)
+    async with engine_on(tmp_path, reply(call("Bash", command="rm *.txt")), "Done.") as engine:
+        await collect(engine.submit("go"))
+    assert not notes.exists()
+    assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
+
+
+ANY_FILE = "echo hi > made.txt; python3 -c 'print(1)'"
+FORMATTER = "import pathlib\nfor one in pathlib.Path('.').glob('*.txt'):\n    one.write_text(one.read_text().upper())\n"
+
+
+async def test_an_edit_beside_a_long_command_is_left_alone_and_reported(tmp_path: Path, notes: Path) -> None:
+    async with engine_on(tmp_path, reply(call("Bash", command=ANY_FILE)), "Done.") as engine:
+        await submitted(engine, "test it", ev.ToolStarted, "Bash", lambda: notes.write_text("mine\n"))
+        assert await said(engine, "/undo") == (
+            "Undid the changes of “test it”: 1 file removed, 1 file left alone.\n"
+            "  ! notes.txt: left alone, it changed while a command ran and may be yours\n"
+            "  D made.txt\n"
+            "To decide about files left alone: /undo keep leaves your lines, /undo replace puts the version before the "
+            "prompt in their place."
+        )
+        assert notes.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_reported"),
+    [
+        ("echo mine > mine.txt; echo mine >> notes.txt", False),
+        ("python3 -c \"open('mine.txt', 'w').write('mine\\n'); open('notes.txt', 'a').write('mine\\n')\"", False),
+        ("sh mine.sh", True),
+    ],
+)
+async def test_what_the_user_runs_beside_a_command_of_the_agent_stays(
+    tmp_path: Path, notes: Path, line: str, is_reported: bool
+) -> None:
+    project = notes.parent
+    (project / "mine.sh").write_text("echo mine > mine.txt; echo mine >> notes.txt\n")
+    wait = "echo 1 > first.made; python3 -c 'print(1)'; while [ ! -e go ]; do sleep 0.01; done; echo 2 > second.made"
+    async with engine_on(tmp_path, reply(call("Bash", command=wait)), "Done.") as engine:
+        async for event in engine.submit("build it"):
+            if isinstance(event, ev.ToolStarted) and event.name == "Bash":
+                while not (project / "first.made").exists():
+                    await asyncio.sleep(0.01)
+                await collect(engine.shell(line))
+                await collect(engine.shell("touch go"))
+        text = await said(engine, "/undo")
+        assert notes.read_text() == f"{NOTES}mine\n"
+        assert (project / "mine.txt").read_text() == "mine\n"
+        assert not (project / "first.made").exists()
+        assert not (project / "second.made").exists()
+        assert ("notes.txt: left alone, it changed while a command ran and may be yours" in text) is is_reported
+        if is_reported:
+            await said(engine, "/undo replace")
+            assert notes.read_text() == NOTES
+
+
+@pytest.mark.parametrize("is_put_back", [True, False])
+async def test_a_formatter_is_undone_with_one_question_for_all_files(
+    tmp_path: Path, notes: Path, is_put_back: bool
+) -> None:
+    names = [f"{number}.txt" for number in range(30)]
+    for name in names:
+        (notes.parent / name).write_text("text\n")
+    (notes.parent / "formatter").write_text(FORMATTER)
+    bash = reply(call("Bash", command="python3 formatter"))
+    async with engine_on(tmp_path, bash, "Done.", interactive=True) as engine:
+        await collect(engine.submit("format it"))
+        assert "+ONE" in await said(engine, "/diff")
+        questions = []
+        async for event in run_command(engine, "undo", ""):
+            if isinstance(event, ev.PermissionRequested):
+                questions.append(event)
+                engine.answer(event.request_id, Answer("allow" if is_put_back else "deny"))
+        (question,) = questions
+        assert question.title == "Undo: put back 31 files that may be yours?"
+        assert "These files changed while `python3 formatter` ran:\n  0.txt\n" in question.reason
+        assert "and 11 more" in question.reason
+        assert {(notes.parent / name).read_text() for name in names} == {"text\n" if is_put_back else "TEXT\n"}
+        assert notes.read_text() == (NOTES if is_put_back else NOTES.upper())
+        if is_put_back:
+            assert "31 files changed again" in await said(engine, "/redo")
+            assert notes.read_text() == NOTES.upper()
+
+
+async def test_what_the_agent_made_or_edited_stays_its_own_when_a_later_command_changes_it(
+    tmp_path: Path, notes: Path
+) -> None:
+    (notes.parent / "formatter").write_text(FORMATTER)
+    write = reply(call("Write", file_path="made.txt", content="made\n"))
+    bash = reply(call("Bash", command="python3 formatter"))
+    async with engine_on(tmp_path, READ, EDIT, write, bash, "Done.") as engine:
+        await collect(engine.submit("go"))
+        assert (notes.parent / "made.txt").read_text() == "MADE\n"
+        text = await said(engine, "/undo")
+        assert "left alone" not in text
+        assert notes.read_text() == NOTES
+        assert not (notes.parent / "made.txt").exists()
 
 
 async def test_headless_a_file_with_the_same_lines_is_left_alone_and_can_be_forced(tmp_path: Path, notes: Path) -> None:

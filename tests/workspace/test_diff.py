@@ -185,3 +185,27 @@ async def test_a_broken_index_is_made_again_from_head(project: Path, tmp_path: P
     (project / "a.txt").write_text("changed\n")
     async with working(tmp_path / "state", project) as work:
         assert set(await files_of(work, "all")) == {"a.txt"}
+
+
+async def test_lines_of_the_user_in_a_file_that_both_changed_while_a_prompt_ran_are_not_shown(
+    project: Path, tmp_path: Path
+) -> None:
+    path = project / "a.txt"
+    async with working(tmp_path / "state", project) as work:
+        work.history.begin("prompt")
+        await work.before()
+        path.write_text("one\nTWO\nthree\n")
+        await work.history.after_change([str(path)])
+        path.write_text("one\nTWO\nthree\nmine\n")
+        assert code((await files_of(work, "prompt"))["a.txt"]) == ["-two", "+TWO"], "while it runs"
+        await work.before()
+        path.write_text("ONE\nTWO\nthree\nmine\n")
+        await work.history.after_change([str(path)])
+        path.write_text("ONE\nTWO\nthree\nmine\nmine too\n")
+        await work.history.end()
+        for scope in ("prompt", "session"):
+            found = await work.history.diff(scope, work.folders)
+            shown = [line for file in parse_files(found.folders[0].text) for line in code(file)]
+            assert sorted(shown) == ["+ONE", "+TWO", "-one", "-two"]
+        (change,) = await work.history.changes()
+        assert (change.added, change.removed) == (2, 2)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
+from difflib import SequenceMatcher
 
 import pytest
 
@@ -51,7 +53,29 @@ def test_what_has_a_zero_byte_is_no_text(content: bytes, expected: bool) -> None
     assert is_text(content) is expected
 
 
-def test_random_changes_to_distinct_lines_never_clash() -> None:
+def test_large_files_are_compared_in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+
+    def watched(junk: None, old: Sequence[bytes], new: Sequence[bytes], autojunk: bool) -> SequenceMatcher[bytes]:
+        compared.append(len(old) * len(new))
+        return SequenceMatcher(junk, old, new, autojunk)
+
+    monkeypatch.setattr("agentcli.workspace.merge.SequenceMatcher", watched)
+    lines = [b"line %d\n" % number for number in range(20_000)]
+    lines[7::100] = [b"\n"] * 200
+    mine = [line + b"\n" if number % 4 == 1 else line for number, line in enumerate(lines)]
+    other = [b"other " + line if number % 4 == 2 else line for number, line in enumerate(lines)]
+    both = [b"other " + line if number % 4 == 2 else line for number, line in enumerate(mine)]
+    found = merge(b"".join(lines), b"".join(mine), b"".join(other))
+    assert (found.clashes, found.content) == ((), b"".join(both))
+    assert sum(compared) < 1_000_000
+    one_hunk = merge(b"".join(lines), b"".join(mine), b"other\n")
+    assert len(one_hunk.clashes) == 1
+
+
+@pytest.mark.parametrize("largest_block", [4, 250_000])
+def test_random_changes_to_distinct_lines_never_clash(largest_block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentcli.workspace.merge._LARGEST_BLOCK", largest_block)
     for seed in range(EXAMPLES):
         rng = random.Random(seed)
         lines = [f"line {number}\n" for number in range(rng.randrange(1, 30))]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import random
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from agentcli.workspace.base import Choices
+from agentcli.workspace.base import Choices, Snapshot
+from agentcli.workspace.shadow import Shadow
 from tests.workspace.folders import Work, state_of, working
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +31,7 @@ def project(tmp_path: Path) -> Path:
 async def test_a_file_that_changes_while_no_call_runs_is_the_users(project: Path, tmp_path: Path) -> None:
     notes = project / "notes.txt"
     async with working(tmp_path / "state", project) as work:
-        async with work.submission():
+        async with work.submission(command="change notes.txt"):
             notes.write_text("one\nTWO\nthree\nfour\n")
             await work.history.after_change()
             notes.write_text("one\nTWO\nthree\nmine\n")
@@ -58,6 +60,48 @@ async def test_a_file_that_changes_while_no_call_runs_is_the_users(project: Path
         assert notes.read_text() == "ONE\nTWO\n3\nmine\n"
 
 
+async def test_after_a_call_only_the_files_that_it_may_have_written_are_looked_at(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    whole = Shadow.take
+
+    async def counted_take(self: Shadow, seconds: float, forced: Iterable[str] = ()) -> Snapshot:
+        looks.append(self.root)
+        return await whole(self, seconds, forced)
+
+    monkeypatch.setattr(Shadow, "take", counted_take)
+    notes, made = project / "notes.txt", project / "empty" / "made.txt"
+    (project / "empty").mkdir()
+    (project / ".gitignore").write_text("*.log\n")
+    (project / "kept.log").write_text("ignored\n")
+    async with working(tmp_path / "state", project) as work:
+        work.history.begin("prompt")
+        await work.before()
+        made.write_text("agent\n")
+        notes.write_text("one\nTWO\nthree\nfour\n")
+        (project / "other.txt").write_text("mine, while it ran\n")
+        await work.history.after_change([str(notes), str(made)])
+        assert len(looks) == 1, "only the look before the call"
+        notes.write_text("one\nTWO\nthree\nmine\n")
+        await work.before()
+        (project / "kept.log").write_text("by a call, in an ignored file\n")
+        await work.history.after_change([str(project / "kept.log")])
+        assert len(looks) == 2
+        await work.before()
+        (project / "other.txt").write_text("agent\n")
+        await work.history.after_change([str(project / "other.txt")])
+        (project / "other.txt").write_text("mine, while it ran\n")
+        await work.history.end()
+        report = await work.history.undo()
+    assert report.deleted == (str(made),)
+    assert report.kept == ()
+    assert notes.read_text() == "one\ntwo\nthree\nmine\n"
+    assert (project / "other.txt").read_text() == "mine, while it ran\n"
+    assert (project / "empty").is_dir()
+    assert (project / "kept.log").exists()
+
+
 async def test_what_a_call_cannot_have_changed_is_the_users(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
@@ -80,7 +124,7 @@ async def test_what_changes_beside_a_background_command_stays_and_can_be_undone_
     project: Path, tmp_path: Path
 ) -> None:
     async with working(tmp_path / "state", project) as work:
-        async with work.submission():
+        async with work.submission(command="change notes.txt"):
             (project / "notes.txt").write_text("agent\n")
             await work.history.after_change(background=True)
             (project / "other.txt").write_text("whose?\n")
@@ -93,6 +137,37 @@ async def test_what_changes_beside_a_background_command_stays_and_can_be_undone_
         assert (project / "other.txt").read_text() == "other\n"
         await work.history.redo()
         assert (project / "other.txt").read_text() == "whose?\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "is_doubtful"),
+    [
+        ("make", True),
+        ("make my-other.txt other.txt.bak lib/other.txt", True),
+        ("cat other.txt | sh", False),
+        ("python3 -c \"open('./other.txt')\"", False),
+    ],
+)
+async def test_a_file_that_changes_beside_a_command_is_doubtful_unless_it_is_named(
+    project: Path, tmp_path: Path, command: str, is_doubtful: bool
+) -> None:
+    async with working(tmp_path / "state", project) as work, work.submission(command=command):
+        (project / "other.txt").write_text("whose?\n")
+        (project / "notes.txt").unlink()
+        (project / "made.txt").write_text("made\n")
+        await work.history.after_change()
+        await work.before(command="make")
+        (project / "made.txt").write_text("made again\n")
+        await work.history.after_change()
+    async with working(tmp_path / "state", project) as work:
+        plan = await work.history.plan(again=False)
+        assert plan.doubtful == ((str(project / "other.txt"),) if is_doubtful else ())
+        assert plan.commands == ((command,) if is_doubtful else ())
+        report = await work.history.undo(Choices(dict.fromkeys(plan.doubtful, "keep")))
+        assert [kept.is_open for kept in report.kept] == ([False] if is_doubtful else [])
+    assert (project / "other.txt").read_text() == ("whose?\n" if is_doubtful else "other\n")
+    assert (project / "notes.txt").exists()
+    assert not (project / "made.txt").exists()
 
 
 @pytest.mark.parametrize(
@@ -186,7 +261,7 @@ async def test_an_ignored_file_that_a_later_call_names_is_not_the_users(project:
     (project / ".gitignore").write_text(".env\n")
     (project / ".env").write_text("KEY=1\n")
     async with working(tmp_path / "state", project) as work:
-        async with work.submission():
+        async with work.submission(command="change notes.txt"):
             (project / "notes.txt").write_text("agent\n")
             await work.history.after_change()
             await work.before(file_path=".env")
