@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, nullcontext
 from pathlib import Path
@@ -21,6 +22,7 @@ from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema, os_failure
 from agentcli.tools.output import CollectedOutput
 from agentcli.tools.process import GRACE, SHUTDOWN_GRACE, exit_text
+from agentcli.tools.readcache import CommandRun
 from agentcli.tools.shellcommand import Ending, ShellCommand, refused_hosts_note
 from agentcli.tools.shells import MOST_RUNNING, Shell, Shells
 
@@ -93,6 +95,7 @@ class Bash(BuiltinTool):
             yield failure(_no_room(shells), summary="no background")
             return
         output = CollectedOutput(context.results_dir, f"bash-{os.urandom(6).hex()}.txt")
+        began = time.time_ns()
         try:
             command = await ShellCommand.start(input["command"], context, output)
         except OSError as error:
@@ -104,6 +107,8 @@ class Bash(BuiltinTool):
         seconds = min(input.get("timeout") or DEFAULT_TIMEOUT_MS, LONGEST_TIMEOUT_MS) / 1000
         async with aclosing(_in_front(command, context, signal, seconds)) as items:
             async for item in items:
+                if isinstance(item, Output) and not context.by_person:
+                    context.read_cache.runs.append(CommandRun(input["command"], began, time.time_ns()))
                 yield item
 
 
