@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from agentcli.tools.readcache import CommandRun
 
@@ -38,7 +38,7 @@ def _folder_changed_at(path: str) -> int:
     folder = path.rpartition("/")[0]
     while folder:
         try:
-            return os.stat(folder).st_mtime_ns
+            return Path(folder).stat().st_mtime_ns
         except (OSError, ValueError):
             folder = folder.rpartition("/")[0]
     return 0

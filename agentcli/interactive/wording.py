@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from agentcli.core import events as ev
@@ -186,6 +186,12 @@ def dollars(amount: float) -> str:
     if amount >= 1 or amount == 0:
         return f"${amount:,.2f}"
     return f"${amount:.3f}" if amount >= 0.01 else f"${amount:.4f}" if amount >= 0.0001 else "under $0.0001"
+
+
+def in_order(details: Sequence[str]) -> list[str]:
+    """What was found about the parts of a command: those that need approval first. A part that only looks allowed, by
+    its own text, counts as needing it."""
+    return sorted(details, key=lambda detail: ": allowed because " in detail and ": asks because " not in detail)
 
 
 def question_of(event: ev.PermissionRequested) -> str:

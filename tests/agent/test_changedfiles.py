@@ -369,7 +369,7 @@ async def test_a_file_that_the_models_command_names_and_removes_is_not_told(tmp_
 async def test_what_was_changed_before_the_command_is_told_as_the_users(desk: Desk) -> None:
     await desk.read("a.py", "one\n")
     desk.put("a.py", "two\n")
-    changed = os.stat(desk.folder / "a.py").st_ctime_ns
+    changed = (desk.folder / "a.py").stat().st_ctime_ns
     desk.context.read_cache.runs.append(CommandRun("cat a.py", changed + 10**9, changed + 2 * 10**9))
     told = await desk.told()
     assert "do not undo them unasked" in told
@@ -379,7 +379,7 @@ async def test_what_was_changed_before_the_command_is_told_as_the_users(desk: De
 async def test_what_the_models_command_wrote_can_be_edited_but_not_replaced_unseen(desk: Desk) -> None:
     await desk.read("a.py", "one\n")
     desk.put("a.py", "one\ntwo\n")
-    changed = os.stat(desk.folder / "a.py").st_ctime_ns
+    changed = (desk.folder / "a.py").stat().st_ctime_ns
     desk.context.read_cache.runs.append(CommandRun("echo two >> ./a.py", changed, changed))
     assert (await desk.told()).endswith("\n\na.py changed]")
     assert (await desk.use(Write(), file_path=str(desk.folder / "a.py"), content="x\n")).is_error
