@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.abort import AbortReason, AbortSignal
@@ -102,7 +103,9 @@ class Bash(BuiltinTool):
             yield os_failure(error, "The command could not be started")
             return
         if wants_background and shells is not None:
-            yield _moved(shells.add(command), "", "The command runs in the background as {id}.")
+            moved = _moved(shells.add(command), "", "The command runs in the background as {id}.")
+            # The title says the rest.
+            yield replace(moved, summary=f"as {moved.structured['background_id']}")
             return
         seconds = min(input.get("timeout") or DEFAULT_TIMEOUT_MS, LONGEST_TIMEOUT_MS) / 1000
         async with aclosing(_in_front(command, context, signal, seconds)) as items:
