@@ -9,11 +9,13 @@ What is known is written down, so that a resumed session is told what was change
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from agentcli.agent.command_changes import names_file, names_file_or_folder, runs_during
 from agentcli.agent.seenfiles import SEEN, Record, Remember, Stamp, recall, recalled, to_json
 from agentcli.agent.state import LoopState
 from agentcli.core.frozen import frozen
@@ -26,7 +28,7 @@ from agentcli.tools.builtin import in_thread, shown_path
 from agentcli.tools.diff import diff_display
 from agentcli.tools.encoding import decode
 from agentcli.tools.files import LARGEST_LOADED, load_now
-from agentcli.tools.readcache import ReadCache, Seen, digest_of
+from agentcli.tools.readcache import CommandRun, ReadCache, Seen, digest_of
 
 MOST_CHECKED = 2_000
 MOST_SHOWN = 10
@@ -47,6 +49,11 @@ _LEAD = (
     "[Files that you have seen were changed by the user, another program or a command. Take the changes into account "
     "and do not undo them unasked. Old lines are marked with -, new ones with +."
 )
+_LEAD_COMMAND = "[Files that you have seen changed while your command ran."
+_MARKS = " Old lines are marked with -, new ones with +."
+_TEMP_EMPTIED = "[The session's temp folder was emptied when agentcli was closed.]"
+_SESSION_TEMP = re.compile(r"(/.*/agentcli-[a-z0-9_]{8})/tmp/")
+"""A file in the private temp folder of a session; the group is the folder that is removed at exit."""
 
 
 @frozen
@@ -62,6 +69,10 @@ class Change:
     difference: str = ""
     complete: bool = False
     """The difference is all that the model does not know."""
+    during: bool = False
+    """It happened while a command of the model ran."""
+    named: bool = False
+    """That command names the file."""
 
 
 @dataclass(slots=True)
@@ -107,6 +118,8 @@ class ChangedFiles:
         """Files of which there may be something new to write down."""
         self._known = _Knowledge()
         self._last: _Told | None = None
+        self._temp_emptied = False
+        """The model had files in the temp folder of an earlier process, and was not told that they are gone."""
 
     def recall(self, log: Sequence[Message], lines: Iterable[tuple[str, Json]], context: ToolContext) -> None:
         """Know again what was written down: `lines` as `remember` got them, each with the id of the message before."""
@@ -114,6 +127,10 @@ class ChangedFiles:
         recall(context.read_cache, records, log, context)
         self._written = dict(records)
         context.read_cache.take_news()
+        for path in _removed_temp_files(records):
+            self._temp_emptied = True
+            del records[path]
+            context.read_cache.forget(path)
         for path, record in records.items():
             if record.stamp is not None:
                 self._known.stamps[path] = self._known.found[path] = (record.stamp, record.digest)
@@ -127,14 +144,19 @@ class ChangedFiles:
         known = {path: self._record(path, cache) for path in self._due}
         changes = await self._look(state.tool_context)
         self._write_down(known, changes, cache)
+        removed = [change for change in changes if change.named and change.digest == _GONE]
+        for change in removed:
+            cache.forget(change.path)
+        changes = [change for change in changes if change not in removed]
+        emptied, self._temp_emptied = self._temp_emptied, False
         if not changes:
-            return ()
+            return (user_message(_TEMP_EMPTIED, self._ids.new(), Origin.ATTACHMENT),) if emptied else ()
         message_id = self._ids.new()
         before = tuple((change, cache.content(change.path), self._known.told.get(change.path)) for change in changes)
         self._last = _Told(message_id, before)
         for change in changes:
             self._note(change, cache)
-        text = _text(changes, state.tool_context)
+        text = _text(changes, state.tool_context, emptied)
         now = ((change.path, self._record(change.path, cache)) for change in changes)
         seen = {path: to_json(record) for path, record in now if record is not None}
         meta = {CHANGED_FILES: [change.path for change in changes], SEEN: seen}
@@ -145,7 +167,7 @@ class ChangedFiles:
         paths = self._paths(context)
         if not paths:
             return []
-        _known, changes = await in_thread(_swept, paths, context.read_cache, self._known, False)
+        _known, changes = await in_thread(_swept, paths, context, self._known, False)
         return [change.path for change in changes]
 
     def _paths(self, context: ToolContext) -> list[str]:
@@ -164,7 +186,7 @@ class ChangedFiles:
         if not paths:
             return []
         # An abort while the thread works leaves everything as it was.
-        self._known, changes = await in_thread(_swept, paths, context.read_cache, self._known, True)
+        self._known, changes = await in_thread(_swept, paths, context, self._known, True)
         return changes
 
     def _record(self, path: str, cache: ReadCache) -> Record | None:
@@ -195,7 +217,9 @@ class ChangedFiles:
     def _note(self, change: Change, cache: ReadCache) -> None:
         self._due.add(change.path)
         if change.complete:
-            cache.note_digest(change.path, change.digest, change.seen.whole, change.data)
+            # What its own command wrote it can edit, but replacing the whole takes having seen the whole.
+            whole = change.seen.whole and not change.named
+            cache.note_digest(change.path, change.digest, whole, change.data)
         if change.complete or change.digest == change.seen.digest:
             self._known.told.pop(change.path, None)
         else:
@@ -221,9 +245,10 @@ class ChangedFiles:
 
 
 def _swept(
-    paths: Sequence[str], cache: ReadCache, known: _Knowledge, differences: bool
+    paths: Sequence[str], context: ToolContext, known: _Knowledge, differences: bool
 ) -> tuple[_Knowledge, list[Change]]:
     """Blocking; never raises for what is on the disk."""
+    cache, runs = context.read_cache, tuple(context.read_cache.runs)
     after = _Knowledge(dict(known.stamps), dict(known.told), dict(known.found))
     deadline = time.monotonic() + _SECONDS
     hashed = 0
@@ -243,7 +268,7 @@ def _swept(
         change = _compared(path, seen, stamp, told if base == seen.digest else None)
         hashed += stamp[1] if stamp is not None else 0
         if change is not None:
-            changes.append(change)
+            changes.append(_attributed(change, stamp, runs, str(context.root)))
         elif stamp is not None and told is None and after.found.get(path) != (stamp, seen.digest):
             after.found[path] = (stamp, seen.digest)
             after.fresh.add(path)
@@ -284,6 +309,22 @@ def _compared(path: str, seen: Seen, stamp: Stamp, told: str | None) -> Change |
     return None if digest == told else Change(path, seen, digest, data, what)
 
 
+def _attributed(change: Change, stamp: Stamp, runs: Sequence[CommandRun], root: str) -> Change:
+    """Mark a change that happened while a command of the model ran."""
+    during = runs_during(change.path, stamp[3] if stamp is not None else None, runs)
+    if change.digest == _GONE:
+        named = any(names_file_or_folder(run.command, change.path, root) for run in during)
+    else:
+        named = any(names_file(run.command, change.path) for run in during)
+    return replace(change, during=bool(during), named=named)
+
+
+def _removed_temp_files(paths: Iterable[str]) -> list[str]:
+    """Files in temp folders of sessions that agentcli has removed."""
+    found = ((path, _SESSION_TEMP.match(path)) for path in paths)
+    return [path for path, match in found if match is not None and not os.path.lexists(match[1])]
+
+
 def _with_differences(changes: Iterable[Change], cache: ReadCache) -> list[Change]:
     """The first of them with what has changed in them, as far as that can be shown."""
     room, shown = LONGEST_TOLD, 0
@@ -291,6 +332,9 @@ def _with_differences(changes: Iterable[Change], cache: ReadCache) -> list[Chang
     for change in changes:
         if change.what or change.data is None:
             found.append(change)
+            continue
+        if change.named and cache.content(change.path) is not None:
+            found.append(replace(change, what="changed", complete=True))
             continue
         if shown >= MOST_SHOWN or room <= 0:
             found.append(_described(change, "changed"))
@@ -318,15 +362,27 @@ def _differing(change: Change, before: bytes | None, most: int) -> Change:
     if not complete:
         head = difference[:most]
         difference = (head.rpartition("\n")[0] or head) + "\n… the rest is left out; read the file before changing it"
-    return Change(change.path, change.seen, change.digest, change.data, "", difference, complete)
+    return replace(change, what="", difference=difference, complete=complete)
 
 
 def _described(change: Change, what: str) -> Change:
-    return Change(change.path, change.seen, change.digest, None, what)
+    return replace(change, data=None, what=what)
 
 
-def _text(changes: Sequence[Change], context: ToolContext) -> str:
-    parts = [_LEAD]
+def _text(changes: Sequence[Change], context: ToolContext, temp_emptied: bool) -> str:
+    during = [change for change in changes if change.during]
+    others = [change for change in changes if not change.during]
+    texts = [_TEMP_EMPTIED] if temp_emptied else []
+    if during:
+        marks = _MARKS if any(change.difference for change in during) else ""
+        texts.append(_listed(_LEAD_COMMAND + marks, during, context))
+    if others:
+        texts.append(_listed(_LEAD, others, context))
+    return "\n\n".join(texts)
+
+
+def _listed(lead: str, changes: Sequence[Change], context: ToolContext) -> str:
+    parts = [lead]
     parts += [f"{_name(change, context)}:\n{change.difference}" for change in changes if change.difference]
     rest = [change for change in changes if not change.difference]
     lines = [f"{_name(change, context)} {change.what}" for change in rest[:MOST_NAMED]]

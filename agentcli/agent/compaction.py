@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
+from agentcli.agent.compaction_preview import Totals
 from agentcli.agent.drafting import CompactParts, Draft, drafted
 from agentcli.agent.questions import Questions
 from agentcli.agent.sidecall import SideCall
@@ -182,7 +183,9 @@ class Compaction:
 
     def _proposed(self, request_id: str, log: Sequence[Message], before: int, draft: Draft) -> ev.CompactionProposed:
         after = self._after(log, draft.messages)
-        kept, dropped, added = draft.shares.lines(before, self._parts.view.estimator.density)
+        density = self._parts.view.estimator.density
+        fixed = max(0, after - round(density * sum(map(message_tokens, draft.messages))))
+        kept, dropped, added = draft.shares.lines(Totals(before, after, fixed), density)
         return ev.CompactionProposed(
             request_id=request_id,
             summary=self._summary,

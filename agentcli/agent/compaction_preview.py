@@ -38,25 +38,55 @@ class Share:
 
 
 @frozen
+class Totals:
+    """Tokens of a request before and after, and of what both have besides messages."""
+
+    before: int
+    after: int
+    fixed: int
+
+
+@frozen
 class Shares:
     kept: tuple[Share, ...]
     gone: tuple[Share, ...]
     """What the summary stands for from then on."""
     added: tuple[Share, ...]
 
-    def lines(self, before: int, density: float) -> tuple[list[str], list[str], list[str]]:
-        """Kept, gone and added, a line each. Kept and gone come to exactly `before`: what no message accounts for is
-        the part that every request has. `density`: true tokens per estimated one."""
-        shares = (*self.kept, *self.gone)
-        sizes = [round(share.tokens * density) for share in shares]
-        total = sum(sizes)
-        if total > before:
-            sizes = [size * before // total for size in sizes]
-        counted = [Share(share.what, size) for share, size in zip(shares, sizes, strict=True)]
-        rest = Share(REST, before - sum(sizes))
-        kept = [*([rest] if rest.tokens else []), *counted[: len(self.kept)]]
-        added = [Share(share.what, round(share.tokens * density)) for share in self.added]
-        return _lines(kept), _lines(counted[len(self.kept) :]), _lines(added)
+    def lines(self, totals: Totals, density: float) -> tuple[list[str], list[str], list[str]]:
+        """Kept, gone and added, a line each. Kept and gone come to exactly `totals.before`, kept and added to exactly
+        `totals.after`. `density`: true tokens per estimated one."""
+        kept = [Share(share.what, round(share.tokens * density)) for share in self.kept]
+        kept = [Share(REST, totals.fixed), *kept] if totals.fixed > 0 else kept
+        least = min(totals.before, totals.after)
+        gone = [share.tokens for share in self.gone]
+        # Where a server counts fewer tokens than were estimated, all shares shrink alike.
+        estimated = sum(share.tokens for share in kept) + round(sum(gone) * density)
+        if estimated > totals.before or sum(share.tokens for share in kept) > least:
+            most = min(least, totals.before * sum(share.tokens for share in kept) // max(1, estimated))
+            sizes = _split(most, [share.tokens for share in kept])
+            kept = _resized(kept, sizes)
+        stays = sum(share.tokens for share in kept)
+        added = [share.tokens for share in self.added]
+        return (
+            _lines(kept),
+            _lines(_resized(self.gone, _split(totals.before - stays, gone))),
+            _lines(_resized(self.added, _split(totals.after - stays, added))),
+        )
+
+
+def _resized(shares: Sequence[Share], sizes: Sequence[int]) -> list[Share]:
+    return [Share(share.what, size) for share, size in zip(shares, sizes, strict=True)]
+
+
+def _split(total: int, weights: Sequence[int]) -> list[int]:
+    """Integers in the proportion of `weights` that come to exactly `total`."""
+    whole, sizes, reached, given = sum(weights) or len(weights), [], 0, 0
+    for weight in weights if sum(weights) else [1] * len(weights):
+        reached += weight
+        sizes.append(total * reached // whole - given)
+        given += sizes[-1]
+    return sizes
 
 
 def _lines(shares: Sequence[Share]) -> list[str]:

@@ -193,7 +193,7 @@ class ToolRunner:
                 summary=result.output.summary,
                 display=result.output.display,
                 structured=result.output.structured,
-                duration_ms=int((self.clock.monotonic() - began) * 1000),
+                duration_ms=int((self.clock.monotonic() - began) * 1000) if begun else 0,
                 outcome=result.outcome,
                 accepted_hunks=list(result.accepted_hunks or ()),
             )
@@ -243,9 +243,8 @@ class ToolRunner:
     def _find(self, call: ToolUseBlock) -> Tool:
         tool = self.registry.get(call.name)
         if tool is None:
-            near = self.registry.near(call.name)
-            hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise _Refused(f"There is no tool called {call.name[:100]!r}.{hint}", "unknown tool")
+            hint = self.registry.hint(call.name)
+            raise _Refused(f"There is no tool called {call.name[:100]!r}. {hint}".rstrip(), "unknown tool")
         if call.invalid_json is not None:
             shown = call.invalid_json.encode("utf-8", "replace")[:INVALID_JSON_SHOWN].decode("utf-8", "replace")
             what = f"The input is not a JSON object, or it is nested more than {DEEPEST_INPUT} levels deep"

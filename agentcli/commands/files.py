@@ -37,7 +37,7 @@ def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
         (len(uncopied), "without a copy left as it is" if len(uncopied) == 1 else "without a copy left as they are"),
     ]
     parts = [f"{counted(number, 'file')} {what}" for number, what in groups if number]
-    verb = "Did again" if again else "Undid"
+    verb = "Redid" if again else "Undid"
     # What could not be done comes first: a long list is cut at its end.
     rows = [f"  ! {short_name(engine, kept.path)}: {done}; {kept.reason}" for kept, done in uncopied]
     rows += [f"  ! {short_name(engine, kept.path)}: left alone, {kept.reason}" for kept in alone]

@@ -189,7 +189,7 @@ def _scope(entry: RuleEntry) -> SaveTo:
 
 def _kept(scope: str, where: str) -> str:
     if scope == "session":
-        return "until this session ends; --scope local, project or user keeps it"
+        return "until agentcli is closed; --scope local, project or user keeps it"
     return f"saved in {plain_line(where, 300)}"
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
 from agentcli.core.messages import ATTACHED, Message, Origin
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
+
+if TYPE_CHECKING:
+    from agentcli.tools.shells import BackgroundTask
+
+_LONGEST_COMMAND = 60
+_MOST_COMMANDS = 5
 
 Level = Literal["info", "warning", "error"]
 Outcome = Literal["done", "denied", "interrupted", "failed"]
@@ -186,6 +192,23 @@ def dollars(amount: float) -> str:
     if amount >= 1 or amount == 0:
         return f"${amount:,.2f}"
     return f"${amount:.3f}" if amount >= 0.01 else f"${amount:.4f}" if amount >= 0.0001 else "under $0.0001"
+
+
+def ended_commands(tasks: Sequence[BackgroundTask]) -> str:
+    """One line about the background commands that end with the program; empty if none runs."""
+    running = [task for task in tasks if task.status == "running"]
+    if not running:
+        return ""
+    shown = [f"{task.id} ({plain_line(task.command, _LONGEST_COMMAND)})" for task in running[:_MOST_COMMANDS]]
+    if len(running) > len(shown):
+        shown.append(f"{len(running) - len(shown)} more")
+    return f"Ended {counted(len(running), 'background command')}: {', '.join(shown)}"
+
+
+def in_order(details: Sequence[str]) -> list[str]:
+    """What was found about the parts of a command: those that need approval first. A part that only looks allowed, by
+    its own text, counts as needing it."""
+    return sorted(details, key=lambda detail: ": allowed because " in detail and ": asks because " not in detail)
 
 
 def question_of(event: ev.PermissionRequested) -> str:

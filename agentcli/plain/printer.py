@@ -298,7 +298,10 @@ class Printer:
         call = self._calls.pop(event.tool_use_id, None) or _Call(plain_line(event.name))
         status = wording.tool_status(event)
         taken = wording.hunks_taken(event)
-        words = [status if status != "done" else "", plain_line(event.summary).removeprefix(status).lstrip(": "), taken]
+        summary = plain_line(event.summary).removeprefix(status).lstrip(": ")
+        if (status, summary) == ("interrupted", "stopped"):
+            summary = ""
+        words = [status if status != "done" else "", summary, taken]
         if event.duration_ms >= 1_000:
             words.append(wording.seconds(event.duration_ms / 1_000))
         look: Look = "error" if status == "failed" else "warning" if status != "done" else "quiet"

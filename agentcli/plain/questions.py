@@ -20,7 +20,7 @@ from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command, shown_name
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
-from agentcli.interactive.wording import dollars, question_of
+from agentcli.interactive.wording import dollars, in_order, question_of
 from agentcli.plain.pieces import Gap, Line, Piece, line, prose
 from agentcli.plain.subject import rows, subject
 
@@ -143,7 +143,7 @@ def _permission_choices(event: ev.PermissionRequested, offered: Sequence[AlwaysC
     choices = [Choice("y", "yes, once")]
     if offered:
         choices += [
-            Choice("a", "always, until this session ends"),
+            Choice("a", "always, until agentcli is closed"),
             Choice("p", "project: always, saved in .agentcli/settings.local.json of this project"),
             Choice("u", "user: always and in every project, saved in your own settings"),
             Choice("r", "rule: choose another rule for always, or edit it"),
@@ -205,7 +205,7 @@ def _reasons(event: ev.PermissionRequested) -> list[Piece]:
         reason = ""
     told = any(reason.startswith(detail.partition(" because ")[2] or detail) for detail in event.details)
     pieces: list[Piece] = [prose(shown_command(reason), "quiet", "  because: ")] if reason and not told else []
-    return [*pieces, *(prose(shown_command(detail), "quiet", "  - ") for detail in event.details)]
+    return [*pieces, *(prose(shown_command(detail), "quiet", "  - ") for detail in in_order(event.details))]
 
 
 # ------------------------------------------------------------------------------------------- the model's questions

@@ -170,9 +170,14 @@ class Plain:
 
     def _farewell(self) -> str:
         engine = self.session.engine
-        if engine is None or not engine.persistent or not engine.messages:
+        if engine is None:
             return ""
-        return f"To go on with this session: agentcli -r {engine.session_id}"
+        from agentcli.interactive.wording import ended_commands
+
+        ended = ended_commands(engine.background_tasks)
+        if not engine.persistent or not engine.messages:
+            return ended
+        return f"{ended}\nTo go on with this session: agentcli -r {engine.session_id}".lstrip("\n")
 
     async def _converse(self) -> None:
         await self._ask_for_trust()

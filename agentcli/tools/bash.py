@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.abort import AbortReason, AbortSignal
@@ -21,6 +23,7 @@ from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema, os_failure
 from agentcli.tools.output import CollectedOutput
 from agentcli.tools.process import GRACE, SHUTDOWN_GRACE, exit_text
+from agentcli.tools.readcache import CommandRun
 from agentcli.tools.shellcommand import Ending, ShellCommand, refused_hosts_note
 from agentcli.tools.shells import MOST_RUNNING, Shell, Shells
 
@@ -93,17 +96,22 @@ class Bash(BuiltinTool):
             yield failure(_no_room(shells), summary="no background")
             return
         output = CollectedOutput(context.results_dir, f"bash-{os.urandom(6).hex()}.txt")
+        began = time.time_ns()
         try:
             command = await ShellCommand.start(input["command"], context, output)
         except OSError as error:
             yield os_failure(error, "The command could not be started")
             return
         if wants_background and shells is not None:
-            yield _moved(shells.add(command), "", "The command runs in the background as {id}.")
+            moved = _moved(shells.add(command), "", "The command runs in the background as {id}.")
+            # The title says the rest.
+            yield replace(moved, summary=f"as {moved.structured['background_id']}")
             return
         seconds = min(input.get("timeout") or DEFAULT_TIMEOUT_MS, LONGEST_TIMEOUT_MS) / 1000
         async with aclosing(_in_front(command, context, signal, seconds)) as items:
             async for item in items:
+                if isinstance(item, Output) and not context.by_person:
+                    context.read_cache.runs.append(CommandRun(input["command"], began, time.time_ns()))
                 yield item
 
 

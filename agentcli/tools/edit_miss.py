@@ -34,6 +34,9 @@ _MOST_PIECES_COMPARED = 10
 _AROUND = 400
 """Characters around such a place that have to be alike."""
 _ALIKE = 0.5
+_SAME_SHARE = 0.3
+"""Share of the characters that lines in common have to make up, where the whole is less alike than that."""
+_MOST_JUDGED = 1_500
 _GRAM = 8
 _LEGEND = "Differences, [-only in old_string-] {+only in the file+}:"
 _ADVICE = "Read it again and copy the text exactly."
@@ -108,6 +111,8 @@ def miss(shown: str, text: str, old: str, new: str) -> str:
         start = max(0, piece.line - piece.wanted_line)
         if max(map(len, lines[start : start + len(wanted)])) > _WIDEST:
             return f"{message} {_inside_a_line(piece, lines[piece.line], wanted[piece.wanted_line])}"
+    if start is not None and not _is_similar(lines[start : start + len(wanted)], wanted):
+        start = None
     if start is None:
         large = len(lines) > _MOST_SEARCHED or max(map(len, lines)) > _MOST_OF_A_LINE
         nothing = "No part of it was found, but the file is too large to compare all of it"
@@ -246,6 +251,16 @@ def _nearest(lines: list[str], wanted: list[str]) -> int | None:
     index, key = max(enumerate(keys), key=lambda item: len(item[1]))
     best = _most_alike(stripped, key)
     return None if best is None else max(0, best - index)
+
+
+def _is_similar(window: list[str], wanted: list[str]) -> bool:
+    """Whether a place is worth showing: a closing bracket in common does not make it so."""
+    found, keys = ([line.strip() for line in part if line.strip()] for part in (window, wanted))
+    same = sum(map(len, set(found) & set(keys)))
+    if same >= _SAME_SHARE * sum(map(len, keys)):
+        return True
+    one, other = ("\n".join(part)[:_MOST_JUDGED] for part in (found, keys))
+    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio() >= _ALIKE
 
 
 def _common(window: list[str], keys: list[str]) -> float:

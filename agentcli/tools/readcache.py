@@ -10,11 +10,14 @@ import asyncio
 import hashlib
 import threading
 import weakref
+from collections import deque
 
 from agentcli.core.frozen import frozen
 
 LARGEST_KEPT = 256 * 1024
 MOST_KEPT = 8 * 1024 * 1024
+MOST_RUNS = 50
+"""Commands that are remembered, the latest."""
 
 
 @frozen
@@ -25,6 +28,15 @@ class Seen:
     """Whether the model saw all of it."""
 
 
+@frozen
+class CommandRun:
+    """A shell command of the model that has run in the foreground, in nanoseconds since the epoch."""
+
+    command: str
+    began: int
+    ended: int
+
+
 class ReadCache:
     """One per conversation, owned by the engine. Keys are resolved absolute paths."""
 
@@ -33,6 +45,7 @@ class ReadCache:
         self._kept: dict[str, bytes] = {}
         self._kept_size = 0
         self._news: set[str] = set()
+        self.runs: deque[CommandRun] = deque(maxlen=MOST_RUNS)
         # Previews run in threads, and tell the model things as well.
         self._guard = threading.Lock()
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()

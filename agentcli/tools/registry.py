@@ -23,6 +23,20 @@ _ALIASES = {
     "edit": "Edit",
 }
 
+_INSTEAD = {
+    "ls": ("Glob", "Bash"),
+    "list": ("Glob", "Bash"),
+    "cat": ("Read",),
+    "view": ("Read",),
+    "find": ("Glob", "Grep"),
+    "multiedit": ("Edit",),
+    "str_replace": ("Edit",),
+    "create": ("Write",),
+    "terminal": ("Bash",),
+}
+"""Tools that do the work of ones that other programs have."""
+_MOST_NAMED = 30
+
 
 class Registry:
     """Immutable. Built-in tools first, in their own order, then all others by name."""
@@ -58,6 +72,17 @@ class Registry:
 
         folded = {known.lower(): known for known in self._tools}
         return [folded[match] for match in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.6)]
+
+    def hint(self, name: str) -> str:
+        """What to use instead of a tool that is not there; empty where there are no tools."""
+        if near := self.near(name):
+            return f"Did you mean {' or '.join(near)}?"
+        instead = [known for known in _INSTEAD.get(name.lower(), ()) if known in self._tools]
+        if instead:
+            return f"Use {' or '.join(instead)} instead."
+        names = list(self._tools)
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        return f"The tools are: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""
 
     def schemas(self) -> tuple[Json, ...]:
         """For the request. The same objects every time, so that they encode to the same bytes."""

@@ -277,9 +277,13 @@ class AgentApp(App[int], inherit_bindings=False):
             self.chat.give_back(queued)
         self.drafts.flush()
         keep_look(self.chat, self.preferences.environ, self.surroundings.terminal.colours)
+        from agentcli.interactive.wording import ended_commands
+
         engine = self.chat.session.engine
         if engine is not None and engine.persistent and engine.messages and self._start_with.tour is None:
             self.farewell = f"To go on with this session: agentcli -r {engine.session_id}"
+        if engine is not None and (ended := ended_commands(engine.background_tasks)):
+            self.farewell = f"{ended}\n{self.farewell}".rstrip("\n")
         if self._start_with.tour is None and (kept := self._exit_text()):
             self.farewell = f"{kept}\n\n{self.farewell}".rstrip("\n")
         await self._files.aclose()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,10 @@ from agentcli.core.abort import AbortController
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message
 from agentcli.tools.base import Output, ToolContext
+from agentcli.tools.bash import Bash
 from agentcli.tools.edit import Edit
 from agentcli.tools.read import Read
+from agentcli.tools.readcache import CommandRun
 from agentcli.tools.write import Write
 from tests.support.fakes import bench
 from tests.support.scripts import call, reply
@@ -327,6 +330,62 @@ async def test_in_the_loop_a_change_while_it_works_is_in_the_next_request(tmp_pa
     await table.engine.aclose()
 
 
+# ------------------------------------------------------------------------------------ commands of the model itself
+
+
+async def in_the_loop(folder: Path, *commands: str) -> list[str]:
+    """What is told after each command of a model that has read a.py and b.py."""
+    for name in ("a.py", "b.py"):
+        (folder / name).write_text("one\n")
+    reads = [call("Read", file_path=str(folder / name)) for name in ("a.py", "b.py")]
+    script = [reply(*reads), *(reply(call("Bash", command=command)) for command in commands), "done"]
+
+    seams = Seams(attachments=ChangedFiles(SequentialIds(5)))
+    table = bench(*script, tools=[Read(), Bash()], seams=seams, cwd=folder)
+    await table.run()
+    found = [table.requests[2 + number]["messages"][-1]["content"] for number in range(len(commands))]
+    await table.engine.aclose()
+    return ["\n".join(block["text"] for block in content if block["type"] == "text") for content in found]
+
+
+async def test_what_the_models_own_command_wrote_is_named_without_its_text(tmp_path: Path) -> None:
+    (told,) = await in_the_loop(tmp_path, "cat >> a.py <<'EOF'\ntwo\nEOF")
+    assert told == "[Files that you have seen changed while your command ran.\n\na.py changed]"
+
+
+async def test_a_file_that_a_command_changes_without_naming_it_is_told_as_a_difference(tmp_path: Path) -> None:
+    (told,) = await in_the_loop(tmp_path, "for f in *.py; do echo two >> $f; done")
+    assert "changed while your command ran. Old lines" in told
+    assert told.count("+two") == 2
+    assert "unasked" not in told
+
+
+async def test_a_file_that_the_models_command_names_and_removes_is_not_told(tmp_path: Path) -> None:
+    told = await in_the_loop(tmp_path, "rm a.py", "true", "rm *.py")
+    assert told[:2] == ["", ""]
+    assert told[2] == "[Files that you have seen changed while your command ran.\n\nb.py is gone]"
+
+
+async def test_what_was_changed_before_the_command_is_told_as_the_users(desk: Desk) -> None:
+    await desk.read("a.py", "one\n")
+    desk.put("a.py", "two\n")
+    changed = (desk.folder / "a.py").stat().st_ctime_ns
+    desk.context.read_cache.runs.append(CommandRun("cat a.py", changed + 10**9, changed + 2 * 10**9))
+    told = await desk.told()
+    assert "do not undo them unasked" in told
+    assert "-one\n+two" in told
+
+
+async def test_what_the_models_command_wrote_can_be_edited_but_not_replaced_unseen(desk: Desk) -> None:
+    await desk.read("a.py", "one\n")
+    desk.put("a.py", "one\ntwo\n")
+    changed = (desk.folder / "a.py").stat().st_ctime_ns
+    desk.context.read_cache.runs.append(CommandRun("echo two >> ./a.py", changed, changed))
+    assert (await desk.told()).endswith("\n\na.py changed]")
+    assert (await desk.use(Write(), file_path=str(desk.folder / "a.py"), content="x\n")).is_error
+    assert not (await desk.edit("a.py", "two", "three")).is_error
+
+
 # -------------------------------------------------------------------------------------------------------- watching
 
 
@@ -443,3 +502,21 @@ async def test_nothing_is_written_down_twice(tmp_path: Path) -> None:
     notebook.another_process()
     await notebook.told()
     assert len(notebook.lines) == 1
+
+
+async def test_files_of_a_temp_folder_that_was_removed_at_exit_are_told_in_one_line(tmp_path: Path) -> None:
+    notebook = Notebook(tmp_path)
+    folder = tmp_path / "agentcli-ab12cd_9"
+    (folder / "tmp").mkdir(parents=True)
+    for name in ("x.txt", "y.txt"):
+        await notebook.read(f"agentcli-ab12cd_9/tmp/{name}", "one\n")
+    await notebook.read("a.py", "one\n")
+    await notebook.told()
+    notebook.another_process()
+    assert await notebook.told() == ""
+    shutil.rmtree(folder)
+    notebook.another_process()
+    assert await notebook.told() == "[The session's temp folder was emptied when agentcli was closed.]"
+    notebook.another_process()
+    assert await notebook.told() == ""
+    assert notebook.context.read_cache.paths() == [str(tmp_path / "a.py")]

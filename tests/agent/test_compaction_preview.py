@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.agent.compaction_preview import REST, Share, Shares, Totals
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.session.history import history_of
@@ -82,11 +83,28 @@ async def test_what_stays_and_what_goes_comes_to_what_there_was(project: Path) -
         lines = [*proposed.kept, *proposed.dropped]
         assert all(re.search(r"\(about [\d,]+ tokens\)$", line) for line in (*lines, *proposed.added))
         assert tokens_in(lines) == proposed.tokens_before
-        assert not any("(about -" in line for line in lines)
+        assert tokens_in([*proposed.kept, *proposed.added]) == proposed.tokens_after
+        assert tokens_in([line for line in proposed.kept if line.startswith(REST)]) > 1_000
+        assert not any("(about -" in line for line in (*lines, *proposed.added))
         assert proposed.tokens_before > 14_000
         assert 5_000 < tokens_in([line for line in proposed.dropped if "of the model" in line]) < proposed.tokens_before
     assert any(line.startswith("3 messages of yours, word for word") for line in first.kept)
     assert not any(" prompt" in line and "system" not in line for line in first.dropped)
+
+
+@pytest.mark.parametrize("before", [0, 7, 6_000, 20_000, 90_000])
+@pytest.mark.parametrize("density", [0.4, 1.0, 2.5])
+async def test_the_fixed_part_keeps_its_share_whatever_the_server_counts(before: int, density: float) -> None:
+    shares = Shares(
+        (Share("words", 300),), (Share("replies", 9_000), Share("results", 4_000)), (Share("summary", 500),)
+    )
+    after = 5_000 + round(900 * density)
+    kept, gone, added = shares.lines(Totals(before, after, 5_000), density)
+    assert tokens_in([*kept, *gone]) == before
+    assert tokens_in([*kept, *added]) == after
+    assert "-" not in "".join((*kept, *gone, *added))
+    if before >= 20_000:
+        assert tokens_in(kept[:1]) >= 2_000
 
 
 async def test_a_file_is_attached_once_however_it_was_spelled(project: Path) -> None:

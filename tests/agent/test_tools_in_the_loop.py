@@ -164,8 +164,22 @@ async def test_a_failing_call_leaves_its_siblings_alone_unless_the_tool_says_oth
     assert "failed" in result_text(b, 3)
 
 
+@played
+async def test_a_call_that_never_ran_has_no_duration() -> None:
+    class Thinking(NoHooks):
+        async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
+            await asyncio.sleep(30)
+            return PreToolVerdict("deny", "No.")
+
+    b = bench(reply(call("Look", what="x")), "Done.", tools=[FakeTool()], seams=Seams(hooks=Thinking()))
+    async with b.engine:
+        (refused,) = only(await b.run(), ev.ToolFinished)
+    assert refused.duration_ms == 0
+
+
 FAILURES = [
     (call("Lok", what="x"), "Did you mean Look?"),
+    (call("Zzz"), "There is no tool called 'Zzz'. The tools are: Crash, Look."),
     (call_raw("Look", '{"what": "cut' + "x" * 400), "The input is not a JSON object"),
     (call("Look", what=5, odd=1), "odd"),
     (call("Look", what="forbidden"), "That is forbidden."),

@@ -81,7 +81,7 @@ async def test_undo_redo_and_diff_tell_what_happened_to_which_file(tmp_path: Pat
         assert await refused(engine, "/undo") == "There is nothing more to undo in this session."
         assert (await said(engine, "/diff")).startswith("agentcli has not changed any files in this session.")
         assert (await said(engine, "/redo")).startswith(
-            "Did again the changes of “make two files”: 2 files created again.\n  A a.txt\n  A b.bin"
+            "Redid the changes of “make two files”: 2 files created again.\n  A a.txt\n  A b.bin"
         )
         (tmp_path / "project" / "a.txt").write_text("mine\n")
         assert "! a.txt: left alone, it was changed since" in await said(engine, "/undo")
@@ -101,7 +101,7 @@ async def test_undo_and_redo_sign_each_file_with_what_just_happened_to_it(tmp_pa
             "  A gone.txt\n  M kept.txt\n  D new.txt"
         )
         assert await said(engine, "/redo") == (
-            "Did again the changes of “tidy”: 1 file changed again, 1 file created again, 1 file removed again.\n"
+            "Redid the changes of “tidy”: 1 file changed again, 1 file created again, 1 file removed again.\n"
             "  M kept.txt\n  A new.txt\n  D gone.txt"
         )
 

@@ -262,7 +262,7 @@ async def test_an_undo_with_nothing_to_do_names_the_prompt_that_it_undid(tmp_pat
         notes.write_text(NOTES)
         assert (await said(engine, "/undo")).startswith("Undid the changes of “make it”: 1 file removed.")
         assert await refused(engine, "/undo") == "There is nothing more to undo in this session."
-        assert (await said(engine, "/redo")).startswith("Did again the changes of “make it”")
+        assert (await said(engine, "/redo")).startswith("Redid the changes of “make it”")
         assert await refused(engine, "/redo") == "There is nothing to do again."
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.scripts import reply
+from tests.support.scripts import call, reply
 from tests.support.terminal import app_with
 
 pytestmark = pytest.mark.anyio
@@ -57,3 +57,14 @@ async def test_the_normal_screen_keeps_all_pieces_of_a_continued_answer(tmp_path
         assert await app.leave() == 0
         assert app.is_restored
         assert "◆ PART ONE is long,\n\n  PART TWO is short." in app.text
+
+
+async def test_background_commands_that_end_with_the_app_are_named(tmp_path: Path) -> None:
+    lasting = reply(call("Bash", command="sleep 600", run_in_background=True))
+    arguments = ("--dangerously-skip-permissions",)
+    async with app_with(tmp_path, lasting, reply("It runs."), arguments=arguments) as (app, _server):
+        await app.ready()
+        await app.submit("start it")
+        await app.wait_for("It runs.")
+        assert await app.leave() == 0
+        assert "Ended 1 background command: bash_1 (sleep 600)" in app.text

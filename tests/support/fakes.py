@@ -136,7 +136,7 @@ def bench(*replies: Json | str, tools: Sequence[Any] = (), **rest: Any) -> Bench
 
     transport = rest.pop("transport", None) or transport_for(*replies, on_request=check)
     mode = rest.pop("mode", PermissionMode.BYPASS)
-    cwd = Path("/work")
+    cwd = rest.pop("cwd", Path("/work"))
     catalog = rest.pop("catalog", Catalog())
     profile = rest.pop("profile", Profile(model=MODEL, small_model="claude-haiku-5-5", system=("Be good.",)))
     store = rest.pop("store", None) or NullStore("session")

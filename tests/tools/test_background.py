@@ -100,6 +100,7 @@ async def test_a_command_can_begin_in_the_background(tmp_path: Path) -> None:
     async with session(tmp_path) as context:
         output = await run(Bash(), context, command="echo hi; sleep 100", run_in_background=True)
         assert output.structured["background_id"] == "bash_1"
+        assert output.summary == "as bash_1", "the title says that it is in the background"
         assert not Bash(lambda _command: True).is_safe({"command": "ls", "run_in_background": True})
         await run(Bash(), context, command="true", run_in_background=True)
         await over(context, "bash_2")

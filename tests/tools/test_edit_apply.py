@@ -134,6 +134,12 @@ def test_a_line_too_many_or_too_few_is_named() -> None:
         ("f(a, b)\n", "f(a,b)", "x", "only in white space"),
         ("abc\n", "§§§§§§", "x", "Nothing in the file is like it"),
         ("", "a", "b", "Nothing in the file is like it"),
+        (
+            "if ready {\n  go()\n}\n",
+            "struct Colour {\n  red, green: u8,\n}",
+            "x",
+            "Nothing in the file is like it",
+        ),
     ],
 )
 def test_a_miss_says_what_the_matter_may_be(text: str, old: str, new: str, expected: str) -> None:

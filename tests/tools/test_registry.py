@@ -79,3 +79,12 @@ def test_names_that_the_api_refuses_are_refused_here(name: str) -> None:
 def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match="Two tools"):
         Registry([*builtin_tools(), named("Read")])
+
+
+def test_an_unknown_tool_is_answered_with_what_to_use_instead() -> None:
+    registry = Registry(builtin_tools())
+    assert registry.hint("LS") == "Use Glob or Bash instead."
+    assert registry.hint("Raed") == "Did you mean Read?"
+    assert registry.hint("Zzz").startswith("The tools are: Read, ")
+    assert registry.without(["Glob"]).hint("LS") == "Use Bash instead."
+    assert Registry([]).hint("LS") == ""

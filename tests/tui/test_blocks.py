@@ -146,6 +146,7 @@ def test_hidden_thinking_cannot_be_opened() -> None:
         (tool("Bash make", status="denied", summary="denied by a rule"), "⊘ Bash make · denied by a rule"),
         (tool("Bash make", status="denied"), "⊘ Bash make · denied"),
         (tool("Bash make", status="interrupted", duration_ms=61_000), "■ Bash make · interrupted · 61 s"),
+        (tool("Bash make", status="interrupted", summary="stopped"), "■ Bash make · interrupted"),
         (tool("Tasks: 1 of 3 done", name="TodoWrite", summary="1 of 3 done"), "✓ Tasks: 1 of 3 done"),
     ],
 )

@@ -63,7 +63,29 @@ def test_what_stays_what_goes_the_summary_and_the_prices_are_shown() -> None:
     assert "Find the bug." in text
     choices = ("❯ 1 Yes, go on with the summary", "  2 Edit the summary", "  3 No, leave the conversation as it was")
     assert "".join(f" {choice}\n" for choice in choices) in text
-    assert "Enter accepts · Esc cancels" in text
+    assert "Enter accepts · n or Esc cancels · e edits" in text
+
+
+def test_names_with_underscores_stay_as_they_are() -> None:
+    words = "Mend __contains__ and _private_ in `__init__`, **bold**.\n\n```\n__all__ = []\n```\n"
+    text = look(dialog(replace(PROPOSED, summary=words)), (100, 40))
+    assert "Mend __contains__ and _private_ in __init__, bold." in text
+    assert "__all__ = []" in text
+    assert "\\" not in text
+
+
+def test_text_that_is_typed_as_it_comes_up_neither_cancels_nor_gets_lost() -> None:
+    clock = Clock()
+    preview = CompactPreview(PROPOSED, Palette(), clock=clock, typed=lambda: clock.now, environ={}, cwd=Path("/"))
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "n|o|w")
+        assert host.answers == []
+        assert host.prompt == "now"
+        clock.now += 5
+        await press(pilot, "n")
+
+    assert play(preview, script).answer == Answer("deny")
 
 
 def test_enter_accepts_and_esc_leaves_the_conversation_as_it_was() -> None:

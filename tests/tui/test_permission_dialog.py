@@ -85,7 +85,7 @@ def test_a_command_is_shown_with_its_folder_its_parts_and_the_rules_that_always_
         "   · npm run build: no rule allows it\n"
         "   · rm -rf dist: removes files\n"
         "\n"
-        " “Always” would save, until this session ends:\n"
+        " “Always” would save, until agentcli is closed:\n"
         "   + Bash(npm run build)\n"
         "   + Bash(rm -rf dist)\n"
         "     covers exactly these 2 commands\n"
@@ -117,7 +117,7 @@ def test_nothing_is_said_twice_about_a_command_of_one_part() -> None:
         "\n"
         " ❯ 1 Allow once\n"
         "   2 Always allow Bash(git push:*)  ‹\u00a0this\u00a0session\u00a0›\n"
-        "     covers git push with any arguments, until this session ends\n"
+        "     covers git push with any arguments, until agentcli is closed\n"
         "   3 Deny\n"
         "   4 Deny and say what to do instead\n"
         " Enter confirms · Esc stops · Tab where to save · r edit rule · ↑↓ choose"
@@ -148,6 +148,8 @@ def test_a_long_part_is_not_shown_in_full_again_where_it_is_judged() -> None:
     assert " Asked because:\n" in text
     assert f"   · echo {'x' * 55} …: allowed because it only reads\n" in text
     assert "   · python - <<'EOF' …: asks because of the here-document\n" in text
+    # The parts that need approval come first.
+    assert text.index("· python") < text.index("· printf") < text.index("· echo")
     # Whatever a part looks like: what was found about it stays whole.
     assert "   · printf ': asks because …: asks because it removes: allowed because x\n" in text
 
@@ -372,8 +374,13 @@ def test_yes_allows_this_once() -> None:
 def test_always_saves_exactly_the_rules_that_were_shown_where_it_was_shown() -> None:
     rules = ("Bash(npm run build)", "Bash(rm -rf dist)")
     places = ("session", "session", "local", "user", "user", "session")
-    scripts = ("2", "a", "tab 2", "down right right enter", "left 2", "tab tab tab 2")
+    scripts = ("2", "a", "tab 2", "down tab tab enter", "shift+tab 2", "tab tab tab 2")
     assert answers(*scripts) == [Answer("allow", rules=rules, save_to=place) for place in places]
+
+
+def test_arrows_never_change_where_a_rule_is_saved() -> None:
+    rules = ("Bash(npm run build)", "Bash(rm -rf dist)")
+    assert answers("right 2", "left 2", "down right enter") == [Answer("allow", rules=rules, save_to="session")] * 3
 
 
 def test_the_place_is_shown_with_the_rules_and_in_the_choice() -> None:
@@ -391,7 +398,7 @@ def test_marking_always_scrolls_to_the_rules() -> None:
 
 def test_always_is_not_offered_without_rules_and_the_reason_is_said() -> None:
     event = asked("Bash", {"command": "x"}, display={"kind": "command"})
-    assert "  2 Always: no rule can cover this; it is asked each time" in look(dialog(event))
+    assert "\n     Always: no rule can cover this; it is asked each time" in look(dialog(event))
     assert answers("2", "a", "down enter", event=event) == [OPEN, OPEN, Answer("deny")]
 
 

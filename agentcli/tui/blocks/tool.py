@@ -118,6 +118,8 @@ class ToolBlock(Block):
         item = self.item
         summary = "" if _told(item).startswith(item.summary) and item.status in ("failed", "denied") else item.summary
         facts = [] if summary in ("", _AS_EXPECTED) or item.title.endswith(summary) else [summary]
+        if item.status == "interrupted" and facts == ["stopped"]:
+            facts = []
         word = _WORDS.get(item.status, "")
         if word and not (facts and (item.status == "failed" or facts[0].startswith(word))):
             facts.insert(0, word)

@@ -22,7 +22,7 @@ class Choice:
     detail: str = ""
     """More about it, below the label where there is room."""
     turn: str = ""
-    """What Tab changes about it, as it stands; the arrows too where there is no `turn_more`."""
+    """What Tab changes about it, as it stands."""
     turn_more: str = ""
     """What the arrows change about it."""
     mark: str = ""
@@ -30,7 +30,7 @@ class Choice:
     locked: bool = False
     """It cannot be chosen before all of the body has been on the screen."""
     refused: str = ""
-    """Why it cannot be chosen; empty if it can. It keeps its number, so that the others keep theirs."""
+    """Why it cannot be chosen; empty if it can. It is shown without its number, and the others keep theirs."""
 
 
 def choice_rows(
@@ -55,7 +55,7 @@ def choice_rows(
             runs += [("  ", style), (turn, palette.accent if current else palette.muted)]
     first: list[Run] = [
         (" ❯ " if current else "   ", palette.accent),
-        (f"{number + 1} ", palette.muted),
+        ("  " if choice.refused else f"{number + 1} ", palette.muted),
         (f"{choice.mark} " if choice.mark else "", style),
     ]
     lines = wrap(runs, width, first)

@@ -4,6 +4,7 @@ change, tokens and prices. Esc leaves the conversation as it was.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from agentcli.tui.screens.runs import tokens
 from agentcli.tui.screens.subject import field_lines, markdown_lines
 from agentcli.tui.theme.palette import Palette
 
+_FENCE = re.compile(r" {0,3}(?:```|~~~)")
+_EDGE = re.compile(r"(?<![\w\\])_+(?=\w)|(?<=[^\W_])_+(?!\w)")
 _MOST_LINES = 12
 """Of what stays and of what goes: each is one line, but files may be many."""
 
@@ -56,7 +59,7 @@ class CompactPreview(EditablePanel):
     def hints(self) -> str:
         if self.editing:
             return "Esc back to the choices · Ctrl+G your own editor"
-        return "Enter accepts · Esc cancels · PgUp PgDn scroll · e edits · Ctrl+G your own editor"
+        return "Enter accepts · n or Esc cancels · e edits · PgUp PgDn scroll · Ctrl+G own editor"
 
     @property
     def size_of_body(self) -> int:
@@ -73,7 +76,7 @@ class CompactPreview(EditablePanel):
         lines += wrap([("", palette.text)], width)
         if not self.text.strip():
             return [*lines, *wrap([("The summary is empty.", palette.warning)], width)]
-        return [*lines, *markdown_lines(self.text, width, palette)]
+        return [*lines, *markdown_lines(_literal_underscores(self.text), width, palette)]
 
     def choices(self) -> Sequence[Choice]:
         empty = "" if self.text.strip() else "the summary is empty"
@@ -126,6 +129,19 @@ class CompactPreview(EditablePanel):
         if event.turn_usd_before is None or event.turn_usd_after is None:
             return made
         return f"{dollars(event.turn_usd_before)} a turn becomes {dollars(event.turn_usd_after)}; {made}"
+
+
+def _literal_underscores(text: str) -> str:
+    """Escape underscores at the edges of words, outside code: in a summary `__init__` is a name and no emphasis."""
+    lines, fenced = text.split("\n"), False
+    for place, line in enumerate(lines):
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced and not line.startswith(("    ", "\t")):
+            parts = line.split("`")
+            parts[::2] = [_EDGE.sub(lambda found: "\\_" * len(found[0]), part) for part in parts[::2]]
+            lines[place] = "`".join(parts)
+    return "\n".join(lines)
 
 
 def _capped(lines: Sequence[str]) -> list[str]:

@@ -178,7 +178,7 @@ class Panel(ModalScreen[T], Generic[T]):
         return event.is_printable
 
     def turned(self, name: str, step: int) -> None:
-        """Tab, or an arrow, on a choice that has something to turn."""
+        """Tab on a choice that has something to turn."""
 
     def turned_more(self, name: str, step: int) -> None:
         """An arrow on a choice that has a second thing to turn."""
@@ -484,11 +484,12 @@ class Panel(ModalScreen[T], Generic[T]):
             self._highlight(self._next(self.index, 1 if event.key == "down" else -1))
             return True
         if event.key in ("tab", "right", "shift+tab", "left"):
-            turning = [choice for choice in (choices[self.index], *choices) if choice.turn]
-            if turning:
-                arrows = event.key in ("right", "left") and turning[0].turn_more
-                turn = self.turned_more if arrows else self.turned
-                turn(turning[0].name, 1 if event.key in ("tab", "right") else -1)
+            arrows = event.key in ("right", "left")
+            for choice in (choices[self.index], *choices):
+                if choice.turn_more if arrows else choice.turn:
+                    turn = self.turned_more if arrows else self.turned
+                    turn(choice.name, 1 if event.key in ("tab", "right") else -1)
+                    break
             return True
         if event.key == "enter":
             self._take(self.index)

@@ -16,7 +16,7 @@ from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
-from agentcli.interactive.wording import question_of
+from agentcli.interactive.wording import in_order, question_of
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.hunks import REVIEWABLE
@@ -27,7 +27,7 @@ from agentcli.tui.theme.palette import Palette
 
 Place = Literal["session", "local", "user"]
 _PLACES: tuple[tuple[Place, str, str], ...] = (
-    ("session", "this session", "until this session ends"),
+    ("session", "this session", "until agentcli is closed"),
     ("local", "this project", "in .agentcli/settings.local.json of this project, for you alone"),
     ("user", "all projects", "in your own settings, for every project"),
 )
@@ -151,7 +151,7 @@ class PermissionDialog(Panel[Answer | None]):
             lines = []
         else:
             lines = paragraph(reason, width, palette.text, mark=[(because, palette.muted)])
-        for detail in event.details:
+        for detail in in_order(event.details):
             lines += paragraph(_shortened(detail), width, palette.muted, mark=[("  · ", palette.faint)])
         return lines
 
