@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.tools.base import ToolContext
+from agentcli.tools.builtin import in_thread
 
 if TYPE_CHECKING:
     from agentcli.permissions.commands import Part
 
 
-def changed_paths(input: Json, needs: Sequence[Need], context: ToolContext) -> tuple[str, ...] | None:
-    """Absolute paths that the call may change, with what is below them; None: any file. Blocking.
+async def changed_paths(input: Json, needs: Sequence[Need], context: ToolContext) -> tuple[str, ...] | None:
+    """Absolute paths that the call may change, with what is below them; None: any file.
 
     To be asked before it runs: patterns in commands are looked up on disk."""
     kinds = {need.kind for need in needs}
@@ -30,12 +31,12 @@ def changed_paths(input: Json, needs: Sequence[Need], context: ToolContext) -> t
         and isinstance(command, str)
         and not input.get("run_in_background")
     ):
-        return paths_of_command(command, context)
+        return await in_thread(paths_of_command, command, context)
     return None
 
 
 def paths_of_command(command: str, context: ToolContext) -> tuple[str, ...] | None:
-    """The same for a command line. Blocking."""
+    """The same for a command line. Blocking: patterns may match many files."""
     from agentcli.permissions.commands import Place, analyse
     from agentcli.permissions.shell import NotPlain
 

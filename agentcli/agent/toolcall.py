@@ -160,7 +160,7 @@ class ToolRunner:
             approved = await self._approve(call, context, signal, emit)
             if _may_write(approved.tool, approved.input, context):
                 folders = (context.root, context.working_dirs)
-                only = await in_thread(changed_paths, approved.input, approved.needs, context)
+                only = await changed_paths(approved.input, approved.needs, context)
                 await signal.run(self.workspace.before_change(call.id, approved.input, *folders))
                 may_write = True
             begun = True

@@ -251,7 +251,8 @@ async def _options(options: Sequence[Json], several: bool, asking: Asking, other
 
 async def _confirm(event: ev.PermissionRequested, asking: Asking) -> Answer:
     text = str(event.display.get("text") or event.reason)
-    asking.show([*_head(shown_command(plain_line(event.title))), prose(shown_command(plain_text(text)), "text", "  ")])
+    paragraphs = [prose(shown_command(one), "text", "  ") for one in plain_text(text).split("\n")]
+    asking.show([*_head(shown_command(plain_line(event.title))), *paragraphs])
     yes, no = (plain_line(str(event.display.get(name) or name)) for name in ("yes", "no"))
     letter, _rest = await choose((Choice("y", f"yes: {yes}"), Choice("n", f"no: {no}")), asking)
     return Answer("allow" if letter == "y" else "deny")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.changed_paths import changed_paths
+from agentcli.agent.changed_paths import paths_of_command
 from agentcli.agent.engine import Engine
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
@@ -98,9 +98,9 @@ async def test_which_files_a_call_can_change_is_found_out_beside_the_event_loop(
 
     def watched(*arguments: Any) -> tuple[str, ...] | None:
         threads.append(threading.current_thread())
-        return changed_paths(*arguments)
+        return paths_of_command(*arguments)
 
-    monkeypatch.setattr("agentcli.agent.toolcall.changed_paths", watched)
+    monkeypatch.setattr("agentcli.agent.changed_paths.paths_of_command", watched)
     async with engine_on(tmp_path, reply(call("Bash", command="rm *.txt")), "Done.") as engine:
         await collect(engine.submit("go"))
     assert not notes.exists()

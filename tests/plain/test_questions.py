@@ -321,3 +321,11 @@ def test_an_undo_asks_which_version_to_keep(typed: str, answer: Answer) -> None:
     assert "line 3, as it is now:" in text
     assert "| (none)" in text
     assert "\x1b[2J" not in text
+
+
+def test_each_line_of_a_question_of_our_own_is_indented() -> None:
+    text = "These files changed while `make` ran:\n  a.txt\nIf you edited them meanwhile, …"
+    display = {"kind": "confirm", "text": text, "yes": "Put back", "no": "Leave"}
+    answer, shown = answered(requested(title="Undo: put back 1 file that may be yours?", display=display), "n")
+    assert answer == Answer("deny")
+    assert "\n  These files changed while `make` ran:\n    a.txt\n  If you edited them" in shown
