@@ -19,6 +19,7 @@ from agentcli.agent.ports import NoCollapser, NoWorkspace, Seams
 from agentcli.agent.questions import Audience
 from agentcli.agent.structured import RequireOutput
 from agentcli.assemble.auto_mode_offer import auto_mode_offer
+from agentcli.assemble.earlier_rights import earlier_rights_notice
 from agentcli.assemble.ground import Ground
 from agentcli.assemble.model import ModelParts
 from agentcli.assemble.options import Options
@@ -28,6 +29,7 @@ from agentcli.assemble.sessions import OpenedSession, SessionParts
 from agentcli.assemble.telling import Telling
 from agentcli.commands.registry import names as command_names
 from agentcli.config.settings import Settings
+from agentcli.core.events import NoticeRaised
 from agentcli.core.launch import Launcher
 from agentcli.permissions.policy import Policy
 
@@ -62,6 +64,8 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
         return RightsParts(Ground(replace(options, cwd=ground.cwd))).policy(rights.registry)
 
     permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)
+    if options.interactive and (lost := earlier_rights_notice(session.history, permissions.mode)):
+        ground.notices.append(NoticeRaised(text=lost, level="info", code="resumed_rights"))
     shells = resumed_shells(session.log, session.background)
     system = sessions.system(session)
     telling = Telling(ground, session, rights.context.hides)

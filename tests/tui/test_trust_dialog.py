@@ -74,7 +74,7 @@ def test_every_file_is_shown_whole_with_the_programs_it_would_start() -> None:
         " ! It cannot be shown: not a regular file inside the folder, or too\n"
         "   large. The folder cannot be trusted until it is removed.\n"
         "\n"
-        "   1 Trust it: all of this takes effect: a file cannot be shown\n"
+        "     Trust it: all of this takes effect: a file cannot be shown\n"
         " ❯ 2 Go on without it: only its deny and ask rules hold\n"
         "   3 Exit\n"
         " Enter confirms · Esc closes · ↑↓ or a number choose"
