@@ -32,6 +32,7 @@ from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSignal
 from agentcli.core.aio import cancel_and_wait
+from agentcli.core.launch import BareLauncher
 from agentcli.core.messages import TYPED, Json, Message, Origin, TextBlock, ToolResultBlock, user_message
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.providers.base import Effort, Thinking
@@ -455,7 +456,12 @@ class Engine(Curated):
             await self._parts.seams.workspace.aclose()
             await self._parts.provider.aclose()
             self._parts.store.close()
-            await in_thread(self._tool_context.launcher.close)
+            launcher = self._tool_context.launcher
+            if isinstance(launcher, BareLauncher):
+                launcher.close()
+            else:
+                # A search for planted files may have to end first.
+                await in_thread(launcher.close)
 
     async def __aenter__(self) -> Self:
         return self
