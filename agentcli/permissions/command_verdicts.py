@@ -43,7 +43,7 @@ class CommandJudge:
         parts = analyse(command, self._place(command))
         if isinstance(parts, NotPlain):
             return [PartVerdict(command, str(parts), allowed=False)]
-        changed = Changed(self.call.resolve, parts)
+        changed = Changed(self.call.resolve, self._is_guarded, parts)
         verdicts: list[PartVerdict] = []
         feeding: Rule | None = None
         for part in parts:
