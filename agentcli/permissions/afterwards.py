@@ -70,7 +70,7 @@ class Changed:
         if not redirected and not changes:
             return
         self._anything = True
-        plain = bool(part.folders) and not (changes and (part.extended or part.command.others))
+        plain = bool(part.folders) and not (changes and ((part.extended and part.known is None) or part.command.others))
         for folder in part.folders or ("/",):
             found = part_changes(part, folder) if changes else Changes(())
             if program in _MOVES and changes:
@@ -89,7 +89,7 @@ class Changed:
         program = part.inner[0]
         if program in _LOOKS_AT_NO_FILE and not part.command.globs and not changes:
             return True
-        if part.command.globs or part.extended:
+        if part.command.globs or (part.extended and part.known is None):
             return False
         if changes:
             return program in _MAKES_PLAIN_FILES or (program in _CHANGES_PLAIN_FILES | _COPIES and not self._moved)

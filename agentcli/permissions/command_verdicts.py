@@ -13,7 +13,7 @@ from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
 from agentcli.permissions.commands import Part, Place, analyse
 from agentcli.permissions.filecommands import Changes, is_plain_removal, part_changes
 from agentcli.permissions.interpreters import runs_input
-from agentcli.permissions.paths import is_below, is_inside
+from agentcli.permissions.paths import is_below, is_inside, paths_below
 from agentcli.permissions.reach import Reach, Restriction
 from agentcli.permissions.rules import READING_TOOLS, Rule
 from agentcli.permissions.saved_output import may_be_saved, tee_targets
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SAVED = "its output goes to a new file"
 ACCEPTED = "edits in the working directories are accepted"
+_NEW_TEMP_FILE = (("mktemp",), ("mktemp", "-d"))
 SCRATCH = "it only writes to the session's temp folder"
 
 
@@ -94,6 +95,7 @@ class CommandJudge:
             home=str(policy.home or ""),
             temp=str(policy.temp or ""),
             relocate=(lambda path: policy.locate(command, path)) if policy.scratch else str,
+            scratch=policy.scratch,
         )
 
     def _restriction(self, rules: tuple[Rule, ...], folders: tuple[str, ...]) -> Restriction:
@@ -165,6 +167,9 @@ class CommandJudge:
         """The allow rule for a part as it stands, or for what its wrappers run. Assignments are never covered."""
         if part.objection is not None and part.objection.startswith("of the assignment"):
             return None
+        # What a program finds in the temp folder was written without a question.
+        if self.policy.scratch and any(self.in_scratch(self.located(folder, part)) for folder in part.folders):
+            return None
         # `Bash(python3)` would run any program that is piped into it.
         needs_wildcard = runs_input(part.inner)
         for rule in self.policy.allow:
@@ -175,11 +180,16 @@ class CommandJudge:
         return None
 
     def changes_accepted(self, part: Part) -> bool:
-        if not (self.policy.accepts_edits or self.policy.scratch) or not part.folders or part.extended:
+        if not (self.policy.accepts_edits or self.policy.scratch) or not part.folders:
             return False
-        if part.command.assignments:
+        if part.command.assignments or (part.extended and part.known is None):
             return False
+        if part.known in _NEW_TEMP_FILE:
+            return self.in_scratch(str(self.policy.temp or ""))
         for folder in part.folders:
+            # What a pattern matches there cannot be seen from here.
+            if part.command.globs and self.located(folder, part) != folder:
+                return False
             changes = part_changes(part, folder)
             if changes is None:
                 return False
@@ -190,6 +200,8 @@ class CommandJudge:
             if not all(map(self._may_write, writes)) or not all(map(self._may_remove, removes)):
                 return False
             if changes.moved and not self._may_move(changes, part):
+                return False
+            if changes.tree and not self._may_take_tree(changes, part):
                 return False
             readable = (self.call.is_inside(path) or self.in_scratch(path) for path in reads)
             if not all(readable) or any(map(self._needs_asking, reads)):
@@ -221,6 +233,22 @@ class CommandJudge:
         if not self.in_scratch(self.located(changes.target, part)):
             return True
         return is_plain_removal([path for path in changes.moved if not self.in_scratch(self.located(path, part))])
+
+    def _may_take_tree(self, changes: Changes, part: Part) -> bool:
+        """Whether a folder may go to the temp folder: all of it may be read, nothing in it is obeyed by programs, and
+        no link in the target leads the copies elsewhere."""
+        tree = self.located(changes.tree, part)
+        if not all(self.in_scratch(self.located(path, part)) for path in changes.writes):
+            return False
+        reach = self._place(part.command.text).reach
+        if reach is not None and reach.below(tree) is not None:
+            return False
+        if changes.target:
+            target, inside = (self.located(path, part) for path in changes.writes)
+            if os.path.lexists(inside if os.path.isdir(target) else target):  # noqa: PTH112
+                return False
+        names = paths_below(tree)
+        return names is not None and not any(map(self._is_guarded, names))
 
     def _needs_asking(self, path: str) -> bool:
         rules = (

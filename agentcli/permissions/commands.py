@@ -31,8 +31,8 @@ from agentcli.permissions.shell import (
     plain_steps,
 )
 from agentcli.permissions.shell_values import NAME, NOT_KNOWN, NUMBER
-from agentcli.permissions.shelltable import ANY_FILES, SCRIPT_PROGRAMS
-from agentcli.permissions.word_values import NotResolved, depends_on_place, resolved
+from agentcli.permissions.shelltable import ANY_FILES, SCRIPT_PROGRAMS, STEERED_BY
+from agentcli.permissions.word_values import NotResolved, depends_on_place, known_words, resolved
 from agentcli.permissions.wrappers import WRAPPERS, Wrapped, harmless_assignment, runs_its_input, unwrapped
 
 _MOST_WORDS = 400
@@ -74,6 +74,8 @@ class Place:
     """Which restricted files searches could show; None when no file is restricted."""
     relocate: Callable[[str], str] = str
     """Where a path lies outside of the sandbox: its `/tmp` is the session's own."""
+    scratch: tuple[str, ...] = ()
+    """The session's temp folder, outside of the sandbox."""
 
     @classmethod
     def of(
@@ -89,9 +91,11 @@ class Place:
         home: str = "",
         temp: str = "",
         relocate: Callable[[str], str] = str,
+        scratch: tuple[Path, ...] = (),
     ) -> Place:
         inside, beside = (tuple(resolve(str(folder)) for folder in folders) for folders in (working_dirs, readable))
-        return cls(str(cwd), inside, beside, hides, resolve, search_path, home, temp, trusted, reach, relocate)
+        own = tuple(str(folder) for folder in scratch)
+        return cls(str(cwd), inside, beside, hides, resolve, search_path, home, temp, trusted, reach, relocate, own)
 
     def locate(self, path: str) -> str:
         """Where a path of the command lies outside of the sandbox, also if `..` or a link leads to its `/tmp`."""
@@ -101,6 +105,14 @@ class Place:
         real = real_path(path)
         moved = self.relocate(real)
         return path if moved == real else moved
+
+    def in_scratch(self, folder: str) -> bool:
+        """Whether a folder of the command is the session's temp folder or below it, reached through no link."""
+        located = os.path.normpath(self.locate(folder))
+        for own in self.scratch:
+            if is_below(located, (own,)):
+                return real_path(located) == real_path(own) + located[len(own) :]
+        return False
 
     @property
     def has_visible_restricted_files(self) -> bool:
@@ -134,6 +146,8 @@ class Part:
     """Every file that it has redirected to its input is one that could be read without asking."""
     unresolved: bool = False
     """A redirection leads to a place that is not known, so that no rule can cover it."""
+    known: tuple[str, ...] | None = None
+    """The words behind all wrappers with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if that leaves anything open."""
     listing: tuple[str, ...] | None = None
     """The words of the lister whose names, or some of them, it hands on to the next part."""
 
@@ -266,6 +280,9 @@ class _Course:
         extended = wrapped.extended or command.expanded is not None
         input_allowed = reason is None and not wrapped.extended and _input_allowed(command, folders, self._place)
         part = Part(command, folders, reason, inner, text, extended, input_allowed)
+        if not wrapped.extended and not command.others:
+            known = known_words(Variant(command.words, command.globs), folders, self._place)
+            part = replace(part, known=known[start:] if known is not None else None)
         return replace(part, listing=_listing(part, producer)) if command.feeds else part
 
     def _program_objection(self, command: SimpleCommand, start: int) -> str | None:
@@ -285,6 +302,8 @@ class _Course:
             return "it is not known what its variables make of it"
         inner = Variant(variant.words[start:], frozenset(i - start for i in variant.globs if i >= start))
         reason = None
+        if wrapped.extended and any(map(self._place.in_scratch, folders)):
+            return "it is not known what names the temp folder holds"
         if wrapped.extended and not self._takes_listed_names(inner, wrapped, producer, folders):
             made = producer.inner if producer is not None and producer.is_plain_source else None
             reason = xargs_objection(
@@ -382,8 +401,9 @@ class _Course:
             reason = f"it is not known where `{' '.join(command.sources)}` leads"
         for folder, name in names or ():
             target = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - pathlib would fold `..` late
+            inside = self._place.resolve(target) == target and is_below(target, self._place.working_dirs)
             # Behind a link the shell and the programs it starts disagree on what `..` is.
-            if self._place.resolve(target) != target or not is_below(target, self._place.working_dirs):
+            if not inside and not self._place.in_scratch(target):
                 # `cd tests; …; cd ..` leads outside only if the first `cd` failed, though the folder is there.
                 if name == ".." and folder not in self._likely and self._only_read and command.joint != "||":
                     continue
@@ -474,6 +494,12 @@ def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple
 
 def _file_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: Place) -> str | None:
     """Why the files that a command names in one folder cannot be read without asking."""
+    if place.in_scratch(folder) and not place.holds(folder):
+        if words[0] == "git" or words[0] in STEERED_BY:
+            return f"files in the temp folder could choose what {words[0]} runs"
+        # In the sandbox the folder above is another one than outside.
+        if any(".." in word for word in words[1:]):
+            return "it is not known what is above the temp folder"
     folder, given = place.locate(folder), words
     words = (words[0], *(_located(word, folder, place) for word in words[1:]))
     reason = _named_objection(words, globs, folder, place)
