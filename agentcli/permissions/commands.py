@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.permissions.listers import is_lister, keeps_lines
+from agentcli.permissions.listers import Words, is_lister, keeps_lines, only_filters
 from agentcli.permissions.listings import are_harmless
 from agentcli.permissions.name_lists import exec_objection, find_exec, xargs_objection
 from agentcli.permissions.paths import expanded_pattern, is_below, real_path
@@ -364,10 +364,18 @@ class _Course:
         return (
             own_program(command[0], self._place)
             or (objection(words) if objection(command) is not None else None)
-            or exec_objection(search, command, hidden=self._place.has_visible_restricted_files)
+            or self._exec_objection(search, command, folders)
             or objection_here(search, frozenset(), folders, self._place)
             or objection_here(command, frozenset(), folders, self._place)
         )
+
+    def _exec_objection(self, search: Words, command: Words, folders: tuple[str, ...]) -> str | None:
+        reason = exec_objection(search, command, hidden=self._place.has_visible_restricted_files)
+        given = (*command, NAME)
+        if reason is None or not folders or unknown_objection(given) is not None or objection(given) is not None:
+            return reason
+        listed = all(are_harmless(search, frozenset(), folder, folder, self._place) for folder in folders)
+        return None if listed else reason
 
     def _redirections(self, command: SimpleCommand, folders: tuple[str, ...]) -> tuple[Redirection, ...]:
         """With `$PWD`, `$HOME` and `$TMPDIR` in the names of files replaced."""
@@ -453,26 +461,10 @@ def _may_enter(folder: str) -> bool:
 # --------------------------------------------------------------------------------------------- one part in its folders
 
 
-_FILTERS: Mapping[str, re.Pattern[str]] = {
-    "head": re.compile(r"-n|-c|-\d+|-[nc]?\d+|\d+|-q"),
-    "tail": re.compile(r"-n|-c|-\d+|-[nc]?[-+]?\d+|[-+]?\d+|-q"),
-    "wc": re.compile(r"-[lwcmL]+"),
-    "sort": re.compile(r"-[nrufhVb]+"),
-    "uniq": re.compile(r"-[cdiu]+"),
-    "cat": re.compile(r"-[nbsA]+"),
-}
-"""Programs that read their input alone when all their words are like this."""
-
-
-def _only_filters(words: tuple[str, ...]) -> bool:
-    allowed = _FILTERS.get(words[0])
-    return allowed is not None and all(allowed.fullmatch(word) for word in words[1:])
-
-
 def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple[str, ...], place: Place) -> str | None:
     """Read-only by its words, and every file it names is one that could be read without asking."""
     if not folders:
-        return None if _only_filters(words) else "it is not known in which folder it would run"
+        return None if only_filters(words) else "it is not known in which folder it would run"
     if words[0] == "git" and words[1:2] == ("-C",) and len(words) > 3:
         folders = tuple(os.path.join(folder, words[2]) for folder in folders)  # noqa: PTH118
         if not all(place.holds(folder) for folder in folders):
