@@ -172,12 +172,37 @@ class CommandJudge:
             return None
         # `Bash(python3)` would run any program that is piped into it.
         needs_wildcard = runs_input(part.inner)
+        texts = (*part.rule_texts, *self._spellings(part))
         for rule in self.policy.allow:
             if not rule.names(self.call.tool_name) or (needs_wildcard and not is_wild(rule)):
                 continue
-            if any(rule.matches_command(text, extended=extended) for text, extended in part.rule_texts):
+            if any(rule.matches_command(text, extended=extended) for text, extended in texts):
                 return rule
         return None
+
+    def _spellings(self, part: Part) -> list[tuple[str, bool]]:
+        """The texts for rules with a program of the project named by its path from the working directory, and in full.
+
+        `./.venv/bin/python` and, after `cd tests`, `../.venv/bin/python` are `.venv/bin/python`.
+        """
+        program, start = part.inner[0], str(self.call.cwd)
+        if "/" not in program or not part.folders:
+            return []
+        given = [os.path.join(folder, program) for folder in part.folders]  # noqa: PTH118
+        paths = {os.path.normpath(path) for path in given}
+        path = paths.pop()
+        # Behind a link `..` is another folder.
+        parents = {self.call.resolve(os.path.dirname(each)) for each in (path, *given)}  # noqa: PTH120
+        if paths or len(parents) != 1 or not is_below(path, (start,)) or not self.call.is_inside(parents.pop()):
+            return []
+        name = os.path.relpath(path, start)
+        return [
+            (spelling + text[len(program) :], extended)
+            for text, extended in part.rule_texts
+            if text == program or text.startswith(program + " ")
+            for spelling in (name, f"./{name}", path)
+            if "/" in spelling
+        ]
 
     def changes_accepted(self, part: Part) -> bool:
         if not (self.policy.accepts_edits or self.policy.scratch) or not part.folders:

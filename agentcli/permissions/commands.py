@@ -33,7 +33,14 @@ from agentcli.permissions.shell import (
 from agentcli.permissions.shell_values import NAME, NOT_KNOWN, NUMBER
 from agentcli.permissions.shelltable import ANY_FILES, SCRIPT_PROGRAMS, STEERED_BY
 from agentcli.permissions.word_values import NotResolved, depends_on_place, known_words, resolved
-from agentcli.permissions.wrappers import WRAPPERS, Wrapped, harmless_assignment, runs_its_input, unwrapped
+from agentcli.permissions.wrappers import (
+    WRAPPERS,
+    Wrapped,
+    harmless_assignment,
+    runs_its_input,
+    runs_python_tests,
+    unwrapped,
+)
 
 _MOST_WORDS = 400
 """A command with more words than this is asked about rather than having every word looked up on disk."""
@@ -260,7 +267,7 @@ class _Course:
         wrapped = unwrapped(command.words)
         start, folders = wrapped.start, self._certain
         inner = command.words[start:]
-        reason = self._assignment_objection(command) or self._program_objection(command, start)
+        reason = self._assignment_objection(command, inner) or self._program_objection(command, start)
         if inner[0] == "cd":
             reason = self._move(command, inner, of_the_shell=set(command.words[:start]) <= _IN_THE_SHELL) or reason
         elif inner[0] in _CHANGES_FOLDER or (inner[0] in ("export", "set", "read") and objection(inner) is not None):
@@ -392,12 +399,21 @@ class _Course:
             found.append(replace(each, target=target) if target != each.target else each)
         return tuple(found)
 
-    @staticmethod
-    def _assignment_objection(command: SimpleCommand) -> str | None:
+    def _assignment_objection(self, command: SimpleCommand, inner: Words) -> str | None:
+        reason = None
         for name, value in command.assignments:
-            if not harmless_assignment(name, value):
+            if harmless_assignment(name, value):
+                continue
+            # Tests are code of the project anyway, so a rule for them may cover where they import it from.
+            if name != "PYTHONPATH" or not runs_python_tests(inner) or not self._holds_entries(value):
                 return f"of the assignment {name}={value}"
-        return None
+            reason = f"{inner[0]} may change files or run code"
+        return reason
+
+    def _holds_entries(self, value: str) -> bool:
+        """Whether every folder of a search path is inside the working directories."""
+        paths = [os.path.join(folder, entry) for folder in self._certain for entry in value.split(":")]  # noqa: PTH118
+        return bool(paths) and "~" not in value and all(map(self._place.holds, paths))
 
     def _move(self, command: SimpleCommand, words: tuple[str, ...], *, of_the_shell: bool) -> str | None:
         moved: list[str] = []
