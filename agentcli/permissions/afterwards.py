@@ -9,7 +9,8 @@ import os
 from collections.abc import Callable, Iterable
 
 from agentcli.permissions.commands import Part
-from agentcli.permissions.filecommands import part_changes
+from agentcli.permissions.filecommands import Changes, part_changes
+from agentcli.permissions.gitfiles import steers_git
 from agentcli.permissions.paths import is_below
 from agentcli.permissions.shelltable import STEERED_BY
 
@@ -23,15 +24,23 @@ _LOOKS_AT_NO_FILE = frozenset({"echo", "printf", "true", "false", ":", "exit", "
     *("read", "export", "set")
 }
 
+_MOST_TARGETS = 200
 _CLAUSE = "a part before it changes files, so that what this part finds is not known yet"
 
 
 class Changed:
     """Follows the parts of one command that are allowed, in their order."""
 
-    def __init__(self, resolve: Callable[[str], str], parts: Iterable[Part] = ()) -> None:
+    def __init__(
+        self, resolve: Callable[[str], str], is_obeyed: Callable[[str], bool], parts: Iterable[Part] = ()
+    ) -> None:
+        """`is_obeyed`: whether other programs, such as git, run or obey what is at a path."""
         self._resolve = resolve
+        self._is_obeyed = is_obeyed
         self._anything = False
+        self._steers_git = False
+        """Whether git may run or obey something that a part has written, or it is not known what that part writes."""
+        self._targets: list[str] = []
         self._moved: list[str] = []
         """Below these anything may be a link by now."""
         for part in parts:
@@ -55,28 +64,39 @@ class Changed:
         return None if all(map(self._is_plain, self._written(part, changes=changes and not by_rule))) else _CLAUSE
 
     def note(self, part: Part) -> None:
-        if any(redirection.kind == "write" for redirection in part.command.redirections):
-            self._anything = True
-        if part.objection is None:
-            return
+        redirected = any(redirection.kind == "write" for redirection in part.command.redirections)
         program = part.inner[0]
-        if program in _MAKES_PLAIN_FILES | _CHANGES_PLAIN_FILES | _MOVES:
-            self._anything = True
-        if program in _MOVES:
-            for folder in part.folders or ("/",):
-                found = part_changes(part, folder)
+        changes = part.objection is not None and program in _MAKES_PLAIN_FILES | _CHANGES_PLAIN_FILES | _MOVES
+        if not redirected and not changes:
+            return
+        self._anything = True
+        plain = bool(part.folders) and not (changes and ((part.extended and part.known is None) or part.command.others))
+        for folder in part.folders or ("/",):
+            found = part_changes(part, folder) if changes else Changes(())
+            if program in _MOVES and changes:
                 self._moved += [self._resolve(path) for path in found.writes] if found else ["/"]
+            plain = plain and found is not None
+        self._note_targets(self._written(part, changes=changes) if plain else None)
+
+    def _note_targets(self, paths: list[str] | None) -> None:
+        if paths is None or self._steers_git or len(self._targets) + len(paths) > _MOST_TARGETS:
+            self._steers_git = True
+            return
+        self._targets += (self._resolve(path) for path in paths)
+        self._steers_git = any(map(self._is_obeyed, paths)) or steers_git(self._targets)
 
     def _still_proven(self, part: Part, *, changes: bool) -> bool:
         program = part.inner[0]
         if program in _LOOKS_AT_NO_FILE and not part.command.globs and not changes:
             return True
-        if part.command.globs or part.extended:
+        if part.command.globs or (part.extended and part.known is None):
             return False
         if changes:
             return program in _MAKES_PLAIN_FILES or (program in _CHANGES_PLAIN_FILES | _COPIES and not self._moved)
+        if program == "git":
+            return not self._moved and not self._steers_git
         # New folders, new files and other contents lead nowhere else, but these obey what files there are.
-        return not self._moved and program != "git" and program not in STEERED_BY
+        return not self._moved and program not in STEERED_BY
 
     def _written(self, part: Part, *, changes: bool) -> list[str]:
         paths: list[str] = []

@@ -13,7 +13,7 @@ from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
 from agentcli.permissions.commands import Part, Place, analyse
 from agentcli.permissions.filecommands import Changes, is_plain_removal, part_changes
 from agentcli.permissions.interpreters import runs_input
-from agentcli.permissions.paths import is_below, is_inside
+from agentcli.permissions.paths import is_below, is_inside, paths_below
 from agentcli.permissions.reach import Reach, Restriction
 from agentcli.permissions.rules import READING_TOOLS, Rule
 from agentcli.permissions.saved_output import may_be_saved, tee_targets
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SAVED = "its output goes to a new file"
 ACCEPTED = "edits in the working directories are accepted"
+_NEW_TEMP_FILE = (("mktemp",), ("mktemp", "-d"))
 SCRATCH = "it only writes to the session's temp folder"
 
 
@@ -43,7 +44,7 @@ class CommandJudge:
         parts = analyse(command, self._place(command))
         if isinstance(parts, NotPlain):
             return [PartVerdict(command, str(parts), allowed=False)]
-        changed = Changed(self.call.resolve, parts)
+        changed = Changed(self.call.resolve, self._is_guarded, parts)
         verdicts: list[PartVerdict] = []
         feeding: Rule | None = None
         for part in parts:
@@ -94,6 +95,7 @@ class CommandJudge:
             home=str(policy.home or ""),
             temp=str(policy.temp or ""),
             relocate=(lambda path: policy.locate(command, path)) if policy.scratch else str,
+            scratch=policy.scratch,
         )
 
     def _restriction(self, rules: tuple[Rule, ...], folders: tuple[str, ...]) -> Restriction:
@@ -165,21 +167,54 @@ class CommandJudge:
         """The allow rule for a part as it stands, or for what its wrappers run. Assignments are never covered."""
         if part.objection is not None and part.objection.startswith("of the assignment"):
             return None
+        # What a program finds in the temp folder was written without a question.
+        if self.policy.scratch and any(self.in_scratch(self.located(folder, part)) for folder in part.folders):
+            return None
         # `Bash(python3)` would run any program that is piped into it.
         needs_wildcard = runs_input(part.inner)
+        texts = (*part.rule_texts, *self._spellings(part))
         for rule in self.policy.allow:
             if not rule.names(self.call.tool_name) or (needs_wildcard and not is_wild(rule)):
                 continue
-            if any(rule.matches_command(text, extended=extended) for text, extended in part.rule_texts):
+            if any(rule.matches_command(text, extended=extended) for text, extended in texts):
                 return rule
         return None
 
+    def _spellings(self, part: Part) -> list[tuple[str, bool]]:
+        """The texts for rules with a program of the project named by its path from the working directory, and in full.
+
+        `./.venv/bin/python` and, after `cd tests`, `../.venv/bin/python` are `.venv/bin/python`.
+        """
+        program, start = part.inner[0], str(self.call.cwd)
+        if "/" not in program or not part.folders:
+            return []
+        given = [os.path.join(folder, program) for folder in part.folders]  # noqa: PTH118
+        paths = {os.path.normpath(path) for path in given}
+        path = paths.pop()
+        # Behind a link `..` is another folder.
+        parents = {self.call.resolve(os.path.dirname(each)) for each in (path, *given)}  # noqa: PTH120
+        if paths or len(parents) != 1 or not is_below(path, (start,)) or not self.call.is_inside(parents.pop()):
+            return []
+        name = os.path.relpath(path, start)
+        return [
+            (spelling + text[len(program) :], extended)
+            for text, extended in part.rule_texts
+            if text == program or text.startswith(program + " ")
+            for spelling in (name, f"./{name}", path)
+            if "/" in spelling
+        ]
+
     def changes_accepted(self, part: Part) -> bool:
-        if not (self.policy.accepts_edits or self.policy.scratch) or not part.folders or part.extended:
+        if not (self.policy.accepts_edits or self.policy.scratch) or not part.folders:
             return False
-        if part.command.assignments:
+        if part.command.assignments or (part.extended and part.known is None):
             return False
+        if part.known in _NEW_TEMP_FILE:
+            return self.in_scratch(str(self.policy.temp or ""))
         for folder in part.folders:
+            # What a pattern matches there cannot be seen from here.
+            if part.command.globs and self.located(folder, part) != folder:
+                return False
             changes = part_changes(part, folder)
             if changes is None:
                 return False
@@ -190,6 +225,8 @@ class CommandJudge:
             if not all(map(self._may_write, writes)) or not all(map(self._may_remove, removes)):
                 return False
             if changes.moved and not self._may_move(changes, part):
+                return False
+            if changes.tree and not self._may_take_tree(changes, part):
                 return False
             readable = (self.call.is_inside(path) or self.in_scratch(path) for path in reads)
             if not all(readable) or any(map(self._needs_asking, reads)):
@@ -221,6 +258,22 @@ class CommandJudge:
         if not self.in_scratch(self.located(changes.target, part)):
             return True
         return is_plain_removal([path for path in changes.moved if not self.in_scratch(self.located(path, part))])
+
+    def _may_take_tree(self, changes: Changes, part: Part) -> bool:
+        """Whether a folder may go to the temp folder: all of it may be read, nothing in it is obeyed by programs, and
+        no link in the target leads the copies elsewhere."""
+        tree = self.located(changes.tree, part)
+        if not all(self.in_scratch(self.located(path, part)) for path in changes.writes):
+            return False
+        reach = self._place(part.command.text).reach
+        if reach is not None and reach.below(tree) is not None:
+            return False
+        if changes.target:
+            target, inside = (self.located(path, part) for path in changes.writes)
+            if os.path.lexists(inside if os.path.isdir(target) else target):  # noqa: PTH112
+                return False
+        names = paths_below(tree)
+        return names is not None and not any(map(self._is_guarded, names))
 
     def _needs_asking(self, path: str) -> bool:
         rules = (

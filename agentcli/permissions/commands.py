@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.permissions.listers import is_lister, keeps_lines
+from agentcli.permissions.listers import Words, is_lister, keeps_lines, only_filters
 from agentcli.permissions.listings import are_harmless
 from agentcli.permissions.name_lists import exec_objection, find_exec, xargs_objection
 from agentcli.permissions.paths import expanded_pattern, is_below, real_path
@@ -31,9 +31,16 @@ from agentcli.permissions.shell import (
     plain_steps,
 )
 from agentcli.permissions.shell_values import NAME, NOT_KNOWN, NUMBER
-from agentcli.permissions.shelltable import ANY_FILES, SCRIPT_PROGRAMS
-from agentcli.permissions.word_values import NotResolved, depends_on_place, resolved
-from agentcli.permissions.wrappers import WRAPPERS, Wrapped, harmless_assignment, runs_its_input, unwrapped
+from agentcli.permissions.shelltable import ANY_FILES, SCRIPT_PROGRAMS, STEERED_BY
+from agentcli.permissions.word_values import NotResolved, depends_on_place, known_words, resolved
+from agentcli.permissions.wrappers import (
+    WRAPPERS,
+    Wrapped,
+    harmless_assignment,
+    runs_its_input,
+    runs_python_tests,
+    unwrapped,
+)
 
 _MOST_WORDS = 400
 """A command with more words than this is asked about rather than having every word looked up on disk."""
@@ -74,6 +81,8 @@ class Place:
     """Which restricted files searches could show; None when no file is restricted."""
     relocate: Callable[[str], str] = str
     """Where a path lies outside of the sandbox: its `/tmp` is the session's own."""
+    scratch: tuple[str, ...] = ()
+    """The session's temp folder, outside of the sandbox."""
 
     @classmethod
     def of(
@@ -89,9 +98,11 @@ class Place:
         home: str = "",
         temp: str = "",
         relocate: Callable[[str], str] = str,
+        scratch: tuple[Path, ...] = (),
     ) -> Place:
         inside, beside = (tuple(resolve(str(folder)) for folder in folders) for folders in (working_dirs, readable))
-        return cls(str(cwd), inside, beside, hides, resolve, search_path, home, temp, trusted, reach, relocate)
+        own = tuple(str(folder) for folder in scratch)
+        return cls(str(cwd), inside, beside, hides, resolve, search_path, home, temp, trusted, reach, relocate, own)
 
     def locate(self, path: str) -> str:
         """Where a path of the command lies outside of the sandbox, also if `..` or a link leads to its `/tmp`."""
@@ -101,6 +112,14 @@ class Place:
         real = real_path(path)
         moved = self.relocate(real)
         return path if moved == real else moved
+
+    def in_scratch(self, folder: str) -> bool:
+        """Whether a folder of the command is the session's temp folder or below it, reached through no link."""
+        located = os.path.normpath(self.locate(folder))
+        for own in self.scratch:
+            if is_below(located, (own,)):
+                return real_path(located) == real_path(own) + located[len(own) :]
+        return False
 
     @property
     def has_visible_restricted_files(self) -> bool:
@@ -134,6 +153,8 @@ class Part:
     """Every file that it has redirected to its input is one that could be read without asking."""
     unresolved: bool = False
     """A redirection leads to a place that is not known, so that no rule can cover it."""
+    known: tuple[str, ...] | None = None
+    """The words behind all wrappers with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if that leaves anything open."""
     listing: tuple[str, ...] | None = None
     """The words of the lister whose names, or some of them, it hands on to the next part."""
 
@@ -246,7 +267,7 @@ class _Course:
         wrapped = unwrapped(command.words)
         start, folders = wrapped.start, self._certain
         inner = command.words[start:]
-        reason = self._assignment_objection(command) or self._program_objection(command, start)
+        reason = self._assignment_objection(command, inner) or self._program_objection(command, start)
         if inner[0] == "cd":
             reason = self._move(command, inner, of_the_shell=set(command.words[:start]) <= _IN_THE_SHELL) or reason
         elif inner[0] in _CHANGES_FOLDER or (inner[0] in ("export", "set", "read") and objection(inner) is not None):
@@ -266,6 +287,9 @@ class _Course:
         extended = wrapped.extended or command.expanded is not None
         input_allowed = reason is None and not wrapped.extended and _input_allowed(command, folders, self._place)
         part = Part(command, folders, reason, inner, text, extended, input_allowed)
+        if not wrapped.extended and not command.others:
+            known = known_words(Variant(command.words, command.globs), folders, self._place)
+            part = replace(part, known=known[start:] if known is not None else None)
         return replace(part, listing=_listing(part, producer)) if command.feeds else part
 
     def _program_objection(self, command: SimpleCommand, start: int) -> str | None:
@@ -285,6 +309,8 @@ class _Course:
             return "it is not known what its variables make of it"
         inner = Variant(variant.words[start:], frozenset(i - start for i in variant.globs if i >= start))
         reason = None
+        if wrapped.extended and any(map(self._place.in_scratch, folders)):
+            return "it is not known what names the temp folder holds"
         if wrapped.extended and not self._takes_listed_names(inner, wrapped, producer, folders):
             made = producer.inner if producer is not None and producer.is_plain_source else None
             reason = xargs_objection(
@@ -345,10 +371,18 @@ class _Course:
         return (
             own_program(command[0], self._place)
             or (objection(words) if objection(command) is not None else None)
-            or exec_objection(search, command, hidden=self._place.has_visible_restricted_files)
+            or self._exec_objection(search, command, folders)
             or objection_here(search, frozenset(), folders, self._place)
             or objection_here(command, frozenset(), folders, self._place)
         )
+
+    def _exec_objection(self, search: Words, command: Words, folders: tuple[str, ...]) -> str | None:
+        reason = exec_objection(search, command, hidden=self._place.has_visible_restricted_files)
+        given = (*command, NAME)
+        if reason is None or not folders or unknown_objection(given) is not None or objection(given) is not None:
+            return reason
+        listed = all(are_harmless(search, frozenset(), folder, folder, self._place) for folder in folders)
+        return None if listed else reason
 
     def _redirections(self, command: SimpleCommand, folders: tuple[str, ...]) -> tuple[Redirection, ...]:
         """With `$PWD`, `$HOME` and `$TMPDIR` in the names of files replaced."""
@@ -365,12 +399,21 @@ class _Course:
             found.append(replace(each, target=target) if target != each.target else each)
         return tuple(found)
 
-    @staticmethod
-    def _assignment_objection(command: SimpleCommand) -> str | None:
+    def _assignment_objection(self, command: SimpleCommand, inner: Words) -> str | None:
+        reason = None
         for name, value in command.assignments:
-            if not harmless_assignment(name, value):
+            if harmless_assignment(name, value):
+                continue
+            # Tests are code of the project anyway, so a rule for them may cover where they import it from.
+            if name != "PYTHONPATH" or not runs_python_tests(inner) or not self._holds_entries(value):
                 return f"of the assignment {name}={value}"
-        return None
+            reason = f"{inner[0]} may change files or run code"
+        return reason
+
+    def _holds_entries(self, value: str) -> bool:
+        """Whether every folder of a search path is inside the working directories."""
+        paths = [os.path.join(folder, entry) for folder in self._certain for entry in value.split(":")]  # noqa: PTH118
+        return bool(paths) and "~" not in value and all(map(self._place.holds, paths))
 
     def _move(self, command: SimpleCommand, words: tuple[str, ...], *, of_the_shell: bool) -> str | None:
         moved: list[str] = []
@@ -382,8 +425,9 @@ class _Course:
             reason = f"it is not known where `{' '.join(command.sources)}` leads"
         for folder, name in names or ():
             target = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - pathlib would fold `..` late
+            inside = self._place.resolve(target) == target and is_below(target, self._place.working_dirs)
             # Behind a link the shell and the programs it starts disagree on what `..` is.
-            if self._place.resolve(target) != target or not is_below(target, self._place.working_dirs):
+            if not inside and not self._place.in_scratch(target):
                 # `cd tests; …; cd ..` leads outside only if the first `cd` failed, though the folder is there.
                 if name == ".." and folder not in self._likely and self._only_read and command.joint != "||":
                     continue
@@ -433,26 +477,10 @@ def _may_enter(folder: str) -> bool:
 # --------------------------------------------------------------------------------------------- one part in its folders
 
 
-_FILTERS: Mapping[str, re.Pattern[str]] = {
-    "head": re.compile(r"-n|-c|-\d+|-[nc]?\d+|\d+|-q"),
-    "tail": re.compile(r"-n|-c|-\d+|-[nc]?[-+]?\d+|[-+]?\d+|-q"),
-    "wc": re.compile(r"-[lwcmL]+"),
-    "sort": re.compile(r"-[nrufhVb]+"),
-    "uniq": re.compile(r"-[cdiu]+"),
-    "cat": re.compile(r"-[nbsA]+"),
-}
-"""Programs that read their input alone when all their words are like this."""
-
-
-def _only_filters(words: tuple[str, ...]) -> bool:
-    allowed = _FILTERS.get(words[0])
-    return allowed is not None and all(allowed.fullmatch(word) for word in words[1:])
-
-
 def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple[str, ...], place: Place) -> str | None:
     """Read-only by its words, and every file it names is one that could be read without asking."""
     if not folders:
-        return None if _only_filters(words) else "it is not known in which folder it would run"
+        return None if only_filters(words) else "it is not known in which folder it would run"
     if words[0] == "git" and words[1:2] == ("-C",) and len(words) > 3:
         folders = tuple(os.path.join(folder, words[2]) for folder in folders)  # noqa: PTH118
         if not all(place.holds(folder) for folder in folders):
@@ -474,6 +502,12 @@ def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple
 
 def _file_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: Place) -> str | None:
     """Why the files that a command names in one folder cannot be read without asking."""
+    if place.in_scratch(folder) and not place.holds(folder):
+        if words[0] == "git" or words[0] in STEERED_BY:
+            return f"files in the temp folder could choose what {words[0]} runs"
+        # In the sandbox the folder above is another one than outside.
+        if any(".." in word for word in words[1:]):
+            return "it is not known what is above the temp folder"
     folder, given = place.locate(folder), words
     words = (words[0], *(_located(word, folder, place) for word in words[1:]))
     reason = _named_objection(words, globs, folder, place)

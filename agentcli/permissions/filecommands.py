@@ -1,7 +1,8 @@
 """Commands that change files in a way that is as plain as an edit: `mkdir`, `touch`, `cp`, `mv`, `rm`, `sed -i`, `tee`.
 
-For the mode in which edits are accepted. What they change is exactly the paths that come out of here. No recursion,
-no removal of folders or of many files, no links, no change of modes, no sed script that writes or runs something.
+For the mode in which edits are accepted. What they change is exactly the paths that come out of here. No recursion but
+for copies and archives of a folder (`Changes.tree`), which only the session's temp folder may take; no removal of
+folders or of many files, no links, no change of modes, no sed script that writes or runs something.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ _FLAGS = {
     "rm": r"-[fv]+|--force|--verbose",
     "tee": r"-[a]+|--append",
 }
+_COPIES_TREE = re.compile(r"cp -[rRpv]*[rR][rRpv]*\Z")
+_ARCHIVES = re.compile(r"-?(?=[czjJv]*c)[czjJv]*f")
+_PLAIN_OPERAND = re.compile(r"[^-@:][^:]*")
+"""No option, no archive to include and no name of another machine."""
 _SED_TEXT = re.compile(r"[ ]*(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n])*/)?[ ]*[aic](?:\\)?[ \t][^\n]*")
 """`3a text`, `/x/i text`: lines are added or changed; the text goes on to the end of the script."""
 
@@ -38,18 +43,26 @@ class Changes:
     moved: tuple[str, ...] = ()
     """Names that leave their place for `target`."""
     target: str = ""
+    tree: str = ""
+    """A folder all of which is read, for an archive or a copy."""
 
 
 def part_changes(part: Part, folder: str) -> Changes | None:
     """The changes of one part of a command that runs in a folder."""
     start = len(part.command.words) - len(part.inner)
-    return file_changes(part.inner, folder, frozenset(index - start for index in part.command.globs))
+    return file_changes(part.known or part.inner, folder, frozenset(index - start for index in part.command.globs))
 
 
 def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = frozenset()) -> Changes | None:
     """What the command would write, read and remove, as paths; None if it is not one of these."""
     if words[0] == "sed":
         return _sed(words, folder, globs)
+    if words[0] == "tar" or _COPIES_TREE.match(" ".join(words[:2])):
+        return None if globs else _tree(words, folder)
+    if words[0] == "tee" and "/dev/null" in words[1:] and not globs:
+        words = tuple(word for word in words if word != "/dev/null")
+        if words == ("tee",):
+            return Changes(())
     flags = _FLAGS.get(words[0])
     if flags is None:
         return None
@@ -100,6 +113,19 @@ def _transfer(program: str, operands: list[str]) -> Changes | None:
     if any(map(_is_folder, sources)):
         return None
     return Changes((target, *inside), tuple(sources))
+
+
+def _tree(words: tuple[str, ...], folder: str) -> Changes | None:
+    """`tar czf ARCHIVE NAME`, `cp -r NAME TARGET`: one file or folder, with all that is in it."""
+    if len(words) != 4 or not all(map(_PLAIN_OPERAND.fullmatch, words[2:])):
+        return None
+    if words[0] == "tar" and not _ARCHIVES.fullmatch(words[1]):
+        return None
+    first, second = (os.path.join(folder, word) for word in words[2:])  # noqa: PTH118
+    if words[0] == "tar":
+        return Changes((first,), (second,), tree=second)
+    inside = os.path.join(second, os.path.basename(os.path.normpath(first)))  # noqa: PTH118, PTH119
+    return Changes((second, inside), (first,), target=second, tree=first)
 
 
 def _sed(words: tuple[str, ...], folder: str, globs: frozenset[int]) -> Changes | None:

@@ -7,6 +7,7 @@ status` in it then obeys its `config`. Reads the file system, changes nothing.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from agentcli.permissions.gitconfig import git_program, list_settings, pointed_a
 CONTROL_NAMES = frozenset(
     {"HEAD", "config", "config.worktree", "commondir", "gitdir", "objects", "refs", "packed-refs", "hooks", "info"}
 )
+_OBEYED_NAMES = re.compile(r"\.git(?!ignore\Z|keep\Z).*|\.lfsconfig", re.DOTALL | re.IGNORECASE)
 _MOST_ANCESTORS = 40
 _hooks: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {}
 
@@ -59,6 +61,31 @@ def obeyed_by_git(path: str, working_dirs: Sequence[str], hooks: Sequence[str]) 
             return False
         parent, name = os.path.split(parent)
     return True
+
+
+def steers_git(paths: Iterable[str]) -> bool:
+    """Whether git may obey what is written to these paths together: by its own names, or as parts of a repository.
+
+    A `HEAD` counts alone, as what is missing for a repository may be made by the parts of the command that follow.
+    """
+    written: dict[str, set[str]] = {}
+    for path in paths:
+        parent, name = os.path.split(path)
+        if _OBEYED_NAMES.fullmatch(name):
+            return True
+        for _ancestor in range(_MOST_ANCESTORS):
+            if name in CONTROL_NAMES:
+                written.setdefault(parent, set()).add(name)
+            if parent in ("", "/"):
+                break
+            parent, name = os.path.split(parent)
+        else:
+            return True
+    for parent, names in written.items():
+        held = {*names, *_present(parent)}
+        if held & {"HEAD", "commondir"} or held >= {"objects", "refs"}:
+            return True
+    return False
 
 
 def hooks_folders(working_dirs: Iterable[str | Path]) -> tuple[str, ...]:

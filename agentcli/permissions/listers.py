@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agentcli.permissions.name_lists import plain_search
@@ -23,6 +23,16 @@ _GREP_NAMES = re.compile(r"-[rliEFwPn]*l[rliEFwPn]*|-[rliEFwP]+|--(?:include|exc
 _RG_NAMES = re.compile(r"-[liFwSu.]+|--(?:files|files-with-matches|hidden|no-ignore|ignore-case|fixed-strings)|-[tg].*")
 _GREP_FILTER = re.compile(r"-[vEiFwxP]+")
 _COUNT = re.compile(r"-n?\d{1,6}|-n\+\d{1,6}")
+
+_FILTERS: Mapping[str, re.Pattern[str]] = {
+    "head": re.compile(r"-n|-c|-\d+|-[nc]?\d+|\d+|-q"),
+    "tail": re.compile(r"-n|-c|-\d+|-[nc]?[-+]?\d+|[-+]?\d+|-q"),
+    "wc": re.compile(r"-[lwcmL]+"),
+    "sort": re.compile(r"-[nrufhVb]+"),
+    "uniq": re.compile(r"-[cdiu]+"),
+    "cat": re.compile(r"-[nbsA]+"),
+}
+"""Programs that read their input alone when all their words are like this."""
 
 
 def is_lister(words: Words) -> bool:
@@ -66,6 +76,12 @@ def keeps_lines(words: Words) -> bool:
             return not arguments
         case _:
             return False
+
+
+def only_filters(words: Words) -> bool:
+    """Whether a program is given nothing but options, so that it reads its input and no file."""
+    allowed = _FILTERS.get(words[0])
+    return allowed is not None and all(allowed.fullmatch(word) for word in words[1:])
 
 
 def printed_names(parts: Sequence[SimpleCommand]) -> str | None:

@@ -16,7 +16,7 @@ from typing import Protocol
 from agentcli.core.own_programs import run_program
 from agentcli.permissions.gitconfig import git_program
 from agentcli.permissions.listers import Words
-from agentcli.permissions.name_lists import plain_search
+from agentcli.permissions.name_lists import Search, plain_search, read_search
 from agentcli.permissions.paths import expanded_pattern
 from agentcli.permissions.tracked_files import NEUTRAL_ENVIRON, NEUTRAL_SETTINGS
 
@@ -24,6 +24,9 @@ _MOST_NAMES = 4_000
 _SECONDS = 1.0
 _WHOLE = re.compile(r"(?![:=-])(?!.*/-)(?![A-Za-z_]\w*=)[^\s'\"\\*?\[\]\x00-\x20\x7f]+")
 """One word after splitting, no pattern, no option, no assignment of awk, no pathspec magic of git."""
+_MOST_STARS = 4
+"""Each makes matching a hostile name slower."""
+_SIMPLE_PATH = re.compile(r"[\w./*-]+")
 _SIMPLE_NAME = re.compile(r"[\w.*-]+")
 
 
@@ -73,8 +76,9 @@ def _may_be_read(names: list[str], folder: str, place: Surroundings) -> bool:
 def _listed(words: Words, patterns: frozenset[int], folder: str, place: Surroundings) -> list[str] | None:
     match words[0]:
         case "find":
-            roots = plain_search(words, None)
-            return None if roots is None else _below(roots, folder, *_filters(words))
+            search = read_search(words)
+            plain = plain_search(words, None) is not None
+            return _below(search.roots, folder, *_filters(search), search.left_out) if plain else None
         case "git":
             return _from_git(words, folder, place)
         case "ls":
@@ -86,18 +90,41 @@ def _listed(words: Words, patterns: frozenset[int], folder: str, place: Surround
             return _below(roots, folder, None, files_only=True)
 
 
-def _filters(words: Words) -> tuple[str | None, bool]:
+def _filters(search: Search) -> tuple[str | None, bool]:
     """The pattern that every name of a `find` ends with, if it is a simple one, and whether only files come out."""
-    if any(word in ("!", "-not") for word in words):
-        return None, False
-    names = [words[index + 1] for index, word in enumerate(words[:-1]) if word == "-name"]
-    kinds = [words[index + 1] for index, word in enumerate(words[:-1]) if word == "-type"]
-    simple = names[:1] if names and _SIMPLE_NAME.fullmatch(names[0]) else []
+    names = [value for negated, test, value in search.filters if test == "-name" and not negated]
+    kinds = [value for _negated, test, value in search.filters if test == "-type"]
+    simple = names[:1] if names and _is_simple(_SIMPLE_NAME, names[0]) else []
     return (simple[0] if simple else None), kinds == ["f"]
 
 
-def _below(roots: Iterable[str], folder: str, pattern: str | None, files_only: bool) -> list[str] | None:
-    shown = None if pattern is None else re.compile(re.escape(pattern).replace(r"\*", ".*"), re.DOTALL)
+def _is_simple(known: re.Pattern[str], pattern: str) -> bool:
+    return known.fullmatch(pattern) is not None and pattern.count("*") <= _MOST_STARS
+
+
+def _leaves_out(tests: tuple[tuple[str, str], ...]) -> Callable[[str], bool]:
+    """Whether a search goes past a folder, by its path as find writes it. Tests that are not simple are not counted."""
+    known = [(kind, _expression(value)) for kind, value in tests if _is_simple(_SIMPLE_PATH, value)]
+
+    def skips(path: str) -> bool:
+        return any(each.fullmatch(path if kind == "-path" else os.path.basename(path)) for kind, each in known)  # noqa: PTH119
+
+    return skips
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.escape(pattern).replace(r"\*", ".*"), re.DOTALL)
+
+
+def _below(
+    roots: Iterable[str],
+    folder: str,
+    pattern: str | None,
+    files_only: bool,
+    without: tuple[tuple[str, str], ...] = (),
+) -> list[str] | None:
+    shown = None if pattern is None else _expression(pattern)
+    skips = _leaves_out(without)
     names: list[str] = []
     seen = 0
     for root in roots:
@@ -114,7 +141,7 @@ def _below(roots: Iterable[str], folder: str, pattern: str | None, files_only: b
                             return None
                         name = entry.name if current == "." else os.path.join(current, entry.name)  # noqa: PTH118
                         is_folder = entry.is_dir(follow_symlinks=False)
-                        if is_folder:
+                        if is_folder and not skips(f"./{name}" if root == "." else name):
                             waiting.append(name)
                         skipped = files_only and (is_folder or entry.is_symlink())
                         if (shown is None or shown.fullmatch(entry.name)) and not skipped:

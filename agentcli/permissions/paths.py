@@ -45,6 +45,29 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
+_MOST_BELOW = 4_000
+
+
+def paths_below(root: str) -> list[str] | None:
+    """A file or folder and all that is in it, links not followed; None if that is too much or cannot be listed."""
+    found = [root]
+    waiting = [root]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    found.append(entry.path)
+                    if len(found) > _MOST_BELOW:
+                        return None
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except (NotADirectoryError, FileNotFoundError):
+            continue
+        except (OSError, ValueError):
+            return None
+    return found
+
+
 def is_protected(path: str, *, scripts: bool = True) -> bool:
     """Files that something else later runs or obeys (S5); by name, so also while they do not exist.
 

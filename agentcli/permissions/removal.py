@@ -26,6 +26,7 @@ _UNKNOWN = re.compile(
     r"(?:^|[\s;&|(){}'\"`/\\])(?:rm|rmdir|unlink|shred|srm|trash)\s(?P<arguments>[^;&|\n]*)", re.MULTILINE
 )
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+_NEW_TEMP_FILE = re.compile(r"(?:^|[\s;&|(])(\w+)=\"?\$\(mktemp(?: -d)?\)\"?(?=[\s;&|]|$)")
 _ASSIGNED = re.compile(r"(?:^|[\s;&|(])(\w+)=([^\s;&|]*)")
 
 
@@ -90,6 +91,8 @@ def _unknown_target(command: str) -> str | None:
         # The loose walk puts plain values in the place of their variables.
         plain = re.fullmatch(r"[\w./~+:@%-]+|'[^'$`]*'|\"[^\"$`]*\"", value) is not None
         assigned[name] = assigned.get(name, True) and plain
+    # If mktemp fails the value is empty, which matters only where something follows it.
+    new = {name for name in _NEW_TEMP_FILE.findall(text) if len(re.findall(rf"\b{name}=", text)) == 1}
     for found in _UNKNOWN.finditer(text):
         arguments = found["arguments"]
         shown = " ".join(word for word in arguments.split() if not word.startswith("-"))
@@ -97,6 +100,8 @@ def _unknown_target(command: str) -> str | None:
             return shown
         for name in _VARIABLE.findall(arguments):
             if name == "TMPDIR" and re.search(r"\$\{?TMPDIR\}?/[\w.-]", arguments):
+                continue
+            if name in new and not re.search(rf"\$(?:{name}|\{{{name}\}})\"?[^\s\"]", arguments):
                 continue
             if name not in ("HOME", "PWD", "IFS") and not assigned.get(name, False):
                 return f"${name}"

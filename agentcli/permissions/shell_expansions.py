@@ -10,6 +10,7 @@ from agentcli.permissions.shell import Scope, SimpleCommand
 from agentcli.permissions.shell_values import (
     INTEGER,
     NAMED_REVISION,
+    NEW_TEMP_FILE,
     NUMBER,
     PWD,
     TOPLEVEL,
@@ -173,7 +174,7 @@ class Expansions:
                 check_visible(value)
             return value
         value = printed_value(last.words)
-        of_the_place = value in (PWD, TOPLEVEL, NAMED_REVISION)
+        of_the_place = value in (PWD, TOPLEVEL, NAMED_REVISION, NEW_TEMP_FILE)
         return UNKNOWN if of_the_place and len(parts) > 1 else value
 
 

@@ -39,6 +39,8 @@ NAMED_REVISION = "\ue00f"
 MARKED = re.compile("[\ue000-\ue00f]")
 NOT_KNOWN = re.compile(f"[{UNKNOWN}{NUMBER}{SOME}{REVISION}{STREAM}{NAME}]")
 OF_THE_PLACE = re.compile(f"[{PWD}{HOME}{TEMP}{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
+VARIES = re.compile(f"[{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
+"""Decided by files, which an earlier part of the command may change."""
 UNDECIDED = re.compile(f"[{UNKNOWN}{NUMBER}{SOME}{MATCH}{REVISION}{STREAM}{NAME}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
 """What cannot be a part of a pattern or of the name of a file that is redirected to."""
 SEPARATOR = "\x1f"
@@ -98,6 +100,8 @@ class Variables:
 
 # ------------------------------------------------------------------------------- the output of a command substitution
 
+NEW_TEMP_FILE = f"{TEMP}/tmp.XXXXXXXXXX"  # noqa: S108 - in the session's own folder
+"""What `mktemp` prints, up to the letters that it chooses."""
 _PRINTS_PLAIN_TEXT = frozenset({"date", "whoami", "hostname", "uname", "arch", "seq", "id", "pwd", "nproc", "expr"})
 _REVISION_WORD = re.compile(r"(?!-)[A-Za-z0-9_./^~-]*(?:@(?:\{(?:\d{1,4}|u|upstream|push)\})?)?[A-Za-z0-9_./^~-]*")
 _HISTORY_FLAG = re.compile(
@@ -122,6 +126,8 @@ def printed_value(words: tuple[str, ...]) -> str:
         return UNKNOWN
     if words == ("pwd",):
         return PWD
+    if words in (("mktemp",), ("mktemp", "-d")):
+        return NEW_TEMP_FILE
     if (program == "wc" and all(word.startswith("-") for word in words[1:])) or program in _PRINTS_PLAIN_TEXT:
         return SOME
     return UNKNOWN

@@ -21,6 +21,7 @@ from agentcli.permissions.shell_values import (
     MATCH_END,
     NAME,
     NAMED_REVISION,
+    NOT_KNOWN,
     OF_THE_PLACE,
     PLAIN_TEXT,
     PWD,
@@ -30,6 +31,7 @@ from agentcli.permissions.shell_values import (
     TOPLEVEL,
     UNKNOWN,
     UNQUOTED,
+    VARIES,
 )
 
 _MOST_VARIANTS = 200
@@ -77,6 +79,18 @@ def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: Surrou
         if count > _MOST_VARIANTS:
             raise NotResolved("its patterns match too much to be looked at")
     return [Variant(words, variant.globs) for words in product(*choices)]
+
+
+def known_words(variant: Variant, folders: tuple[str, ...], place: Surroundings) -> tuple[str, ...] | None:
+    """The words with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if they differ by folder or anything stays open."""
+    if any(VARIES.search(word) or (TEMP in word and ".." in word) for word in variant.words):
+        return None
+    try:
+        found = {one.words for folder in folders for one in resolved(variant, folder, (), place)}
+    except NotResolved:
+        return None
+    words = found.pop() if len(found) == 1 else None
+    return None if words is None or any(map(NOT_KNOWN.search, words)) else words
 
 
 def _check_literal(word: str, folder: str, place: Surroundings) -> None:

@@ -188,3 +188,12 @@ def runs_its_input(words: tuple[str, ...]) -> bool:
     if any(argument in ("-", "-s", "/dev/stdin") for argument in arguments):
         return True
     return all(a.startswith("-") for a in arguments) and not any(map(_CODE_ELSEWHERE.fullmatch, arguments))
+
+
+def runs_python_tests(words: tuple[str, ...]) -> bool:
+    """`pytest`, `python -m pytest`, `python -m unittest`: they import files of the project whatever they are given."""
+    program = words[0].rpartition("/")[2]
+    if program in ("pytest", "py.test"):
+        return True
+    is_python = re.fullmatch(r"python[\d.]*", program) is not None
+    return is_python and words[1:2] == ("-m",) and words[2:3] in (("pytest",), ("unittest",))

@@ -22,6 +22,7 @@ def project(tree: Path) -> Path:
     (tree / "d1" / "x").symlink_to(tree.parent / "outside.txt")
     (tree / "d1" / "out").symlink_to(tree.parent)
     (tree / "e").mkdir()
+    (tree / "gitlink").symlink_to(tree / ".gitattributes")
     (tree / "later").symlink_to(tree / "d3" / "out" / "y")
     return tree
 
@@ -46,6 +47,18 @@ def project(tree: Path) -> Path:
         "echo x > -o && sort *",
         "echo x > .python-version && python3 --version",
         "mkdir new && find . -type f -print0 | xargs -0 cat",
+        "echo '* diff=x' > .gitattributes && git diff",
+        "touch src/.gitattributes && git diff",
+        "sed -i s/a/b/ .gitmodules && git status",
+        "touch .GitAttributes && git diff",
+        "mkdir -p e/objects && mkdir e/refs && git -C e status",
+        "mkdir -p e/objects/a e/refs && git -C e log",
+        "touch e/commondir && git -C e log",
+        "echo x > gitlink && git diff",
+        "rm .git/HEAD && git status",
+        "mv d1 d3 && git diff",
+        "echo x > a.txt && git diff --ext-diff",
+        "for f in a; do git diff; touch .gitattributes; done",
     ],
 )
 def test_what_an_earlier_part_may_have_changed_is_asked_about(command: str, project: Path) -> None:
@@ -62,6 +75,14 @@ def test_what_an_earlier_part_may_have_changed_is_asked_about(command: str, proj
         "mv a.txt c.txt && echo done && mkdir other",
         "cat a.txt | head -5 > c.txt",
         "cp a.txt c.txt",
+        "sed -i s/a/b/ README.md && git diff",
+        "echo x > c.txt; git log -1",
+        "mkdir -p new && git status --short",
+        "rm README.md && git status",
+        "echo x > src/config && git diff --stat | head -5",
+        "touch .gitignore && git status",
+        'echo "$PWD" > c.txt && git status',
+        "for f in a; do git diff; touch c.txt; done",
     ],
 )
 def test_plain_edits_one_after_the_other_are_accepted(command: str, project: Path) -> None:
@@ -74,3 +95,15 @@ def test_a_rule_that_lets_folders_be_moved_proves_nothing_about_what_follows(pro
     assert behavior("mv d1 d3 && cat d3/x", project, moving, PermissionMode.DEFAULT) == "ask"
     assert behavior("ln -s / d3 && cat d3/etc/passwd", project, "Bash(ln *)", PermissionMode.DEFAULT) == "ask"
     assert behavior("npm test && ls", project, "Bash(npm test *)", PermissionMode.DEFAULT) == "allow"
+
+
+def test_git_reads_after_a_commit_whose_message_was_written_before(project: Path) -> None:
+    rules = parse_rules(["Bash(git add *)", "Bash(git commit *)", "Edit(msg.txt)"], "flags")
+    command = "cat > msg.txt <<'EOF'\ntext\nEOF\ngit add -A && git commit -F msg.txt && git log --stat -1"
+    policy = Policy(PermissionMode.DEFAULT, rules, search_path="")
+    assert policy.decide("Bash", {}, [Need("execute", command)], project, [project]).behavior == "allow"
+
+
+def test_a_file_command_whose_targets_are_not_known_makes_git_ask(project: Path) -> None:
+    assert behavior("sed -i w.gitattributes a.txt && git diff", project, "Bash(sed *)") == "ask"
+    assert behavior("rm -rf src && git status", project, "Bash(rm *)") == "ask"

@@ -162,7 +162,7 @@ def test_an_edit_rule_lets_a_redirection_pass(tree: Path) -> None:
         ("rm dash/*", "allow"),
         ("cd dash && sed -i s/a/b/ *", "ask"),
         ("rm many/*", "ask"),
-        ("rm a.py && git status", "ask"),
+        ("rm a.py && git status", "allow"),
         ("touch x && rm x", "allow"),
         ("mv a.py x && rm x", "ask"),
         ("sed -i s/a/b/ a.py", "allow"),

@@ -54,6 +54,13 @@ find . -type d -name node_modules -prune -o -name '*.ts' -print | head
 find . -maxdepth 2 -not -path '*/.git/*' -type f
 find src -type f -name '*.py' -exec wc -l {} +
 find . -name '*.py' -newer README.md
+find . -name '*.py' -not -path './.venv/*' | xargs grep -l import
+find . -name '*.py' -not -path '*/.venv/*' -not -path './.git/*' | xargs wc -l
+find . -name '*.py' ! -name 'x*' | xargs grep -l import
+find . -path ./.venv -prune -o -name '*.py' -print | xargs wc -l
+find . -type d -name .venv -prune -o -name '*.py' -print | xargs head -2
+find . \( -name .venv -o -name .git \) -prune -o -type f -print | xargs grep -n import
+find . -name '*.py' -exec grep -l import {} +
 grep -rnE 'a|b' --include=*.{ts,tsx} src
 grep -rn "import" --include='*.py' . | head -20
 grep -c def src/app.py
@@ -179,6 +186,39 @@ def test_a_tracked_link_out_of_the_project_makes_lists_of_names_ask(tmp_path: Pa
         _git(rights.context.cwd, dict(os.environ), "add", "out")
         lists = ["cat $(git ls-files)", "git ls-files | xargs cat", "cat $(find .)", "cat $(ls)", "cat $(ls *)"]
         assert set(decisions(rights, lists).values()) == {"ask"}
+
+
+LINKED = r"""
+find . -name '*.py' | xargs cat
+find . -name '*.py' -exec cat {} +
+find . -name '*.py' -exec grep -l x {} +
+find . -name '*.py' ! -name 'x*' | xargs cat
+find . -name '*.py' -not -path './src/*' | xargs cat
+find . -name '*.py' -not -path 'lib/*' | xargs cat
+find . -name '*.py' -path '*/lib/*' | xargs cat
+find . -name -not -path './lib/*' -o -print | xargs cat
+find . -path lib -prune -o -name '*.py' -print | xargs cat
+find . -path ./lib -prune -o -name '*.py' | xargs cat
+find . -path ./lib -prune , -name '*.py' -print | xargs cat
+find . -path ./lib -prune -o -name '*.py' -print -o -print | xargs cat
+find . -path ./lib/x -prune -o -name '*.py' -print | xargs cat
+find . -name '*.py' -path ./lib -prune -o -print | xargs cat
+find . -type f -name x -prune -o -name '*.py' -print | xargs cat
+find . -depth -path ./lib -prune -o -name '*.py' -print | xargs cat
+find . -path ./lib -prune -o -name '*.py' -exec rm {} +
+""".strip().splitlines()
+
+
+def test_searches_that_reach_a_link_out_of_the_project_ask(tmp_path: Path) -> None:
+    with repository(tmp_path, "lib/a.txt") as rights:
+        (rights.context.cwd / "lib" / "out.py").symlink_to(tmp_path / "home" / ".bashrc")
+        found = decisions(rights, LINKED)
+        assert [command for command, answer in found.items() if answer == "allow"] == []
+        around = [
+            "find . -name '*.py' -not -path './lib/*' | xargs cat",
+            "find . -path ./lib -prune -o -name '*.py' -print | xargs cat",
+        ]
+        assert set(decisions(rights, around).values()) == {"allow"}
 
 
 def test_a_denied_file_in_the_history_is_not_shown_through_a_list_of_folders(tmp_path: Path) -> None:

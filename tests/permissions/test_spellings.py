@@ -1,0 +1,86 @@
+"""Allow rules for a program of the project, which commands name by different paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.permission import Need, PermissionMode
+from agentcli.permissions.policy import Policy
+from agentcli.permissions.rules import parse_rules
+
+RULES = ("Bash(.venv/bin/python -m pytest *)", "Bash(pytest *)", "Bash(./run.sh)", "Bash(ruff *)")
+
+
+@pytest.fixture
+def project(tree: Path) -> Path:
+    for folder in (tree, tree.parent / "elsewhere"):
+        (folder / ".venv" / "bin").mkdir(parents=True)
+        (folder / ".venv" / "bin" / "python").symlink_to("/usr/bin/env")
+    (tree / "run.sh").write_text("")
+    return tree
+
+
+def behavior(command: str, project: Path) -> str:
+    policy = Policy(PermissionMode.DEFAULT, parse_rules(RULES, "flags"), search_path="")
+    return policy.decide("Bash", {}, [Need("execute", command)], project, [project]).behavior
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ".venv/bin/python -m pytest",
+        "./.venv/bin/python -m pytest -q tests",
+        "{project}/.venv/bin/python -m pytest",
+        "cd tests && ../.venv/bin/python -m pytest -q",
+        "cd tests && {project}/.venv/bin/python -m pytest",
+        "src/../.venv/bin/python -m pytest",
+        "timeout 60 ./.venv/bin/python -m pytest",
+        "{project}/run.sh",
+        "cd src && ../run.sh",
+        "PYTHONPATH=src pytest -q",
+        "PYTHONPATH=src:. pytest",
+        "PYTHONPATH={project}/src ./.venv/bin/python -m pytest -q",
+        "CI=1 PYTHONPATH=src pytest",
+    ],
+)
+def test_another_spelling_of_the_same_program_is_covered(command: str, project: Path) -> None:
+    assert behavior(command.format(project=project), project) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "./.venv/bin/python x.py",
+        "{project}/.venv/bin/python -m pip install x",
+        "../.venv/bin/python -m pytest",
+        "linked/.venv/bin/python -m pytest",
+        "linked/../.venv/bin/python -m pytest",
+        "/usr/.venv/bin/python -m pytest",
+        "tests/.venv/bin/python -m pytest",
+        "cd tests && ./.venv/bin/python -m pytest",
+        "cd tests; ../.venv/bin/python -m pytest",
+        "src/run.sh",
+        "run.sh",
+        "./pytest",
+        "./ruff check",
+        "PYTHONPATH=src ruff check",
+        "PYTHONPATH=.. pytest",
+        "PYTHONPATH=src:/usr pytest",
+        "PYTHONPATH=linked pytest",
+        "PYTHONPATH=~/x pytest",
+        "PYTHONPATH=src python3 --version",
+        "PYTHONHOME=src pytest",
+        "PATH=src pytest",
+        "LD_PRELOAD=src/x.so pytest",
+        "PYTHONPATH=src LD_PRELOAD=x pytest",
+    ],
+)
+def test_another_program_or_search_path_is_not_covered(command: str, project: Path) -> None:
+    assert behavior(command.format(project=project), project) == "ask"
+
+
+def test_tests_with_a_search_path_still_need_a_rule(project: Path) -> None:
+    for command in ("PYTHONPATH=src pytest --version", "PYTHONPATH=src python3 -m pytest --version"):
+        assert Policy().decide("Bash", {}, [Need("execute", command)], project, [project]).behavior == "ask"
