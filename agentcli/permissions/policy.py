@@ -29,6 +29,7 @@ from agentcli.permissions.granting import (
     written_paths,
 )
 from agentcli.permissions.hosts import host_of, is_private_host
+from agentcli.permissions.inert_words import counted_text
 from agentcli.permissions.loose import loose_words, unclear_program
 from agentcli.permissions.paths import has_other_names, is_below, is_inside, real_path
 from agentcli.permissions.removal import removed_essential
@@ -307,11 +308,17 @@ class Policy:
                 return Decision("ask", f"{where} is a protected path: other programs run or obey what is in it")
             if need.kind == "execute" and not self._reads_only(need.target, call):
                 # A command in such a folder names nothing but file names.
-                for word, path in (*sorted(call.named_paths(need.target)), (str(call.cwd), str(call.cwd))):
+                named = call.paths_of(self._counted_words(need.target, call), need.target)
+                for word, path in (*sorted(named), (str(call.cwd), str(call.cwd))):
                     if self.is_protected(path, call, scripts=False):
                         reason = f"the command names {word}, a protected path: other programs run or obey it"
                         return Decision("ask", reason, details=self._details(call))
         return None
+
+    def _counted_words(self, command: str, call: Call) -> frozenset[str]:
+        """The words of a command that could name a file it changes."""
+        text = counted_text([verdict.part for verdict in self.verdicts(command, call)])
+        return loose_words(command if text is None else text)
 
     def _by_allow_rules(self, call: Call) -> Decision | None:
         private = any(need.kind == "fetch" and is_private_host(host_of(need.target)) for need in call.needs)
@@ -409,7 +416,7 @@ class Policy:
             return None
         reason = (
             auto_mode.objection(command, call.cwd)
-            or auto_mode.obeyed_name((*loose_words(command), str(call.cwd)))
+            or auto_mode.obeyed_name((*self._counted_words(command, call), str(call.cwd)))
             or self._writes_outside(command, call)
         )
         if reason is not None:
