@@ -90,6 +90,8 @@ class Policy:
     """Folders beside the working directories that the settings let sandboxed commands write."""
     contains: Callable[[str], bool] = _not_hidden
     """Whether this command can run in a sandbox without network."""
+    commands_can_read: Callable[[str], bool] = _not_hidden
+    """Whether sandboxed commands could read this resolved path and all below it."""
     credentials: frozenset[str] = frozenset()
     """Names of variables with credentials that are set, and could be given to a command."""
     trusted: bool = True
@@ -376,7 +378,7 @@ class Policy:
         if self.mode is PermissionMode.BYPASS:
             return Decision("allow", "allowed because permissions are bypassed")
         for need in call.needs:
-            if self._harmless(need, call) or self._accepted(need, call):
+            if self._harmless(need, call) or self._accepted(need, call) or self._readable_by_commands(need, call):
                 continue
             if need.kind == "execute":
                 contained = self._by_containment(need.target, call)
@@ -386,6 +388,8 @@ class Policy:
             return Decision("ask", _question(need, call))
         if all(self._harmless(need, call) for need in call.needs):
             return Decision("allow", "allowed because it only reads what it may", details=self._details(call))
+        if all(self._harmless(need, call) or self._readable_by_commands(need, call) for need in call.needs):
+            return Decision("allow", "allowed because sandboxed commands can read it, too", details=self._details(call))
         if any(need.kind == "write" and self._is_note(need.target) for need in call.needs):
             return Decision("allow", "allowed because it is a note in this project's memory")
         commands = (need.target for need in call.needs if need.kind == "execute")
@@ -402,6 +406,15 @@ class Policy:
         if need.kind == "write":
             return self.accepts_edits and call.is_inside(need.target) and not has_other_names(need.target)
         return need.kind == "execute" and all(verdict.allowed for verdict in self.verdicts(need.target, call))
+
+    def _readable_by_commands(self, need: Need, call: Call) -> bool:
+        """Auto mode: a file tool may read what a sandboxed command reads without a question."""
+        if need.kind != "read" or self.mode is not PermissionMode.AUTO or not self.contains(""):
+            return False
+        real = call.resolve(need.target)
+        # A search of a folder could show files in it that a rule asks about.
+        asking = any(rule.spec is not None and rule.tool in READING_TOOLS for rule in self.ask)
+        return self.commands_can_read(real) and not (asking and os.path.isdir(real))  # noqa: PTH112
 
     def _is_note(self, path: str) -> bool:
         return bool(self.memory) and is_inside(real_path(path), self.memory) and not has_other_names(path)

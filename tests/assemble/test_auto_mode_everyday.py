@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from agentcli.core.permission import PermissionMode
 from tests.support.contained import Project, no
+from tests.support.scripts import call
 
 pytestmark = pytest.mark.anyio
 
@@ -43,3 +48,60 @@ async def test_changing_a_protected_path_still_asks(contained: Project) -> None:
     async with contained.commands(*commands) as session:
         await session.run(no)
         assert [event.input["command"] for event in session.asked] == commands
+
+
+def library(project: Path) -> Path:
+    folder = project / "lib"
+    folder.mkdir()
+    (folder / "source.py").write_text("def found(): ...\n")
+    return folder
+
+
+async def test_file_tools_read_outside_what_a_sandboxed_command_can_read(contained: Project) -> None:
+    folder = library(contained.root)
+    calls = [
+        call("Read", file_path=str(folder / "source.py")),
+        call("Grep", pattern="found", path=str(folder), output_mode="content"),
+        call("Glob", pattern="*.py", path=str(folder)),
+    ]
+    async with contained.session(*calls) as session:
+        results = await session.run(no)
+        assert [event.reason for event in session.asked] == []
+    assert "def found" in results[0]
+    assert "def found" in results[1]
+    assert "source.py" in results[2]
+
+
+async def test_file_tools_ask_for_what_a_sandboxed_command_cannot_read(contained: Project) -> None:
+    (contained.home / ".ssh").mkdir()
+    (contained.home / ".ssh" / "id").write_text("secret")
+    (contained.home / ".npmrc").write_text("token=secret")
+    (contained.home / "closed").mkdir()
+    (contained.home / "closed" / "a").write_text("secret")
+    folder = library(contained.root)
+    (folder / "link.py").symlink_to(contained.home / ".ssh" / "id")
+    settings = {"sandbox": {"denyRead": [str(contained.home / "closed")]}, "permissions": {"ask": ["Read(~/asked/**)"]}}
+    (contained.home / "asked").mkdir()
+    (contained.home / "asked" / "a").write_text("secret")
+    calls = [
+        call("Read", file_path=str(contained.home / ".ssh" / "id")),
+        call("Read", file_path=str(contained.home / ".npmrc")),
+        call("Read", file_path=str(folder / "link.py")),
+        call("Read", file_path=str(contained.home / "closed" / "a")),
+        call("Read", file_path=str(contained.home / "asked" / "a")),
+        call("Read", file_path="/proc/self/environ"),
+        call("Grep", pattern="secret", path=str(contained.home), output_mode="content"),
+        call("Grep", pattern="secret", path=str(folder), output_mode="content"),
+    ]
+    async with contained.session(*calls, settings=json.dumps(settings)) as session:
+        results = await session.run(no)
+        assert len(session.asked) == len(calls), results
+        assert not any("secret" in text.replace("`secret`", "") for text in results)
+
+
+async def test_other_modes_ask_for_reads_outside(contained: Project) -> None:
+    path = library(contained.root) / "source.py"
+    options = {"permission_mode": PermissionMode.ACCEPT_EDITS}
+    async with contained.session(call("Read", file_path=str(path)), **options) as session:
+        await session.run(no)
+        assert len(session.asked) == 1
