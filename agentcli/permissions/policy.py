@@ -32,6 +32,7 @@ from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.inert_words import counted_text
 from agentcli.permissions.loose import loose_words, unclear_program
 from agentcli.permissions.paths import has_other_names, is_below, is_inside, real_path
+from agentcli.permissions.rebuildable import Rebuildable
 from agentcli.permissions.removal import removed_essential
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules, rule_text
 from agentcli.permissions.sandbox.denied import RestrictedFiles
@@ -427,8 +428,9 @@ class Policy:
         """Auto mode: a command that a sandbox without network contains runs, but for what undo does not cover."""
         if self.mode is not PermissionMode.AUTO or not self.contains(command):
             return None
+        rebuildable = Rebuildable(self.installation, self.search_path, call.working_dirs)
         reason = (
-            auto_mode.objection(command, call.cwd)
+            auto_mode.objection(command, call.cwd, rebuildable)
             or auto_mode.obeyed_name((*self._counted_words(command, call), str(call.cwd)))
             or self._writes_outside(command, call)
         )

@@ -105,3 +105,52 @@ async def test_other_modes_ask_for_reads_outside(contained: Project) -> None:
     async with contained.session(call("Read", file_path=str(path)), **options) as session:
         await session.run(no)
         assert len(session.asked) == 1
+
+
+def fill(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for number in range(12):
+        (folder / f"{number}.txt").touch()
+
+
+async def test_caches_and_environments_may_be_removed(contained: Project) -> None:
+    names = ["node_modules", "dist", ".mypy_cache", "src/__pycache__", ".venv", "build"]
+    for name in names:
+        fill(contained.path / name)
+    (contained.path / ".venv" / "pyvenv.cfg").touch()
+    fill(contained.path / "tests" / "__pycache__")
+    commands = [
+        "rm -rf node_modules dist/ .mypy_cache src/__pycache__",
+        "rm -rf .venv && mkdir .venv",
+        "rm -rf build/*",
+        "find . -type d -name __pycache__ -exec rm -rf {} +",
+    ]
+    async with contained.commands(*commands) as session:
+        await session.run(no)
+        assert [event.reason for event in session.asked] == []
+    assert not any((contained.path / name).exists() for name in names[:4])
+    assert list((contained.path / ".venv").iterdir()) == []
+    assert list((contained.path / "build").iterdir()) == []
+
+
+async def test_removing_what_only_looks_like_a_cache_asks_and_names_the_limit(contained: Project) -> None:
+    fill(contained.path / "dist")
+    contained.git("add", "dist/0.txt")
+    fill(contained.path / "work")
+    fill(contained.root / "elsewhere")
+    (contained.path / "build").symlink_to(contained.root / "elsewhere")
+    fill(contained.path / "target")
+    (contained.path / "target" / ".git").mkdir()
+    commands = [
+        "rm -rf dist",
+        "rm -rf work",
+        "rm -rf build/*",
+        "rm -rf target",
+        "find . ! -name __pycache__ -exec rm -rf {} +",
+        "find . -name __pycache__ -prune -o -name '*.txt' -delete",
+        "find . -name '*.txt' -delete",
+    ]
+    async with contained.commands(*commands) as session:
+        await session.run(no)
+        assert [event.input["command"] for event in session.asked] == commands
+        assert "more than 10 files" in session.asked[0].reason
