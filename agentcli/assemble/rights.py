@@ -225,6 +225,7 @@ class RightsParts:
             denied_files=denied if denied is not None else lambda: (),
             excluded_commands=self._ground.settings.texts("sandbox.excludedCommands"),
             limits=self._limits(),
+            can_ask=self._ground.can_ask,
             upstream=Upstream.from_environ(self._ground.environ),
             cache_dir=self._ground.paths.cache_dir / "sandbox" if self._ground.paths.cache_dir else None,
             installation=self._installation,

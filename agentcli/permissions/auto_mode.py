@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentcli.permissions.loose import loose_segments
+from agentcli.permissions.loose import loose_segments, shortened
 from agentcli.permissions.paths import expanded_pattern, is_below
 from agentcli.permissions.protected_names import needs_asking
 from agentcli.permissions.rebuildable import Rebuildable, finds_only_caches
@@ -77,8 +77,13 @@ def objection(command: str, cwd: Path, rebuildable: Rebuildable) -> str | None:
             else:
                 continue
             if reason is not None:
-                return reason
+                return f"{reason}{_part(command, words[start:])}"
     return None
+
+
+def _part(command: str, words: Sequence[str]) -> str:
+    """Which part of a command it is, where there is more than one."""
+    return f" (in `{shortened(' '.join(words))}`)" if re.search(r"[;&|\n]", command.strip()) else ""
 
 
 def obeyed_name(words: Iterable[str]) -> str | None:

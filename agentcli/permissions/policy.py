@@ -17,6 +17,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Approval, Grant
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice
+from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.permissions import auto_mode
 from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
@@ -535,9 +536,11 @@ def _question(need: Need, call: Call) -> str:
         case "write":
             if call.is_inside(need.target):
                 linked = "; its hard links elsewhere would change, too" if has_other_names(need.target) else ""
-                return f"writing {need.target} needs your approval{linked}"
-            return f"writing {need.target} needs your approval; {where}"
+                return f"writing {need.target} needs the user's approval{linked}"
+            return f"writing {need.target} needs the user's approval; {where}"
         case "fetch":
-            return f"fetching {need.target} needs your approval"
+            query = need.target.removeprefix("search:")
+            what = f"of {need.target}" if query == need.target else f'for "{plain_line(query, 200)}"'
+            return f"{call.tool_name} {what} needs the user's approval"
         case _:
-            return "this tool needs your approval"
+            return f"{call.tool_name} needs the user's approval"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.permission import PermissionMode
-from tests.support.contained import Project, no
+from agentcli.permissions.sandbox import host_proxy
+from tests.support.contained import Project, fetching, no
 from tests.support.scripts import call
 
 pytestmark = pytest.mark.anyio
@@ -154,3 +155,37 @@ async def test_removing_what_only_looks_like_a_cache_asks_and_names_the_limit(co
         await session.run(no)
         assert [event.input["command"] for event in session.asked] == commands
         assert "more than 10 files" in session.asked[0].reason
+
+
+async def test_a_refusal_with_nobody_there_names_the_part_that_needs_approval(contained: Project) -> None:
+    fill(contained.path / "work")
+    async with contained.commands("touch made && rm -rf work", interactive=False) as session:
+        (result,) = await session.run(no)
+    assert "more than 10 files" in result
+    assert "`rm -rf work` needs approval: run the other parts without it" in result
+
+
+async def test_no_tool_that_asks_is_advised_where_nobody_answers(contained: Project) -> None:
+    command = "python3 -c \"open('.g' + 'it/config', 'a')\""
+    async with contained.commands(command, interactive=False) as session:
+        (result,) = await session.run(no)
+    assert ".git/config is protected" in result
+    assert "Write or Edit" not in result
+
+
+async def test_a_client_without_its_server_is_told_to_run_both_in_one_command(contained: Project) -> None:
+    script = "import urllib.request as u; u.urlopen('http://localhost:8765/')"
+    async with contained.commands(f'python3 -c "{script}"') as session:
+        (result,) = await session.run(no)
+        assert session.asked == []
+    assert "Run the server and its client in one command." in result
+
+
+async def test_an_allowed_host_with_a_private_address_gets_a_note(
+    contained: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_proxy, "_addresses", lambda _host, _port: ["10.0.0.1"])
+    command = fetching("http://example.org/x")
+    async with contained.commands(command, allowed_tools=("Network(example.org)",)) as session:
+        (result,) = await session.run(no)
+    assert "Sandbox: example.org leads to a private address" in result
