@@ -64,7 +64,8 @@ class RightsParts:
         notes = [folder for folder in policy.memory if folder.is_dir()]
         readable = (*((results_dir,) if results_dir else ()), *results_elsewhere, *notes)
         denied = self._denied_files(policy)
-        launcher = self._launcher(policy, readable, denied)
+        sandbox_rules = self._sandbox_rules(policy, readable, denied)
+        launcher = self._launcher(sandbox_rules)
         policy = replace(
             policy,
             mode=self._usable_mode(policy.mode, launcher),
@@ -75,6 +76,7 @@ class RightsParts:
             writable=self._ground.writable_dirs[len(self._ground.working_dirs) :],
             hidden_from_commands=partial(_hides_from, launcher, denied),
             contains=partial(_contains, launcher),
+            commands_can_read=partial(_commands_can_read, sandbox_rules),
         )
         settings = self._ground.settings
         passed = PassedVariables.from_settings(settings.texts("sandbox.env"), settings.mapping("env"))
@@ -160,9 +162,8 @@ class RightsParts:
             paths["user"] = self._ground.paths.user_settings
         return RuleKeeper(paths, self._ground.trust, self._ground.cwd)
 
-    def _launcher(self, policy: Policy, readable: tuple[Path, ...], denied: DeniedFiles | None) -> Launcher:
-        """How commands are started; warns where no sandbox works though one was wanted. `readable`: folders with tool
-        output, which commands may read though they are among our own."""
+    def _launcher(self, rules: SandboxRules) -> Launcher:
+        """How commands are started; warns where no sandbox works though one was wanted."""
         mode = self._sandbox_mode()
         from agentcli.permissions.sandbox.unsandboxed import UnsandboxedLauncher
 
@@ -177,7 +178,7 @@ class RightsParts:
             cache_dir=cache_dir,
             quarantine=self._ground.paths.quarantine_dir,
         )
-        chosen = choose(mode, self._sandbox_rules(policy, readable, denied), around)
+        chosen = choose(mode, rules, around)
         if chosen.warning:
             self._ground.warn(chosen.warning, "sandbox")
         return chosen.launcher
@@ -202,6 +203,7 @@ class RightsParts:
         return DeniedFiles(hides, specs, folders, home, single=map(Path, policy.private))
 
     def _sandbox_rules(self, policy: Policy, readable: tuple[Path, ...], denied: DeniedFiles | None) -> SandboxRules:
+        """`readable`: folders with tool output, which commands may read though they are among our own."""
         from agentcli.permissions.sandbox.plan import SandboxRules
         from agentcli.permissions.sandbox.upstream import Upstream
 
@@ -223,6 +225,7 @@ class RightsParts:
             denied_files=denied if denied is not None else lambda: (),
             excluded_commands=self._ground.settings.texts("sandbox.excludedCommands"),
             limits=self._limits(),
+            can_ask=self._ground.can_ask,
             upstream=Upstream.from_environ(self._ground.environ),
             cache_dir=self._ground.paths.cache_dir / "sandbox" if self._ground.paths.cache_dir else None,
             installation=self._installation,
@@ -278,6 +281,12 @@ def _hides_from(launcher: Launcher, denied: DeniedFiles | None, command: str) ->
 def _contains(launcher: Launcher, command: str) -> bool:
     runs_bare: Callable[[str], bool] | None = getattr(launcher, "runs_bare", None)
     return not launcher.uncontained and not (runs_bare is not None and runs_bare(command))
+
+
+def _commands_can_read(rules: SandboxRules, real: str) -> bool:
+    from agentcli.permissions.sandbox.readable import commands_can_read
+
+    return commands_can_read(rules, real)
 
 
 def _locate(launcher: Launcher, command: str, path: str) -> str:

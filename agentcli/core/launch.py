@@ -45,6 +45,8 @@ class Launch:
     its sandbox at once. False when there is nothing yet to be asked; synchronous."""
     refused_hosts: Callable[[], tuple[str, ...]] = tuple
     """The hosts that it tried to reach and was not allowed to."""
+    private_hosts: Callable[[], tuple[str, ...]] = tuple
+    """The allowed hosts that it did not reach because their names lead to private addresses."""
 
 
 class Launcher(Protocol):

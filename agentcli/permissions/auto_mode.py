@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentcli.permissions.loose import loose_segments
+from agentcli.permissions.loose import loose_segments, shortened
 from agentcli.permissions.paths import expanded_pattern, is_below
 from agentcli.permissions.protected_names import needs_asking
+from agentcli.permissions.rebuildable import Rebuildable, finds_only_caches
 
 MOST_REMOVED = 10
 """Files that one command may remove without a question."""
@@ -49,7 +50,7 @@ _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 
-def objection(command: str, cwd: Path) -> str | None:
+def objection(command: str, cwd: Path, rebuildable: Rebuildable) -> str | None:
     """Why a contained command is asked about all the same: a clause; None when it may run."""
     for segment in loose_segments(command):
         words = segment.text.split(" ")
@@ -60,13 +61,14 @@ def objection(command: str, cwd: Path) -> str | None:
             if program == "git":
                 reason = _git(rest)
             elif program in _REMOVERS:
-                reason = _removal(rest, cwd)
+                reason = _removal(rest, cwd, rebuildable)
             elif program == "find":
                 removes = "-delete" in rest or any(word.rpartition("/")[2] in _REMOVERS for word in rest)
-                reason = "find can remove many files" if removes else None
+                removes = removes and not finds_only_caches(rest)
+                reason = f"find can remove more than {MOST_REMOVED} files" if removes else None
             elif program == "xargs":
                 removes = any(word.rpartition("/")[2] in _REMOVERS for word in rest)
-                reason = "xargs can remove many files" if removes else None
+                reason = f"xargs can remove more than {MOST_REMOVED} files" if removes else None
             elif program == "rsync":
                 removes = any(word.startswith(("--delete", "--remove-source")) for word in rest)
                 reason = "rsync removes files" if removes else None
@@ -75,8 +77,13 @@ def objection(command: str, cwd: Path) -> str | None:
             else:
                 continue
             if reason is not None:
-                return reason
+                return f"{reason}{_part(command, words[start:])}"
     return None
+
+
+def _part(command: str, words: Sequence[str]) -> str:
+    """Which part of a command it is, where there is more than one."""
+    return f" (in `{shortened(' '.join(words))}`)" if re.search(r"[;&|\n]", command.strip()) else ""
 
 
 def obeyed_name(words: Iterable[str]) -> str | None:
@@ -101,18 +108,20 @@ def _git(words: Sequence[str]) -> str | None:
     return None
 
 
-def _removal(words: Sequence[str], cwd: Path) -> str | None:
+def _removal(words: Sequence[str], cwd: Path, rebuildable: Rebuildable) -> str | None:
     targets = [word for word in words if word and not word.startswith("-")]
     count = 0
     for target in targets:
         names = expanded_pattern(target, str(cwd)) if re.search(r"[*?\[]", target) else [target]
         if names is None:
-            return f"{target} may be many files"
+            return f"{target} may be more than {MOST_REMOVED} files"
         for name in names:
             inside = _files_in(os.path.join(cwd, name))  # noqa: PTH118
+            if count + inside > MOST_REMOVED and rebuildable.covers(name, cwd):
+                continue
             count += inside
             if inside > MOST_REMOVED:
-                return f"it removes the folder {name}"
+                return f"it removes more than {MOST_REMOVED} files with the folder {name}"
             if count > MOST_REMOVED:
                 return f"it removes more than {MOST_REMOVED} files"
     return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from pathlib import Path
 
@@ -98,13 +98,18 @@ class Call:
         """
         found = self._named.get(command)
         if found is None:
-            words = loose_words(command)
-            found = self._named[command] = []
-            for base in self._bases(command):
-                patterns = (word for word in words if any(c in word for c in "*?["))
-                matches = (expanded_pattern(pattern, base) or () for pattern in patterns)
-                for word in (*words, *(name for group in matches for name in group)):
-                    found.append((word, self._absolute(word, base)))
+            found = self._named[command] = self.paths_of(loose_words(command), command)
+        return found
+
+    def paths_of(self, words: Iterable[str], command: str) -> list[tuple[str, str]]:
+        """The same for some words of a command."""
+        words = tuple(words)
+        found: list[tuple[str, str]] = []
+        for base in self._bases(command):
+            patterns = (word for word in words if any(c in word for c in "*?["))
+            matches = (expanded_pattern(pattern, base) or () for pattern in patterns)
+            every = (*words, *(name for group in matches for name in group))
+            found += [(word, self._absolute(word, base)) for word in every]
         return found
 
     def _bases(self, command: str) -> list[str]:

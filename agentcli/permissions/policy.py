@@ -17,6 +17,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Approval, Grant
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice
+from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.permissions import auto_mode
 from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
@@ -29,8 +30,10 @@ from agentcli.permissions.granting import (
     written_paths,
 )
 from agentcli.permissions.hosts import host_of, is_private_host
+from agentcli.permissions.inert_words import counted_text
 from agentcli.permissions.loose import loose_words, unclear_program
 from agentcli.permissions.paths import has_other_names, is_below, is_inside, real_path
+from agentcli.permissions.rebuildable import Rebuildable
 from agentcli.permissions.removal import removed_essential
 from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules, rule_text
 from agentcli.permissions.sandbox.denied import RestrictedFiles
@@ -89,6 +92,8 @@ class Policy:
     """Folders beside the working directories that the settings let sandboxed commands write."""
     contains: Callable[[str], bool] = _not_hidden
     """Whether this command can run in a sandbox without network."""
+    commands_can_read: Callable[[str], bool] = _not_hidden
+    """Whether sandboxed commands could read this resolved path and all below it."""
     credentials: frozenset[str] = frozenset()
     """Names of variables with credentials that are set, and could be given to a command."""
     trusted: bool = True
@@ -307,11 +312,17 @@ class Policy:
                 return Decision("ask", f"{where} is a protected path: other programs run or obey what is in it")
             if need.kind == "execute" and not self._reads_only(need.target, call):
                 # A command in such a folder names nothing but file names.
-                for word, path in (*sorted(call.named_paths(need.target)), (str(call.cwd), str(call.cwd))):
+                named = call.paths_of(self._counted_words(need.target, call), need.target)
+                for word, path in (*sorted(named), (str(call.cwd), str(call.cwd))):
                     if self.is_protected(path, call, scripts=False):
                         reason = f"the command names {word}, a protected path: other programs run or obey it"
                         return Decision("ask", reason, details=self._details(call))
         return None
+
+    def _counted_words(self, command: str, call: Call) -> frozenset[str]:
+        """The words of a command that could name a file it changes."""
+        text = counted_text([verdict.part for verdict in self.verdicts(command, call)])
+        return loose_words(command if text is None else text)
 
     def _by_allow_rules(self, call: Call) -> Decision | None:
         private = any(need.kind == "fetch" and is_private_host(host_of(need.target)) for need in call.needs)
@@ -369,7 +380,7 @@ class Policy:
         if self.mode is PermissionMode.BYPASS:
             return Decision("allow", "allowed because permissions are bypassed")
         for need in call.needs:
-            if self._harmless(need, call) or self._accepted(need, call):
+            if self._harmless(need, call) or self._accepted(need, call) or self._readable_by_commands(need, call):
                 continue
             if need.kind == "execute":
                 contained = self._by_containment(need.target, call)
@@ -379,6 +390,8 @@ class Policy:
             return Decision("ask", _question(need, call))
         if all(self._harmless(need, call) for need in call.needs):
             return Decision("allow", "allowed because it only reads what it may", details=self._details(call))
+        if all(self._harmless(need, call) or self._readable_by_commands(need, call) for need in call.needs):
+            return Decision("allow", "allowed because sandboxed commands can read it, too", details=self._details(call))
         if any(need.kind == "write" and self._is_note(need.target) for need in call.needs):
             return Decision("allow", "allowed because it is a note in this project's memory")
         commands = (need.target for need in call.needs if need.kind == "execute")
@@ -396,6 +409,15 @@ class Policy:
             return self.accepts_edits and call.is_inside(need.target) and not has_other_names(need.target)
         return need.kind == "execute" and all(verdict.allowed for verdict in self.verdicts(need.target, call))
 
+    def _readable_by_commands(self, need: Need, call: Call) -> bool:
+        """Auto mode: a file tool may read what a sandboxed command reads without a question."""
+        if need.kind != "read" or self.mode is not PermissionMode.AUTO or not self.contains(""):
+            return False
+        real = call.resolve(need.target)
+        # A search of a folder could show files in it that a rule asks about.
+        asking = any(rule.spec is not None and rule.tool in READING_TOOLS for rule in self.ask)
+        return self.commands_can_read(real) and not (asking and os.path.isdir(real))  # noqa: PTH112
+
     def _is_note(self, path: str) -> bool:
         return bool(self.memory) and is_inside(real_path(path), self.memory) and not has_other_names(path)
 
@@ -407,9 +429,10 @@ class Policy:
         """Auto mode: a command that a sandbox without network contains runs, but for what undo does not cover."""
         if self.mode is not PermissionMode.AUTO or not self.contains(command):
             return None
+        rebuildable = Rebuildable(self.installation, self.search_path, call.working_dirs)
         reason = (
-            auto_mode.objection(command, call.cwd)
-            or auto_mode.obeyed_name((*loose_words(command), str(call.cwd)))
+            auto_mode.objection(command, call.cwd, rebuildable)
+            or auto_mode.obeyed_name((*self._counted_words(command, call), str(call.cwd)))
             or self._writes_outside(command, call)
         )
         if reason is not None:
@@ -513,9 +536,11 @@ def _question(need: Need, call: Call) -> str:
         case "write":
             if call.is_inside(need.target):
                 linked = "; its hard links elsewhere would change, too" if has_other_names(need.target) else ""
-                return f"writing {need.target} needs your approval{linked}"
-            return f"writing {need.target} needs your approval; {where}"
+                return f"writing {need.target} needs the user's approval{linked}"
+            return f"writing {need.target} needs the user's approval; {where}"
         case "fetch":
-            return f"fetching {need.target} needs your approval"
+            query = need.target.removeprefix("search:")
+            what = f"of {need.target}" if query == need.target else f'for "{plain_line(query, 200)}"'
+            return f"{call.tool_name} {what} needs the user's approval"
         case _:
-            return "this tool needs your approval"
+            return f"{call.tool_name} needs the user's approval"

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
 from agentcli.core.bounded_read import read_start
 from agentcli.core.own_programs import run_program
@@ -108,6 +109,18 @@ class TrackedFiles:
                 paths = (f"{base.rstrip('/')}/{name}" for name in names)
                 found.update((path, None) for path in paths if path not in found and hides(path))
         return tuple(found)[:_MOST_NAMES]
+
+
+def has_tracked_files(
+    folder: Path, search_path: str | None, working_dirs: Iterable[Path]
+) -> bool | Literal["no repository", "unknown"]:
+    """Whether git's index has files in a folder."""
+    if _repository(str(folder.parent)) is None:
+        return "no repository"
+    git = find_program("git", search_path, working_dirs)
+    pathspecs = [f":(literal,icase){folder.name}"]
+    names = None if git is None else _run(git, ("ls-files", "-z"), pathspecs, str(folder.parent), _SECONDS)
+    return "unknown" if names is None else bool(names)
 
 
 def _run(git: str, command: tuple[str, ...], pathspecs: list[str], folder: str, seconds: float) -> list[str] | None:

@@ -27,7 +27,7 @@ from agentcli.plain.subject import rows, subject
 Question = ev.PermissionRequested | ev.CompactionProposed
 _EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 _MOST_LISTED = 12
-_SAYS_NOTHING = re.compile(r"(?:writing .*|fetching .*|this tool) needs your approval", re.DOTALL)
+_SAYS_NOTHING = re.compile(r"(?:writing .*|Web\w+ .*|\S+) needs the user's approval", re.DOTALL)
 """Reasons that are the question itself."""
 
 

@@ -24,7 +24,7 @@ from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable
 from agentcli.tools.output import CollectedOutput
 from agentcli.tools.process import GRACE, SHUTDOWN_GRACE, exit_text
 from agentcli.tools.readcache import CommandRun
-from agentcli.tools.shellcommand import Ending, ShellCommand, refused_hosts_note
+from agentcli.tools.shellcommand import Ending, ShellCommand, private_hosts_note, refused_hosts_note
 from agentcli.tools.shells import MOST_RUNNING, Shell, Shells
 
 DEFAULT_TIMEOUT_MS = 120_000
@@ -207,6 +207,8 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
             wanted_hosts = _wanted_hosts(command, text, context)
             if wanted_hosts:
                 notes.append(f"{refused_hosts_note(wanted_hosts)}.")
+            if private_hosts := command.private_hosts:
+                notes.append(f"{private_hosts_note(private_hosts)}.")
     if command.left_running and ending is Ending.EXITED:
         notes.append("Processes it left running were stopped. Use run_in_background to keep a process running.")
     if command.stopped_by_sandbox:

@@ -98,6 +98,11 @@ class ShellCommand:
         return self._launch.refused_hosts()
 
     @property
+    def private_hosts(self) -> tuple[str, ...]:
+        """Allowed hosts that it did not reach because their names lead to private addresses."""
+        return self._launch.private_hosts()
+
+    @property
     def done(self) -> bool:
         return self._work.done()
 
@@ -183,6 +188,15 @@ class ShellCommand:
     async def _pump(self) -> None:
         while data := await self._child.output.read():
             await self.output.add(data)
+
+
+def private_hosts_note(hosts: Sequence[str]) -> str:
+    """For the model: the allowed hosts that the sandbox did not connect to because of their addresses."""
+    named = ", ".join(plain_line(host, 200) for host in hosts[:_MOST_HOSTS])
+    return (
+        f"Sandbox: {named} {'lead' if len(hosts) > 1 else 'leads'} to a private address, which a Network rule for a "
+        "name does not open. Only a rule for the address itself, Network(ADDRESS), lets a command connect to it"
+    )
 
 
 def refused_hosts_note(hosts: Sequence[str]) -> str:

@@ -205,3 +205,26 @@ def test_a_missing_structured_output_is_not_blamed_on_a_hook(
     assert result["subtype"] == "error_max_structured_output_retries"
     assert result["terminal_reason"] == "no_structured_output"
     assert "hook" not in (out + err).lower()
+
+
+@pytest.mark.parametrize("rules", [[], ["Bash(rm -rf work)"]])
+def test_the_part_that_needs_approval_is_named(rules: list[str]) -> None:
+    decision = Decision("ask", "asked because it removes more than 10 files (in `rm -rf work`)")
+    text = unattended_refusal("Bash x", {"command": "rm -rf work && make"}, decision, rules)
+    assert "`rm -rf work` needs approval: run the other parts without it" in text
+
+
+def test_separate_calls_are_not_promised_a_rule() -> None:
+    assert refusal("x & y").endswith("a rule may cover that, or it still needs approval.")
+
+
+@pytest.mark.parametrize(
+    ("tool", "target", "reason"),
+    [
+        ("WebSearch", "search:httpx timeout", 'WebSearch for "httpx timeout" needs the user\'s approval'),
+        ("WebFetch", "https://example.org/a", "WebFetch of https://example.org/a needs the user's approval"),
+    ],
+)
+def test_a_refused_look_at_the_web_names_tool_and_target(tool: str, target: str, reason: str, tmp_path: Path) -> None:
+    decision = Policy().decide(tool, {}, [Need("fetch", target)], tmp_path, [tmp_path])
+    assert decision.reason == reason

@@ -162,8 +162,8 @@ def test_because_of_something_reads_as_a_sentence() -> None:
 
 def test_of_an_edit_it_is_not_said_that_it_needs_to_be_asked_about() -> None:
     for reason, said in (
-        ("writing /srv/app/a.py needs your approval", False),
-        ("writing /etc/x needs your approval; it is outside the working directories", True),
+        ("writing /srv/app/a.py needs the user's approval", False),
+        ("writing /etc/x needs the user's approval; it is outside the working directories", True),
         ("a hook wants to know", True),
     ):
         event = asked("Edit", EDIT.input, display=EDIT.display, reason=reason)

@@ -179,6 +179,7 @@ class BubblewrapLauncher:
             watch=guard.descriptor,
             look=lambda: guard.look() > (0 if rules.strict else MOST_FINDINGS),
             refused_hosts=connection.refused_hosts,
+            private_hosts=connection.private_hosts,
         )
 
     def _never_opened(self) -> tuple[Path, ...]:
@@ -268,6 +269,7 @@ class BubblewrapLauncher:
                 temporary=None if self._files is None else self._files.temp,
                 writable=rules.allow_write,
                 installation=rules.installation,
+                can_ask=rules.can_ask,
             ),
         )
 

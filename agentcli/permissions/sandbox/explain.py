@@ -37,6 +37,12 @@ _NO_NETWORK = re.compile(
     r"|dial tcp|network error",
     re.IGNORECASE,
 )
+_LOOPBACK = r"(?:\blocalhost\b|\b127\.0\.0\.\d+|::1\b|0\.0\.0\.0)"
+_NOT_CONNECTED = r"(?:connect|refused|unreachable|establish)"
+_NO_LOOPBACK_SERVER = re.compile(
+    rf"^[^\n]*(?:{_LOOPBACK}[^\n]*{_NOT_CONNECTED}|{_NOT_CONNECTED}[^\n]*{_LOOPBACK})[^\n]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
 _LOOPBACK_REFUSED = re.compile(r"Connection refused|ECONNREFUSED|\[Errno 111\]|os error 111\b", re.IGNORECASE)
 """Of a server on this machine: commands without network have a loopback of their own."""
 _HELPERS = re.compile(r"docker daemon|docker\.sock|podman\.sock|system_bus_socket|session bus|D-Bus|systemd/private")
@@ -62,6 +68,8 @@ class Refusals:
     """What commands have as `/tmp`; None where they have the machine's own."""
     writable: tuple[Path, ...] = ()
     installation: tuple[Path, ...] = ()
+    can_ask: bool = True
+    """Whether a user is there to approve what needs it."""
 
 
 def worth_explaining(code: int, output: str) -> bool:
@@ -70,7 +78,7 @@ def worth_explaining(code: int, output: str) -> bool:
 
 
 def names_missing_network(output: str) -> bool:
-    return _NO_NETWORK.search(output[-_MOST_TEXT:]) is not None
+    return _NO_NETWORK.search(_NO_LOOPBACK_SERVER.sub("", output[-_MOST_TEXT:])) is not None
 
 
 def explain(output: str, refusals: Refusals) -> str | None:
@@ -95,9 +103,12 @@ def _write(text: str, refusals: Refusals) -> str | None:
         )
     inside = any(Path(path).is_relative_to(folder) for folder in refusals.working_dirs)
     if path and inside and is_protected(path):
+        protected = f"{shown} is protected: other programs run or obey what is in it, so commands cannot change it."
+        if not refusals.can_ask:
+            return f"{protected} Leave it as it is and tell the user in your answer what to change there."
         return (
-            f"{shown} is protected: other programs run or obey what is in it, so commands cannot change it. Use Write "
-            "or Edit, which ask the user, or ask them to run the command or to add it to sandbox.excludedCommands."
+            f"{protected} Use Write or Edit, which ask the user, or ask them to run the command or to add it to "
+            "sandbox.excludedCommands."
         )
     if not any(_READ_ONLY.search(line) for line in lines):
         return None
@@ -139,15 +150,15 @@ def _secret(text: str, refusals: Refusals) -> str | None:
 def _net(text: str, refusals: Refusals) -> str | None:
     if refusals.network:
         return None
-    if _NO_NETWORK.search(text):
+    if names_missing_network(text):
         return (
             "commands have no network. Work with what is on this machine, or ask the user to allow a host with the "
             "rule Network(HOST)."
         )
-    if _LOOPBACK_REFUSED.search(text):
+    if _LOOPBACK_REFUSED.search(text) or _NO_LOOPBACK_SERVER.search(text):
         return (
-            "commands have a loopback of their own and cannot reach servers that run outside of the sandbox. Start the "
-            "server in the same command."
+            "each command has its own network, also for localhost, and cannot reach servers of other commands or of "
+            "the machine. Run the server and its client in one command."
         )
     return None
 

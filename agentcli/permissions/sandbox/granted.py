@@ -49,6 +49,9 @@ class Connection:
     def refused_hosts(self) -> tuple[str, ...]:
         return () if self._proxy is None else self._proxy.refused
 
+    def private_hosts(self) -> tuple[str, ...]:
+        return () if self._proxy is None else self._proxy.private
+
     def close(self) -> None:
         if self._proxy is not None:
             self._proxy.close()

@@ -57,6 +57,7 @@ class HostProxy:
         self._upstream = upstream
         self._resolve = resolve or _addresses
         self._refused: dict[str, None] = {}
+        self._private: dict[str, None] = {}
         self._closed = threading.Event()
         self._slots = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         self.path = path
@@ -70,6 +71,11 @@ class HostProxy:
         self._threads: dict[threading.Thread, socket.socket] = {}
         self._accepting = threading.Thread(target=self._accept, name="sandbox proxy", daemon=True)
         self._accepting.start()
+
+    @property
+    def private(self) -> tuple[str, ...]:
+        """Allowed hosts with nothing but private addresses, which were not connected to."""
+        return tuple(self._private)
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -156,6 +162,8 @@ class HostProxy:
         if not is_private_host(host):
             # A public name that leads into a private network is an attempt to get there.
             addresses = [text for text in addresses if not is_private_address(ipaddress.ip_address(text))]
+            if not addresses and len(self._private) < _MOST_REFUSED:
+                self._private[host] = None
         for address in addresses:
             with contextlib.suppress(OSError):
                 return socket.create_connection((address, port), timeout=_CONNECT_SECONDS)

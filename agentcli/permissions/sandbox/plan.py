@@ -49,6 +49,8 @@ class SandboxRules:
     installation: tuple[Path, ...] = ()
     """What runs agentcli (`core.installation`), resolved: read-only, also inside a working directory."""
     limits: Limits = Limits()
+    can_ask: bool = True
+    """Whether a user is there to approve what commands may not do."""
     upstream: Upstream | None = None
     """The proxy that this machine itself has to use, for connections to allowed hosts."""
 

@@ -95,6 +95,7 @@ class SeatbeltLauncher:
                 network=rules.network,
                 temporary=None,
                 installation=rules.installation,
+                can_ask=rules.can_ask,
             ),
         )
 

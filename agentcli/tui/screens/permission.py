@@ -36,7 +36,7 @@ _SHORT_RULE = 60
 _LONG_PART = 60
 """Characters of a part of a command that are said again with what was found about it."""
 _BECAUSE = re.compile(r": (?:asks|allowed) because ")
-_SAYS_NOTHING = re.compile(r"(?:writing .*|fetching .*|this tool) needs your approval", re.DOTALL)
+_SAYS_NOTHING = re.compile(r"(?:writing .*|Web\w+ .*|\S+) needs the user's approval", re.DOTALL)
 _EDITS = (*REVIEWABLE, "NotebookEdit")
 _Entry = Literal["why", "rule", "confirm"]
 """What the line for typing is for."""

@@ -248,7 +248,10 @@ REFUSALS = Refusals(
         ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "no network"),
         ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock", "sandbox.excludedCommands"),
         ('sudo: The "no new privileges" flag is set', "gain privileges"),
-        ("ConnectionRefusedError: [Errno 111] Connection refused", "loopback of their own"),
+        ("ConnectionRefusedError: [Errno 111] Connection refused", "its own network"),
+        ("curl: (7) Failed to connect to localhost port 8000 after 0 ms: Couldn't connect to server", "in one command"),
+        ("dial tcp 127.0.0.1:8000: connect: connection refused", "in one command"),
+        ("HTTPConnectionPool(host='localhost', port=80): Failed to establish a new connection", "in one command"),
         ("getaddrinfo EAI_AGAIN registry.npmjs.org", "Network(HOST)"),
     ],
 )
