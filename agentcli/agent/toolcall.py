@@ -532,6 +532,6 @@ def result_block(call: ToolUseBlock, output: Output) -> ToolResultBlock:
             replace(part, text=clean_text(part.text)) if isinstance(part, TextBlock) else part
             for part in output.content
         )
-    if output.is_error:
+    if output.is_error and not output.is_exit_code:
         content = wrapped_content(content)
     return ToolResultBlock(call.id, content or (TextBlock("(no output)"),), output.is_error)

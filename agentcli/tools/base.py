@@ -111,6 +111,8 @@ class Output:
     content: Content
     """For the model."""
     is_error: bool = False
+    is_exit_code: bool = False
+    """The error is the exit code of a command that ran to its end: the call itself did not fail."""
     summary: str = ""
     """One line for people, e.g. `214 lines`, `exit 1`."""
     display: Json = field(default_factory=dict)

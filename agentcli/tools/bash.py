@@ -221,6 +221,7 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
     return Output(
         "\n\n".join([*([text] if text else []), *notes]),
         is_error=ending is not Ending.EXITED or command.code != 0 or command.stopped_by_sandbox,
+        is_exit_code=ending is Ending.EXITED and not command.stopped_by_sandbox,
         summary=summary,
         display={"kind": "text", "text": text},
         structured={

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -139,8 +140,11 @@ async def test_names_and_subjects_are_cut_and_cleaned(repository: Path) -> None:
 
 
 async def test_what_takes_too_long_is_left_out(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = threading.Event()
+    monkeypatch.setattr(git_context, "read_git_status", lambda *_arguments: slow.wait(60) and None)
     monkeypatch.setattr(git_context, "DEADLINE_SECONDS", 0.0)
     assert (await system_of(repository)).endswith("Git branch when the session began: topic")
+    slow.set()
     assert read_git_status(GIT, repository, 0.0) is None
 
 
