@@ -60,6 +60,7 @@ async def test_with_nobody_to_ask_all_rules_that_are_needed_are_named() -> None:
     assert denied.reason == (
         "Refused `Bash mkdir b && npm test`: it needs approval because mkdir may change files or run code "
         "(in `mkdir b`), and nobody is there to ask. "
+        "`mkdir b` needs approval: run the other parts without it, as far as they need none. "
         "The user can allow such calls with --allowedTools 'Bash(mkdir *),Bash(npm test *)'."
     )
     assert denied.rules == ["Bash(mkdir *)", "Bash(npm test *)"]
