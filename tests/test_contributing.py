@@ -52,8 +52,8 @@ def test_following_the_recipe_for_a_tool_gives_one_that_works(checkout: Path) ->
     text = registry.read_text().replace('*("Read", ', '*("CountLines", "Read", ')
     text = text.replace("*(Read(), ", "*(CountLines(), Read(), ")
     text = text.replace(
-        "    from agentcli.tools.edit import Edit\n",
-        "    from agentcli.tools.countlines import CountLines\n    from agentcli.tools.edit import Edit\n",
+        "    from agentcli.tools.files.edit import Edit\n",
+        "    from agentcli.tools.countlines import CountLines\n    from agentcli.tools.files.edit import Edit\n",
     )
     registry.write_text(text)
     python(checkout, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/tools/test_countlines.py")

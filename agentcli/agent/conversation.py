@@ -6,14 +6,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import field
 from typing import Any
 
-from agentcli.agent.cachewatch import CacheWatch
-from agentcli.agent.changedfiles import ChangedFiles
-from agentcli.agent.compaction import CompactParts
-from agentcli.agent.fingerprint import Front
-from agentcli.agent.mentions import Mentions
-from agentcli.agent.parts import LoopParts
-from agentcli.agent.permission import LivePermissions
-from agentcli.agent.pinning import Pins
+from agentcli.agent.cache.fingerprint import Front
+from agentcli.agent.cache.watch import CacheWatch
+from agentcli.agent.context.compaction import CompactParts
+from agentcli.agent.context.compaction_restore import surroundings
+from agentcli.agent.context.pins import Pins
+from agentcli.agent.live_permissions import LivePermissions
+from agentcli.agent.loop.dependencies import LoopParts
+from agentcli.agent.loop.turn import TurnParts
 from agentcli.agent.ports import ContextLimits, Seams
 from agentcli.agent.profile import (
     Bounds,
@@ -24,13 +24,13 @@ from agentcli.agent.profile import (
     limits_for,
     price_of,
 )
-from agentcli.agent.prompts import PromptQueue
+from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Audience, Questions
-from agentcli.agent.restoring import surroundings
-from agentcli.agent.sidecall import SideQuestions
-from agentcli.agent.summaries import Summaries
-from agentcli.agent.toolcall import ToolRunner
-from agentcli.agent.turn import TurnParts
+from agentcli.agent.side_call import SideQuestions
+from agentcli.agent.toolcalls.summaries import Summaries
+from agentcli.agent.toolcalls.toolcall import ToolRunner
+from agentcli.agent.updates.changed_files import ChangedFiles
+from agentcli.agent.updates.mentions import Mentions
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.view import View
 from agentcli.core import events as ev

@@ -2,7 +2,8 @@
 
 `submit` drives the loop for one prompt. Every event is taken in (log, session file, totals) before a consumer sees it,
 so nothing is shown as done that a crash could lose; the last event is always exactly one `Result`. Answers, aborts and
-changes come in as method calls at any time; what it holds and shows is in `agent/holdings.py` and `agent/curating.py`.
+changes come in as method calls at any time; what it holds and shows is in `agent/holdings.py` and
+`agent/context/control.py`.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, Self
 
-from agentcli.agent.account import Account
-from agentcli.agent.attachments import Composite, UserNotes
-from agentcli.agent.budgetguard import BudgetQuestion
-from agentcli.agent.compaction import Compaction, Shortening
+from agentcli.agent.context.compaction import Compaction, Shortening
+from agentcli.agent.context.compaction_undo import undo_compaction
+from agentcli.agent.context.control import Curated
 from agentcli.agent.conversation import Live, loop_parts, mentions_for
-from agentcli.agent.curating import Curated
-from agentcli.agent.loop import run_loop
-from agentcli.agent.parts import LoopParts
-from agentcli.agent.prompts import Priority, Prompt, QueuedPrompt, prompt_blocks
+from agentcli.agent.costs.account import Account
+from agentcli.agent.costs.budget_question import BudgetQuestion
+from agentcli.agent.loop.dependencies import LoopParts
+from agentcli.agent.loop.run_loop import run_loop
+from agentcli.agent.loop.state import CompactTracking, LoopState, Terminal
+from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.agent.questions import Asking
-from agentcli.agent.shellline import ShellLine
-from agentcli.agent.state import CompactTracking, LoopState, Terminal
-from agentcli.agent.uncompacting import undo_compaction
-from agentcli.agent.undoing import COMMAND_FAILED
+from agentcli.agent.shell_line import ShellLine
+from agentcli.agent.updates.attachments import Composite, UserNotes
+from agentcli.agent.updates.undo_notes import COMMAND_FAILED
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSignal

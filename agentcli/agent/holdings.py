@@ -9,15 +9,15 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.agent.cachewatch import Setup
+from agentcli.agent.cache.watch import Setup
 from agentcli.agent.conversation import Conversation
-from agentcli.agent.permission import LivePermissions
+from agentcli.agent.costs.spending import Budget, Spending
+from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.profile import ConversationRequests, Profile, price_of
-from agentcli.agent.prompts import PromptQueue
+from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Asking, Audience, Questions
-from agentcli.agent.shellline import ShellLines
-from agentcli.agent.spending import Budget, Spending
-from agentcli.agent.undoing import forget_changed, undo_note
+from agentcli.agent.shell_line import ShellLines
+from agentcli.agent.updates.undo_notes import forget_changed, undo_note
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
 from agentcli.core.ids import seconds_between
@@ -29,13 +29,13 @@ from agentcli.memory.notes import Notes
 from agentcli.permissions.policy import Policy
 from agentcli.providers.catalog import Catalog
 from agentcli.tools.builtin import in_thread
-from agentcli.tools.shells import BackgroundTask
+from agentcli.tools.planning.todowrite import todos_from
+from agentcli.tools.shell.background import BackgroundTask
 from agentcli.tools.titles import title_of
-from agentcli.tools.todowrite import todos_from
 from agentcli.workspace.base import Choices, DiffScope, FileChange, UndoPlan, UndoReport, WorkspaceDiff
 
 if TYPE_CHECKING:
-    from agentcli.tools.fileindex import FileIndex
+    from agentcli.tools.search.file_index import FileIndex
 
 
 _RULES_POLLED_SECONDS = 2.0
@@ -166,7 +166,7 @@ class Holdings:
 
     def file_index(self) -> FileIndex:
         """For finding files by name as it is typed; whoever takes one starts and closes it."""
-        from agentcli.tools.fileindex import FileIndex
+        from agentcli.tools.search.file_index import FileIndex
 
         return FileIndex(self._tool_context)
 
@@ -357,7 +357,7 @@ class Holdings:
     async def file_changes(self) -> str:
         """Wait until somebody else has changed files that the model has seen; says which. For between submissions.
         Where the disk is not watched this never returns; cancel it."""
-        from agentcli.agent.watching import changed_notice, wait_for_changes
+        from agentcli.agent.updates.file_watch import changed_notice, wait_for_changes
 
         if self._parts.watched is None:
             await asyncio.Event().wait()

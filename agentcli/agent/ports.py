@@ -11,8 +11,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from agentcli.agent.decide import Source, StopVerdict
-from agentcli.agent.state import LoopState
+from agentcli.agent.loop.decide import Source, StopVerdict
+from agentcli.agent.loop.state import LoopState
 from agentcli.core.abort import AbortSignal
 from agentcli.core.events import ContextEdited, Event
 from agentcli.core.frozen import frozen

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from agentcli.agent.executor import Executor, StreamingExecutor
+from agentcli.agent.loop.state import Limits
 from agentcli.agent.ports import ContextLimits
-from agentcli.agent.state import Limits
+from agentcli.agent.toolcalls.executor import Executor, StreamingExecutor
 from agentcli.context.estimate import text_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.agent.account import totals_from
+from agentcli.agent.context.pins import Pins
 from agentcli.agent.conversation import Conversation
-from agentcli.agent.earlier_commands import resumed_shells
+from agentcli.agent.costs.account import totals_from
 from agentcli.agent.engine import Engine
-from agentcli.agent.permission import LivePermissions
-from agentcli.agent.pinning import Pins
+from agentcli.agent.live_permissions import LivePermissions
+from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.ports import NoCollapser, NoWorkspace, Seams
 from agentcli.agent.questions import Audience
-from agentcli.agent.structured import RequireOutput
+from agentcli.agent.updates.earlier_commands import resumed_shells
 from agentcli.assemble.auto_mode_offer import auto_mode_offer
 from agentcli.assemble.earlier_rights import earlier_rights_notice
 from agentcli.assemble.ground import Ground

@@ -37,7 +37,7 @@ class GitGathering:
         ground = self._ground
         if not ground.is_trusted():
             return
-        from agentcli.permissions.gitconfig import git_program, runs_programs
+        from agentcli.permissions.git.config import git_program, runs_programs
 
         folders = tuple(str(folder) for folder in ground.writable_dirs)
         program = git_program(folders)

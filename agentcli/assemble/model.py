@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from agentcli.agent.executor import BatchExecutor, StreamingExecutor
 from agentcli.agent.profile import Bounds, Profile, Tuning
+from agentcli.agent.toolcalls.executor import BatchExecutor, StreamingExecutor
 from agentcli.assemble.ground import Ground
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from agentcli.agent.collapsing import Collapsing
+from agentcli.agent.context.collapse import Collapsing
 from agentcli.agent.ports import Collapser, NoCollapser
 from agentcli.config.settings import Settings
 from agentcli.context.budget import ToolResultBudget

@@ -21,17 +21,17 @@ from agentcli.core.frozen import frozen
 from agentcli.core.installation import installation_paths
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.permission import PermissionMode
-from agentcli.permissions.commands import runs_beside_others
+from agentcli.permissions.commands.parts import runs_beside_others
 from agentcli.permissions.granting import known_credentials
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rule, parse_rules
+from agentcli.permissions.rules.rule import READING_TOOLS, Rule, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
-from agentcli.tools.environment import PassedVariables, child_environment
 from agentcli.tools.registry import Registry, builtin_tools
+from agentcli.tools.shell.environment import PassedVariables, child_environment
 
 if TYPE_CHECKING:
     from agentcli.permissions.sandbox.denied import DeniedFiles
-    from agentcli.permissions.sandbox.limits import Limits
+    from agentcli.permissions.sandbox.linux.limits import Limits
     from agentcli.permissions.sandbox.plan import SandboxRules
 
 STRUCTURED_OUTPUT = "StructuredOutput"
@@ -204,8 +204,8 @@ class RightsParts:
 
     def _sandbox_rules(self, policy: Policy, readable: tuple[Path, ...], denied: DeniedFiles | None) -> SandboxRules:
         """`readable`: folders with tool output, which commands may read though they are among our own."""
+        from agentcli.permissions.sandbox.network.upstream import Upstream
         from agentcli.permissions.sandbox.plan import SandboxRules
-        from agentcli.permissions.sandbox.upstream import Upstream
 
         home = Path(os.path.realpath(policy.home)) if policy.home else None
 
@@ -232,7 +232,7 @@ class RightsParts:
         )
 
     def _limits(self) -> Limits:
-        from agentcli.permissions.sandbox.limits import Limits, default_memory
+        from agentcli.permissions.sandbox.linux.limits import Limits, default_memory
 
         settings = self._ground.settings
         memory = settings.integer("sandbox.maxMemoryMb")

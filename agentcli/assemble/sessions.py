@@ -9,8 +9,8 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli import __version__
+from agentcli.agent.cache.fingerprint import Front, front_from
 from agentcli.agent.conversation import LateSystem
-from agentcli.agent.fingerprint import Front, front_from
 from agentcli.agent.ports import NoWorkspace, Workspace
 from agentcli.assemble.git_context import GitGathering
 from agentcli.assemble.ground import Ground

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentcli.agent.attachments import BackgroundReports, Composite, PlanModeNotice, TaskListReminder, Whereabouts
-from agentcli.agent.changedfiles import ChangedFiles
-from agentcli.agent.instructing import Instructing
-from agentcli.agent.permission import LivePermissions
+from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import Attachments
-from agentcli.agent.remembering import Remembering
+from agentcli.agent.updates.attachments import (
+    BackgroundReports,
+    Composite,
+    PlanModeNotice,
+    TaskListReminder,
+    Whereabouts,
+)
+from agentcli.agent.updates.changed_files import ChangedFiles
+from agentcli.agent.updates.instructions import Instructing
+from agentcli.agent.updates.memory_notes import Remembering
 from agentcli.assemble.ground import Ground
 from agentcli.assemble.sessions import OpenedSession
 from agentcli.memory.instructions import InstructionFiles, Places, UserContext
 from agentcli.memory.notes import Notes
 from agentcli.tools.base import ToolContext
-from agentcli.tools.shells import Shells
+from agentcli.tools.shell.background import Shells
 
 
 class Telling:

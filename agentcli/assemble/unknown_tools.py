@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from agentcli.permissions.granting import CREDENTIALS, NETWORK
-from agentcli.permissions.rules import Rule
+from agentcli.permissions.rules.rule import Rule
 from agentcli.tools.registry import BUILTIN_NAMES
 
 _OTHERS = frozenset({"Task", "Agent", "Skill", "StructuredOutput", NETWORK, CREDENTIALS})

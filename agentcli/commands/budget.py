@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from agentcli.agent.budgetguard import dollars
+from agentcli.agent.costs.budget_question import dollars
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import fail, say
 from agentcli.core.events import Event

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 
-from agentcli.agent.compaction import CANCELLED
+from agentcli.agent.context.compaction import CANCELLED
 from agentcli.agent.engine import Engine
 from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Result
 

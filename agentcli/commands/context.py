@@ -6,9 +6,9 @@ import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
 
+from agentcli.agent.context.pins import Dropped, Restored
+from agentcli.agent.context.report import ContextItem
 from agentcli.agent.engine import Engine
-from agentcli.agent.outlook import ContextItem
-from agentcli.agent.pinning import Dropped, Restored
 from agentcli.commands.base import fail, say
 from agentcli.commands.table import GAP, WIDTH, cells, cut
 from agentcli.core.events import Event

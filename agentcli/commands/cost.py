@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
+from agentcli.agent.costs.spending import Spending, Submission, ToolSpending
 from agentcli.agent.engine import Engine
-from agentcli.agent.spending import Spending, Submission, ToolSpending
 from agentcli.commands.base import say
 from agentcli.commands.table import WIDTH, table, width_of
 from agentcli.core.events import Event

@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import cast
 
 from agentcli.agent.engine import Engine
-from agentcli.agent.permission import BEHAVIORS, EDITABLE, RuleEntry
+from agentcli.agent.live_permissions import BEHAVIORS, EDITABLE, RuleEntry
 from agentcli.commands.base import fail, say
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Behavior, SaveTo
 from agentcli.core.plaintext import plain_line, visible_text
-from agentcli.permissions.rule_text import checked, covered_by, risk_of
+from agentcli.permissions.rules.text import checked, covered_by, risk_of
 
 SCOPES = ("session", "local", "project", "user", "flags", "managed", "agentcli")
 """In the order in which they are listed."""

@@ -13,7 +13,7 @@ from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line, terminal_line
-from agentcli.permissions.sandbox.quarantine import Item, Quarantine
+from agentcli.permissions.sandbox.planted.quarantine import Item, Quarantine
 
 EMPTY = "Quarantine is empty."
 

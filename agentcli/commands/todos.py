@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import say
 from agentcli.core.events import Event
-from agentcli.tools.todowrite import todo_line
+from agentcli.tools.planning.todowrite import todo_line
 
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:

@@ -2,7 +2,7 @@
 
 A span is some whole exchanges in a row, each from a prompt to before the next one. It is summarised ahead of time and
 staged here; the step commits staged spans, the oldest first, once room is needed. A committed span is an edit like any
-other: the log keeps everything, and a restore shows it again. Asking for summaries is `agent/collapsing.py`.
+other: the log keeps everything, and a restore shows it again. Asking for summaries is `agent/context/collapse.py`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The request shares the prefix of the conversation and the instruction comes last
 for the history. Afterwards the log has, in this order: a boundary, the summary with the user's own messages word for
 word, what is pinned, the last exchange as it was, what was restored, and what nobody has answered yet. The boundary
 names all of them: one that was not written whole (a crash) does not count. Running it is the loop's business
-(`agent/compaction.py`).
+(`agent/context/compaction.py`).
 """
 
 from __future__ import annotations

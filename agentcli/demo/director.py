@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from agentcli.agent.summaries import SYSTEM as SUMMARY_SYSTEM
-from agentcli.agent.words import INTERRUPTED, INTERRUPTED_TOOLS
+from agentcli.agent.loop.wording import INTERRUPTED, INTERRUPTED_TOOLS
+from agentcli.agent.toolcalls.summaries import SYSTEM as SUMMARY_SYSTEM
 from agentcli.context.compact import INSTRUCTION, LEAD
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from agentcli.agent.words import INTERRUPTED, INTERRUPTED_TOOLS
+from agentcli.agent.loop.wording import INTERRUPTED, INTERRUPTED_TOOLS
 from agentcli.core.frozen import frozen
 from agentcli.demo import words
 

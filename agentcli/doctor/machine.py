@@ -15,7 +15,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.programs import find_program
 from agentcli.doctor.finding import Finding
 from agentcli.doctor.patient import Patient
-from agentcli.tools.ripgrep import find_ripgrep
+from agentcli.tools.search.ripgrep import find_ripgrep
 
 _FEW_WATCHES = 8_192
 _SECONDS = 5.0

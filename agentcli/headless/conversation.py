@@ -73,7 +73,7 @@ class Conversation:
 
     async def _without_background(self, result: Result) -> Result:
         """The result with what became of the background commands that still ran."""
-        from agentcli.tools.shells import ENDED_WITH_SESSION
+        from agentcli.tools.shell.background import ENDED_WITH_SESSION
 
         await self._end_background()
         ended = {task.id: task.report() for task in self._engine.background_tasks}

@@ -75,7 +75,7 @@ def refusal_summary(refused: Sequence[PermissionDenied]) -> str:
     rules = list(dict.fromkeys(rule for event in refused for rule in event.rules))
     if not rules:
         return text
-    from agentcli.agent.refusals import allow_flag
+    from agentcli.agent.toolcalls.refusals import allow_flag
 
     every = all(event.rules for event in refused)
     return f"{text} To allow {'them' if every and len(refused) > 1 else 'it' if every else 'some'}: {allow_flag(rules)}"

@@ -140,7 +140,7 @@ def loaded(piece: ImagePiece) -> ImagePiece | str:
 
 def fitted_piece(data: bytes, path: str = "") -> ImagePiece | str:
     """A picture from its bytes, made small enough to be sent, or why that fails. Blocking."""
-    from agentcli.tools.image import Picture, fitted
+    from agentcli.tools.documents.image import Picture, fitted
 
     picture = fitted(data)
     if not isinstance(picture, Picture):

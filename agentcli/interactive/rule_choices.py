@@ -8,8 +8,8 @@ from dataclasses import replace
 from agentcli.core.errors import UsageError
 from agentcli.core.events import PermissionRequested
 from agentcli.core.frozen import frozen
-from agentcli.permissions.rule_text import checked, covered_by, risk_of
-from agentcli.permissions.rules import Rule, parse_rule
+from agentcli.permissions.rules.rule import Rule, parse_rule
+from agentcli.permissions.rules.text import checked, covered_by, risk_of
 
 
 @frozen

@@ -14,7 +14,7 @@ from agentcli.core.aio import cancel_and_wait
 from agentcli.core.frozen import frozen
 
 if TYPE_CHECKING:
-    from agentcli.tools.fileindex import FileIndex
+    from agentcli.tools.search.file_index import FileIndex
 
 _FRESH_SECONDS = 3.0
 

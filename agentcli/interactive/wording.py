@@ -11,7 +11,7 @@ from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 
 if TYPE_CHECKING:
-    from agentcli.tools.shells import BackgroundTask
+    from agentcli.tools.shell.background import BackgroundTask
 
 _LONGEST_COMMAND = 60
 _MOST_COMMANDS = 5
@@ -123,7 +123,7 @@ def notice(event: ev.Event) -> tuple[str, Level]:
                 return f"The context: {event.text} (about {tokens(-event.freed_tokens)} tokens more)", "info"
             return f"Made room in the context: {event.text} (about {tokens(event.freed_tokens)} tokens)", "info"
         case ev.CompactionFailed():
-            from agentcli.agent.compaction import CANCELLED
+            from agentcli.agent.context.compaction import CANCELLED
 
             if event.text == CANCELLED:
                 return event.text, "info"

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentcli.permissions.loose import loose_segments, shortened
+from agentcli.permissions.commands.rebuildable import Rebuildable, finds_only_caches
 from agentcli.permissions.paths import expanded_pattern, is_below
 from agentcli.permissions.protected_names import needs_asking
-from agentcli.permissions.rebuildable import Rebuildable, finds_only_caches
+from agentcli.permissions.shell.loose import loose_segments, shortened
 
 MOST_REMOVED = 10
 """Files that one command may remove without a question."""

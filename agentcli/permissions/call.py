@@ -14,11 +14,11 @@ from pathlib import Path
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
 from agentcli.core.shell import shown_command
-from agentcli.permissions.commands import Part
-from agentcli.permissions.gitfiles import hooks_folders, obeyed_by_git
-from agentcli.permissions.loose import loose_segments, loose_words
+from agentcli.permissions.commands.parts import Part
+from agentcli.permissions.git.obeyed_files import hooks_folders, obeyed_by_git
 from agentcli.permissions.paths import LONGEST_PATH, Resolved, expanded_pattern, is_below, is_protected
-from agentcli.permissions.rules import Rule
+from agentcli.permissions.rules.rule import Rule
+from agentcli.permissions.shell.loose import loose_segments, loose_words
 
 _MOST_BASES = 4
 

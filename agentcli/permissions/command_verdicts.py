@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
-from agentcli.permissions.afterwards import Changed
 from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
-from agentcli.permissions.commands import Part, Place, analyse
-from agentcli.permissions.filecommands import Changes, is_plain_removal, part_changes
-from agentcli.permissions.interpreters import runs_input
+from agentcli.permissions.commands.earlier_effects import Changed
+from agentcli.permissions.commands.file_commands import Changes, is_plain_removal, part_changes
+from agentcli.permissions.commands.parts import Part, Place, analyse
+from agentcli.permissions.commands.saved_output import may_be_saved, tee_targets
 from agentcli.permissions.paths import is_below, is_inside, paths_below
 from agentcli.permissions.reach import Reach, Restriction
-from agentcli.permissions.rules import READING_TOOLS, Rule
-from agentcli.permissions.saved_output import may_be_saved, tee_targets
-from agentcli.permissions.shell import NotPlain
+from agentcli.permissions.rules.rule import READING_TOOLS, Rule
+from agentcli.permissions.shell.interpreters import runs_input
+from agentcli.permissions.shell.strict import NotPlain
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from agentcli.core.grant import Grant, NetworkAccess
 from agentcli.core.permission import PermissionMode
-from agentcli.permissions.commands import Part
-from agentcli.permissions.rules import Rule
+from agentcli.permissions.commands.parts import Part
+from agentcli.permissions.rules.rule import Rule
 
 NETWORK = "Network"
 """`Network(registry.npmjs.org)`: sandboxed commands without network may reach this host."""

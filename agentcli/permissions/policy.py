@@ -22,6 +22,10 @@ from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.permissions import auto_mode
 from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
 from agentcli.permissions.command_verdicts import ACCEPTED, SCRATCH, CommandJudge
+from agentcli.permissions.commands.inert_words import counted_text
+from agentcli.permissions.commands.rebuildable import Rebuildable
+from agentcli.permissions.commands.removal import removed_essential
+from agentcli.permissions.git.tracked_files import TrackedFiles
 from agentcli.permissions.granting import (
     CREDENTIALS,
     credential_variables,
@@ -30,18 +34,14 @@ from agentcli.permissions.granting import (
     written_paths,
 )
 from agentcli.permissions.hosts import host_of, is_private_host
-from agentcli.permissions.inert_words import counted_text
-from agentcli.permissions.loose import loose_words, unclear_program
 from agentcli.permissions.paths import has_other_names, is_below, is_inside, real_path
-from agentcli.permissions.rebuildable import Rebuildable
-from agentcli.permissions.removal import removed_essential
-from agentcli.permissions.rules import READING_TOOLS, Rule, parse_rules, rule_text
+from agentcli.permissions.rules.rule import READING_TOOLS, Rule, parse_rules, rule_text
 from agentcli.permissions.sandbox.denied import RestrictedFiles
-from agentcli.permissions.shelltree import too_long
-from agentcli.permissions.tracked_files import TrackedFiles
+from agentcli.permissions.shell.loose import loose_words, unclear_program
+from agentcli.permissions.shell.syntax_tree import too_long
 
 if TYPE_CHECKING:
-    from agentcli.permissions.suggest import Suggestions
+    from agentcli.permissions.rules.suggest import Suggestions
 
 _PLANNING = (
     "Plan mode is active: tools and commands that only read work, this call would change something. "
@@ -140,7 +140,7 @@ class Policy:
         return self._suggest(tool_name, needs, cwd, working_dirs).prefix()
 
     def _suggest(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> Suggestions:
-        from agentcli.permissions.suggest import Suggestions
+        from agentcli.permissions.rules.suggest import Suggestions
 
         return Suggestions.of(self, tool_name, needs, cwd, working_dirs)
 

@@ -15,7 +15,7 @@ from agentcli.core.plural import counted
 from agentcli.core.tool_errors import unwrapped
 from agentcli.core.unified_diff import LineKind, is_unified_diff, line_kinds
 from agentcli.plain.pieces import Line, Look, line
-from agentcli.tools.todowrite import todo_line
+from agentcli.tools.planning.todowrite import todo_line
 
 INDENT = "  "
 _ROWS = 6

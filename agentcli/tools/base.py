@@ -17,11 +17,11 @@ from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.messages import Block, ImageBlock, Json, TextBlock, UnknownBlock
 from agentcli.core.permission import Need, PermissionMode
-from agentcli.tools.environment import NO_FURTHER, PassedVariables
-from agentcli.tools.readcache import ReadCache
+from agentcli.tools.files.read_cache import ReadCache
+from agentcli.tools.shell.environment import NO_FURTHER, PassedVariables
 
 if TYPE_CHECKING:
-    from agentcli.tools.shells import Shells
+    from agentcli.tools.shell.background import Shells
 
 Content = str | tuple[TextBlock | ImageBlock | UnknownBlock, ...]
 

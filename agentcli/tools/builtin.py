@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +29,8 @@ class BuiltinTool:
 
     @cached_property
     def description(self) -> str:
-        return Path(__file__).with_name(f"{self.name.lower()}.md").read_text(encoding="utf-8").strip()
+        module = sys.modules[type(self).__module__]
+        return Path(str(module.__file__)).with_name(f"{self.name.lower()}.md").read_text(encoding="utf-8").strip()
 
     def title(self, input: Json) -> str:
         return plain_line(f"{self.name} {input.get(self.subject, '')}").strip()

@@ -120,22 +120,22 @@ BUILTIN_NAMES = (
 
 
 def builtin_tools(read_only: Callable[[str], bool] = lambda _command: False) -> tuple[Tool, ...]:
-    from agentcli.tools.askuserquestion import AskUserQuestion
-    from agentcli.tools.bash import Bash
-    from agentcli.tools.bashoutput import BashOutput
-    from agentcli.tools.edit import Edit
-    from agentcli.tools.enterplanmode import EnterPlanMode
-    from agentcli.tools.exitplanmode import ExitPlanMode
-    from agentcli.tools.glob import Glob
-    from agentcli.tools.grep import Grep
-    from agentcli.tools.killshell import KillShell
-    from agentcli.tools.multiedit import MultiEdit
-    from agentcli.tools.notebookedit import NotebookEdit
-    from agentcli.tools.read import Read
-    from agentcli.tools.todowrite import TodoWrite
-    from agentcli.tools.webfetch import WebFetch
-    from agentcli.tools.websearch import WebSearch
-    from agentcli.tools.write import Write
+    from agentcli.tools.documents.notebookedit import NotebookEdit
+    from agentcli.tools.files.edit import Edit
+    from agentcli.tools.files.multiedit import MultiEdit
+    from agentcli.tools.files.read import Read
+    from agentcli.tools.files.write import Write
+    from agentcli.tools.planning.askuserquestion import AskUserQuestion
+    from agentcli.tools.planning.enterplanmode import EnterPlanMode
+    from agentcli.tools.planning.exitplanmode import ExitPlanMode
+    from agentcli.tools.planning.todowrite import TodoWrite
+    from agentcli.tools.search.glob import Glob
+    from agentcli.tools.search.grep import Grep
+    from agentcli.tools.shell.bash import Bash
+    from agentcli.tools.shell.bashoutput import BashOutput
+    from agentcli.tools.shell.killshell import KillShell
+    from agentcli.tools.web.webfetch import WebFetch
+    from agentcli.tools.web.websearch import WebSearch
 
     return (
         *(Read(), Write(), Edit(), MultiEdit(), NotebookEdit()),

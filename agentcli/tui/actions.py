@@ -22,8 +22,8 @@ from agentcli.interactive.draft import Draft
 from agentcli.tui.theme.themes import ThemeError
 
 if TYPE_CHECKING:
+    from agentcli.agent.context.report import ChangePrice
     from agentcli.agent.engine import Engine
-    from agentcli.agent.outlook import ChangePrice
     from agentcli.providers.base import Effort
     from agentcli.session.find import SessionInfo
     from agentcli.tui.app import AgentApp
@@ -148,7 +148,7 @@ class Actions:
     # ---------------------------------------------------------------------------------------------------- pickers
 
     async def _model(self) -> None:
-        from agentcli.tui.screens.model_picker import ModelPicker
+        from agentcli.tui.pickers.model import ModelPicker
 
         engine = await self._ready()
         tokens = engine.outlook().tokens
@@ -162,7 +162,7 @@ class Actions:
             self._line(f"/model {model} now")
 
     async def _effort(self) -> None:
-        from agentcli.tui.screens.effort_picker import EffortPicker
+        from agentcli.tui.pickers.effort import EffortPicker
 
         engine = await self._ready()
 
@@ -176,7 +176,7 @@ class Actions:
             self._line(f"/effort {level} now")
 
     async def _mode(self) -> None:
-        from agentcli.tui.screens.mode_picker import ModePicker
+        from agentcli.tui.pickers.mode import ModePicker
 
         if (
             mode := await self._asked(ModePicker((await self._ready()).permission_mode, self._chat.palette))
@@ -184,7 +184,7 @@ class Actions:
             self._line(f"/mode {mode.value}")
 
     async def _permissions(self) -> None:
-        from agentcli.tui.screens.permissions_page import PermissionsPage
+        from agentcli.tui.pages.permissions import PermissionsPage
 
         engine = await self._ready()
         page = PermissionsPage(engine.permissions.entries(), engine.permission_mode.value, self._chat.palette)
@@ -192,7 +192,7 @@ class Actions:
             self._line(f"/permissions {change}")
 
     async def _theme(self) -> None:
-        from agentcli.tui.screens.theme_picker import ThemePicker
+        from agentcli.tui.pickers.theme import ThemePicker
 
         problems: list[str] = []
         themes = await asyncio.to_thread(self._app.dressing.all, problems.append)
@@ -210,8 +210,8 @@ class Actions:
 
     async def _palette(self) -> None:
         from agentcli.commands.registry import COMMANDS
-        from agentcli.tui.screens.picker import Picker
-        from agentcli.tui.screens.rows import Row
+        from agentcli.tui.sheets.picker import Picker
+        from agentcli.tui.sheets.rows import Row
 
         rows = [Row(command, command.usage, command.summary) for command in COMMANDS]
         command = await self._asked(Picker("Commands", rows, self._chat.palette))
@@ -224,8 +224,8 @@ class Actions:
 
     async def _rewind(self) -> None:
         """Esc Esc on the empty box: what can be done about the last prompt."""
-        from agentcli.tui.screens.picker import Picker
-        from agentcli.tui.screens.rows import Row
+        from agentcli.tui.sheets.picker import Picker
+        from agentcli.tui.sheets.rows import Row
 
         engine = await self._ready()
         changes = await engine.changes()
@@ -249,7 +249,7 @@ class Actions:
     # ------------------------------------------------------------------------------------------------------ pages
 
     async def _context(self) -> None:
-        from agentcli.tui.screens.context_page import ContextPage
+        from agentcli.tui.pages.context import ContextPage
 
         engine = await self._ready()
         outlook = engine.outlook()
@@ -261,7 +261,7 @@ class Actions:
 
     async def _cost(self) -> None:
         from agentcli.commands.cost import before, details, lost, saved
-        from agentcli.tui.screens.cost_page import CostNotes, CostPage
+        from agentcli.tui.pages.cost import CostNotes, CostPage
 
         engine = await self._ready()
         outlook = engine.outlook()
@@ -273,7 +273,7 @@ class Actions:
 
     async def _diff(self, arguments: str) -> None:
         from agentcli.commands.diff import ARGUMENTS, USAGE, load_changes
-        from agentcli.tui.screens.diff_page import DiffPage
+        from agentcli.tui.pages.diff import DiffPage
 
         scope = ARGUMENTS.get(arguments)
         if scope is None:
@@ -296,7 +296,7 @@ class Actions:
         self.say(await asyncio.to_thread(write_file, file, before, written.text))
 
     async def _tasks(self) -> None:
-        from agentcli.tui.screens.tasks_page import TasksPage
+        from agentcli.tui.pages.tasks import TasksPage
 
         engine = await self._ready()
 
@@ -321,7 +321,7 @@ class Actions:
         from agentcli.commands.manual import READ_ON, page_lines
         from agentcli.commands.registry import COMMANDS
         from agentcli.tui.keys import help_rows
-        from agentcli.tui.screens.help_page import HelpPage
+        from agentcli.tui.pages.help import HelpPage
 
         keymap = self._app.preferences.keymap or {}
         commands = [("Commands", command.usage, command.summary) for command in COMMANDS]
@@ -334,7 +334,7 @@ class Actions:
 
     async def _config(self) -> None:
         from agentcli.assemble import settings_for
-        from agentcli.tui.screens.settings_page import SettingsPage
+        from agentcli.tui.pages.settings import SettingsPage
 
         if self._app.options is None:
             return
@@ -350,7 +350,7 @@ class Actions:
 
     async def _resume(self) -> None:
         from agentcli.session.find import list_sessions
-        from agentcli.tui.screens.session_picker import SessionPicker
+        from agentcli.tui.pickers.session import SessionPicker
 
         state_dir, cwd = self._app.preferences.paths.state_dir, self._app.preferences.cwd
         if state_dir is None:

@@ -27,14 +27,14 @@ from agentcli.interactive.drafts import DraftStore, drafts_folder
 from agentcli.interactive.history import History, history_path
 from agentcli.tui import memory
 from agentcli.tui.chat import ChatScreen
-from agentcli.tui.facts import shown_path
 from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Above, Add, NoticeItem, Remove, WelcomeItem
 from agentcli.tui.preferences import Preferences
 from agentcli.tui.prompt.box import PromptBox, PromptParts
-from agentcli.tui.screens.frame import Sheet
-from agentcli.tui.screens.leaving import QuitWanted
-from agentcli.tui.screens.panel import Panel
+from agentcli.tui.sheets.frame import Sheet
+from agentcli.tui.sheets.leaving import QuitWanted
+from agentcli.tui.sheets.panel import Panel
+from agentcli.tui.status.data import shown_path
 from agentcli.tui.terminal.driver import BackgroundColour, TakenOver
 from agentcli.tui.terminal.freeing import Freed
 from agentcli.tui.terminal.lookkeeping import keep_look
@@ -182,7 +182,7 @@ class AgentApp(App[int], inherit_bindings=False):
     async def _may_go_on(self, options: Options) -> bool:
         """Ask about a folder that brings settings along; false: the person wants to leave."""
         from agentcli.config.trust import TrustStore
-        from agentcli.tui.screens.trust import TrustDialog
+        from agentcli.tui.dialogs.trust import TrustDialog
 
         if options.trust:
             return True

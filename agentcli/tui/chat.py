@@ -25,18 +25,18 @@ from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.modes import next_mode
-from agentcli.tui.activity import ActivityLine
 from agentcli.tui.blocks.make import make_block
-from agentcli.tui.branch import branch_of
 from agentcli.tui.keys import screen_bindings
 from agentcli.tui.model import Activity, Facts, Operation
 from agentcli.tui.modes import MODE_WORDS
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
-from agentcli.tui.screens.panel import Panel
 from agentcli.tui.session import Session
 from agentcli.tui.session_view import Question
-from agentcli.tui.status import StatusLine
+from agentcli.tui.sheets.panel import Panel
+from agentcli.tui.status.activity import ActivityLine
+from agentcli.tui.status.branch import branch_of
+from agentcli.tui.status.line import StatusLine
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.compositing import QuickCompositor
 from agentcli.tui.transcript.findbar import FindBar
@@ -169,31 +169,31 @@ class ChatScreen(Screen[None]):
     def _dialog_for(self, event: Question, waiting: int) -> ModalScreen[Answer | None]:
         own = self._host.preferences
         if isinstance(event, ev.CompactionProposed):
-            from agentcli.tui.screens.compact_preview import CompactPreview
+            from agentcli.tui.dialogs.compact_preview import CompactPreview
 
             return CompactPreview(
                 event, self.palette, typed=lambda: self.prompt.last_typed, environ=own.environ, cwd=own.cwd
             )
         kind = event.display.get("kind")
         if kind == "questions":
-            from agentcli.tui.screens.questions import QuestionsDialog
+            from agentcli.tui.dialogs.questions import QuestionsDialog
 
             return QuestionsDialog(event, self.palette, typed=lambda: self.prompt.last_typed)
         if kind == "plan":
-            from agentcli.tui.screens.plan import PlanDialog
+            from agentcli.tui.dialogs.plan import PlanDialog
 
             return PlanDialog(
                 event, self.palette, typed=lambda: self.prompt.last_typed, environ=own.environ, cwd=own.cwd
             )
         if kind == "confirm":
-            from agentcli.tui.screens.confirm import ConfirmDialog
+            from agentcli.tui.dialogs.confirm import ConfirmDialog
 
             return ConfirmDialog(event, self.palette, typed=lambda: self.prompt.last_typed)
         if kind == "undo":
-            from agentcli.tui.screens.undo_choice import UndoChoice
+            from agentcli.tui.dialogs.undo_choice import UndoChoice
 
             return UndoChoice(event, self.palette, typed=lambda: self.prompt.last_typed)
-        from agentcli.tui.screens.permission import PermissionDialog
+        from agentcli.tui.dialogs.permission import PermissionDialog
 
         cwd = self.session.engine.root if self.session.engine else Path.cwd()
         return PermissionDialog(event, self.palette, waiting, cwd=cwd, typed=lambda: self.prompt.last_typed)
@@ -203,7 +203,7 @@ class ChatScreen(Screen[None]):
         self.apply(self.session.presenter.note(event.problem, "warning"))
 
     def show_waiting(self, count: int) -> None:
-        from agentcli.tui.screens.permission import PermissionDialog
+        from agentcli.tui.dialogs.permission import PermissionDialog
 
         if self._dialog is not None and isinstance(self._dialog[1], PermissionDialog):
             self._dialog[1].show_waiting(count)

@@ -154,7 +154,7 @@ def _edits(name: str, input: Json) -> list[Json]:
 
 
 def _edited(text: str, edit: Json) -> str:
-    from agentcli.tools.edit_apply import Problem, Replacement, apply
+    from agentcli.tools.files.edit_apply import Problem, Replacement, apply
 
     old, new = str(edit["old_string"]), str(edit["new_string"])
     if not old:

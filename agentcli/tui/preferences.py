@@ -12,10 +12,10 @@ from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.own_programs import user_environment
 from agentcli.core.programs import folders_named
-from agentcli.tui.facts import shown_path
+from agentcli.tui.status.data import shown_path
 
 if TYPE_CHECKING:
-    from agentcli.tui.statuscommand import StatusCommand
+    from agentcli.tui.status.command import StatusCommand
 
 Scope = Literal["user", "local"]
 
@@ -56,8 +56,8 @@ class Preferences:
         wanted = self.status_line or {}
         if wanted.get("type") != "command" or not isinstance(wanted.get("command"), str):
             return None
-        from agentcli.tools.environment import child_environment
-        from agentcli.tui.statuscommand import StatusCommand
+        from agentcli.tools.shell.environment import child_environment
+        from agentcli.tui.status.command import StatusCommand
 
         return StatusCommand(wanted["command"], str(self.cwd), child_environment(self.environ), version)
 

@@ -20,10 +20,10 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from agentcli.tui.facts import FactsFeed
 from agentcli.tui.model import Above, Add, Clear, Item, Remove
 from agentcli.tui.presenter import Presenter
 from agentcli.tui.session_view import Question, View
+from agentcli.tui.status.data import FactsFeed
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from textual import events
 from textual.keys import _character_to_key
 
-from agentcli.tui.screens.guard import PAUSE
-from agentcli.tui.screens.panel import Panel
+from agentcli.tui.sheets.panel import Panel
+from agentcli.tui.sheets.typing_guard import PAUSE
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine

@@ -55,7 +55,7 @@ class Welcoming(Reaching):
         return await self.forget_key(self._app.options) if self._app.options is not None else ""
 
     async def _asked(self, connecting: Connecting, key: str, *, by_itself: bool) -> Welcome | None:
-        from agentcli.tui.screens.welcome import WelcomeDialog
+        from agentcli.tui.dialogs.welcome import WelcomeDialog
 
         app, chat = self._app, self._app.chat
         waiting = self._sent is not None

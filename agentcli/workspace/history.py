@@ -19,8 +19,6 @@ from typing import TypeVar
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
-from agentcli.workspace.agent_diff import Span, agent_changes, agent_diff
-from agentcli.workspace.attribution import NamedFiles, UserCommand, authors_beside_call, users_changes
 from agentcli.workspace.base import (
     Choices,
     DiffScope,
@@ -32,16 +30,18 @@ from agentcli.workspace.base import (
     UndoReport,
     WorkspaceDiff,
 )
+from agentcli.workspace.diff.agent_diff import Span, agent_changes, agent_diff
+from agentcli.workspace.diff.head_diff import diff_against_head
 from agentcli.workspace.folders import Folders, Place, Roots, distinct, home_of, make_private
-from agentcli.workspace.head_diff import diff_against_head
 from agentcli.workspace.heads import head_commit
 from agentcli.workspace.journal import Journal, PutBack, Submission
 from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
 from agentcli.workspace.shadow import in_thread
 from agentcli.workspace.trees import Difference, Entry
 from agentcli.workspace.uncovered import lost, why_uncovered
-from agentcli.workspace.undo import Undoing
-from agentcli.workspace.way import Way, way_again, way_back
+from agentcli.workspace.undo.attribution import NamedFiles, UserCommand, authors_beside_call, users_changes
+from agentcli.workspace.undo.undoing import Undoing
+from agentcli.workspace.undo.way import Way, way_again, way_back
 
 T = TypeVar("T")
 _HURRY_SECONDS = 1.0

@@ -26,9 +26,9 @@ from agentcli.workspace import listing
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import EMPTY_TREE, Git
 from agentcli.workspace.listing import Limits, Listed, folders_among, parse_listing, sort_files, sort_folders
-from agentcli.workspace.restore import OldFile, Restoring, parents, unusual_modes
 from agentcli.workspace.trees import Difference, Entry, blobs, differences, tree_entries
-from agentcli.workspace.written import store_written
+from agentcli.workspace.undo.restore import OldFile, Restoring, parents, unusual_modes
+from agentcli.workspace.undo.written import store_written
 
 T = TypeVar("T")
 MOST_FILES = 50_000

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.agent.collapsing import Collapsing
-from agentcli.agent.pinning import Pins
+from agentcli.agent.context.collapse import Collapsing
+from agentcli.agent.context.pins import Pins
 from agentcli.agent.ports import Seams
 from agentcli.agent.profile import Profile
 from agentcli.context.budget import ToolResultBudget

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.engine import Engine
+from agentcli.agent.loop.state import LoopState
 from agentcli.agent.ports import Seams
-from agentcli.agent.state import LoopState
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin

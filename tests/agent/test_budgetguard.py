@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.budgetguard import LIFT, STOP, dollars, money
+from agentcli.agent.costs.budget_question import LIFT, STOP, dollars, money
+from agentcli.agent.costs.spending import raised
 from agentcli.agent.profile import Bounds, Profile
 from agentcli.agent.questions import Audience
-from agentcli.agent.spending import raised
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason

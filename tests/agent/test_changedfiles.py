@@ -12,20 +12,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentcli.agent import changedfiles
-from agentcli.agent.changedfiles import CHANGED_FILES, LONGEST_TOLD, MOST_SHOWN, ChangedFiles
+from agentcli.agent.loop.state import LoopState
 from agentcli.agent.ports import Seams
-from agentcli.agent.state import LoopState
-from agentcli.agent.watching import changed_notice, wait_for_changes
+from agentcli.agent.updates import changed_files as changedfiles
+from agentcli.agent.updates.changed_files import CHANGED_FILES, LONGEST_TOLD, MOST_SHOWN, ChangedFiles
+from agentcli.agent.updates.file_watch import changed_notice, wait_for_changes
 from agentcli.core.abort import AbortController
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message
 from agentcli.tools.base import Output, ToolContext
-from agentcli.tools.bash import Bash
-from agentcli.tools.edit import Edit
-from agentcli.tools.read import Read
-from agentcli.tools.readcache import CommandRun
-from agentcli.tools.write import Write
+from agentcli.tools.files.edit import Edit
+from agentcli.tools.files.read import Read
+from agentcli.tools.files.read_cache import CommandRun
+from agentcli.tools.files.write import Write
+from agentcli.tools.shell.bash import Bash
 from tests.support.fakes import bench
 from tests.support.scripts import call, reply
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent import pinning
-from agentcli.agent.cachewatch import UNKNOWN
-from agentcli.agent.pinning import Dropped, Restored
+from agentcli.agent.cache.watch import UNKNOWN
+from agentcli.agent.context import pins as pinning
+from agentcli.agent.context.pins import Dropped, Restored
 from agentcli.context.edits import edit_from_dict
 from agentcli.context.view import View
 from agentcli.core import events as ev

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.collapsing import MOST_FAILURES, MOST_TRIES, Collapsing
+from agentcli.agent.context.collapse import MOST_FAILURES, MOST_TRIES, Collapsing
 from agentcli.agent.ports import Seams, Staging
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.assemble import Options, build_engine

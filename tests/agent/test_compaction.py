@@ -236,7 +236,7 @@ async def compacted(b: Bench, pinned: frozenset[str]) -> None:
     """A compaction with pins, as the engine would run it."""
     from dataclasses import replace
 
-    from agentcli.agent.compaction import Compaction
+    from agentcli.agent.context.compaction import Compaction
     from agentcli.core.abort import AbortController
 
     controller = AbortController()

@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.attachments import TaskListReminder
-from agentcli.agent.engine import Engine
-from agentcli.agent.restoring import (
+from agentcli.agent.context.compaction_restore import (
     FILE_TOKENS,
     MOST_FILES,
     RestoredFile,
@@ -27,7 +25,9 @@ from agentcli.agent.restoring import (
     restored,
     tasks_text,
 )
-from agentcli.agent.state import LoopState
+from agentcli.agent.engine import Engine
+from agentcli.agent.loop.state import LoopState
+from agentcli.agent.updates.attachments import TaskListReminder
 from agentcli.assemble import Options, build_engine
 from agentcli.context.compact import RESTORED
 from agentcli.context.estimate import block_tokens, message_tokens
@@ -38,7 +38,7 @@ from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultB
 from agentcli.core.permission import PermissionMode
 from agentcli.providers.scripted import ScriptedTransport
 from agentcli.tools.base import ToolContext
-from agentcli.tools.shells import BackgroundTask
+from agentcli.tools.shell.background import BackgroundTask
 from tests.support.fakes import collect
 from tests.support.scripts import call, provider_on, reply, transport_for
 from tests.support.validate import first_problem
@@ -198,7 +198,7 @@ async def test_a_file_that_may_not_be_read_any_more_is_not_shown(tmp_path: Path)
         await collect(engine.submit("more"))
         from dataclasses import replace
 
-        from agentcli.permissions.rules import parse_rule
+        from agentcli.permissions.rules.rule import parse_rule
 
         permissions = engine._parts.permissions
         rule = parse_rule("Read(./secret.py)", "test")

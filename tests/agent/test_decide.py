@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.decide import Find, StopVerdict, TurnOutcome, decide
-from agentcli.agent.loopguard import LoopVerdict, Repetition
-from agentcli.agent.state import (
+from agentcli.agent.loop.decide import Find, StopVerdict, TurnOutcome, decide
+from agentcli.agent.loop.repetition import LoopVerdict, Repetition
+from agentcli.agent.loop.state import (
     CompactTracking,
     Continue,
     Limits,

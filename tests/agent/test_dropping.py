@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent import pinning
-from agentcli.agent.pinning import Dropped, Restored, planned_drop, price_of_drop
+from agentcli.agent.context import pins as pinning
+from agentcli.agent.context.pins import Dropped, Restored, planned_drop, price_of_drop
 from agentcli.context.edits import Edit
 from agentcli.context.view import View
 from agentcli.core import events as ev

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.account import model_usage, totals_from
+from agentcli.agent.costs.account import model_usage, totals_from
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
 from agentcli.commands.run import run_command

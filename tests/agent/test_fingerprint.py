@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli import __version__
-from agentcli.agent.cachewatch import CacheWatch, Setup
+from agentcli.agent.cache.fingerprint import Fingerprints, Front, front_from, kept_head, told_change
+from agentcli.agent.cache.watch import CacheWatch, Setup
 from agentcli.agent.engine import Engine
-from agentcli.agent.fingerprint import Fingerprints, Front, front_from, kept_head, told_change
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, TextBlock

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.pinning import Dropped, Pins
+from agentcli.agent.context.pins import Dropped, Pins
 from agentcli.agent.profile import Profile
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from agentcli.agent.loop.state import LoopState
+from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.ports import NoAttachments, NoHooks, Seams
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.questions import Audience
-from agentcli.agent.state import LoopState
-from agentcli.agent.structured import RequireOutput
 from agentcli.core import events as ev
 from agentcli.core.messages import ImageBlock, Json, Message, Origin, TextBlock
 from agentcli.core.permission import Answer, PermissionMode

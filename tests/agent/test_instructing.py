@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.attachments import Composite
-from agentcli.agent.changedfiles import ChangedFiles
-from agentcli.agent.instructing import CHANGED, INSTRUCTIONS, NEW, Instructing
+from agentcli.agent.loop.state import LoopState
 from agentcli.agent.ports import Seams
-from agentcli.agent.state import LoopState
+from agentcli.agent.updates.attachments import Composite
+from agentcli.agent.updates.changed_files import ChangedFiles
+from agentcli.agent.updates.instructions import CHANGED, INSTRUCTIONS, NEW, Instructing
 from agentcli.context.edits import Edit as ContextEdit
 from agentcli.context.view import View
 from agentcli.core.ids import SequentialIds
@@ -19,9 +19,9 @@ from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultB
 from agentcli.core.usage import Usage
 from agentcli.memory.instructions import InstructionFiles, Places, UserContext
 from agentcli.tools.base import ToolContext
-from agentcli.tools.edit import Edit
-from agentcli.tools.read import Read
-from agentcli.tools.write import Write
+from agentcli.tools.files.edit import Edit
+from agentcli.tools.files.read import Read
+from agentcli.tools.files.write import Write
 from tests.support.fakes import bench
 from tests.support.scripts import call, reply
 

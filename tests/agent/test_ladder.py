@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.cachewatch import UNKNOWN
-from agentcli.agent.collapsing import Collapsing
-from agentcli.agent.pinning import Pins
+from agentcli.agent.cache.watch import UNKNOWN
+from agentcli.agent.context.collapse import Collapsing
+from agentcli.agent.context.pins import Pins
 from agentcli.agent.ports import NoHooks, Seams
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.context.collapse import Collapse, find_spans

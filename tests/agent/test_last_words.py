@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.agent.compaction import INFLATING, LITTLE_TO_GAIN, NOTHING_YET, PINNED_TOO_MUCH
+from agentcli.agent.context.compaction import INFLATING, LITTLE_TO_GAIN, NOTHING_YET, PINNED_TOO_MUCH
 from agentcli.agent.profile import Profile
 from agentcli.context.compact import word_for_word
 from agentcli.context.estimate import block_tokens, message_tokens

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.loopguard import REPEATS, repetition
+from agentcli.agent.loop.repetition import REPEATS, repetition
 from agentcli.agent.questions import Audience
 from agentcli.context.compact import said_again
 from agentcli.core import events as ev

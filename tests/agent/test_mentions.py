@@ -259,7 +259,7 @@ async def test_a_prompt_full_of_mentions_is_looked_up_within_bounds(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
-    monkeypatch.setattr("agentcli.agent.mentions._path", lambda spelling, _context: looked.append(spelling))
+    monkeypatch.setattr("agentcli.agent.updates.mentions._path", lambda spelling, _context: looked.append(spelling))
     async with Assembled(project, ["Fine."]) as session:
         await session.run("@a" + ")" * 3_900 + "".join(f" @w{number}" for number in range(5_000)))
     assert "a" in looked

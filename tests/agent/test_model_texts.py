@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent import words
+from agentcli.agent.loop import wording as words
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json

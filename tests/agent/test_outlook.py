@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.cachewatch import LONG_TTL, SHORT_TTL, CacheWatch, Setup
-from agentcli.agent.outlook import Cached, ChangePrice, price_of_change
+from agentcli.agent.cache.watch import LONG_TTL, SHORT_TTL, CacheWatch, Setup
+from agentcli.agent.context.report import Cached, ChangePrice, price_of_change
 from agentcli.agent.profile import Profile
 from agentcli.core import events as ev
 from agentcli.core.ids import seconds_between

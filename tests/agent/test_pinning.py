@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.agent import pinning
-from agentcli.agent.pinning import Dropped, Pins, Restored, planned_drop, planned_restore
+from agentcli.agent.context import pins as pinning
+from agentcli.agent.context.pins import Dropped, Pins, Restored, planned_drop, planned_restore
 from agentcli.agent.questions import Audience
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import Edit, block_id, edit_from_dict

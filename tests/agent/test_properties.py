@@ -14,12 +14,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentcli.agent.decide import StopVerdict
-from agentcli.agent.executor import BatchExecutor, StreamingExecutor
+from agentcli.agent.loop.decide import StopVerdict
+from agentcli.agent.loop.state import LoopState, Terminal
 from agentcli.agent.ports import NoHooks, Seams
 from agentcli.agent.profile import Bounds, Tuning
 from agentcli.agent.questions import Audience
-from agentcli.agent.state import LoopState, Terminal
+from agentcli.agent.toolcalls.executor import BatchExecutor, StreamingExecutor
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.ids import SequentialIds

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.decide import StopVerdict
+from agentcli.agent.loop.decide import StopVerdict
+from agentcli.agent.loop.state import LoopState
 from agentcli.agent.ports import NoHooks, Seams
 from agentcli.agent.profile import Bounds
-from agentcli.agent.state import LoopState
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Message, Origin, user_message

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.refusals import refused_again, unattended_refusal
+from agentcli.agent.toolcalls.refusals import refused_again, unattended_refusal
 from agentcli.cli.main import main
 from agentcli.core.permission import Decision, Need
 from agentcli.permissions.policy import Policy

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent import changedfiles
+from agentcli.agent.context.pins import Dropped
 from agentcli.agent.engine import Engine
 from agentcli.agent.holdings import CHANGED_BEFORE
-from agentcli.agent.pinning import Dropped
+from agentcli.agent.updates import changed_files as changedfiles
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.errors import CredentialError

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.decide import StopVerdict
+from agentcli.agent.loop.decide import StopVerdict
+from agentcli.agent.loop.state import LoopState, Terminal, Transition
+from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.ports import NoCollapser, NoHooks, PostToolVerdict, Seams
 from agentcli.agent.profile import Bounds, Profile, Tuning
-from agentcli.agent.state import LoopState, Terminal, Transition
-from agentcli.agent.structured import RequireOutput
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json, Message, Origin, ToolResultBlock, ToolUseBlock

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentcli.agent.costs.spending import Budget, Spending
 from agentcli.agent.engine import Engine
 from agentcli.agent.profile import Bounds, Profile
 from agentcli.agent.questions import Audience
-from agentcli.agent.spending import Budget, Spending
 from agentcli.assemble import Options, build_engine
 from agentcli.commands.run import parse, run_command
 from agentcli.commands.table import table

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.executor import BatchExecutor, StreamingExecutor
 from agentcli.agent.ports import NoHooks, PostToolVerdict, PreToolVerdict, Seams
 from agentcli.agent.profile import Bounds, Tuning
 from agentcli.agent.questions import Audience
+from agentcli.agent.toolcalls.executor import BatchExecutor, StreamingExecutor
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason, AbortSignal
 from agentcli.core.messages import ImageBlock, Json, Origin, TextBlock, ToolResultBlock, ToolUseBlock

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.executor import BatchExecutor
 from agentcli.agent.ports import NoHooks, PostToolVerdict, PreToolVerdict, Seams
 from agentcli.agent.profile import Tuning
 from agentcli.agent.questions import Audience
+from agentcli.agent.toolcalls.executor import BatchExecutor
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Origin, ToolResultBlock, ToolUseBlock
 from agentcli.core.permission import Answer, PermissionMode

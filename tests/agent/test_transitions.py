@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.decide import StopVerdict
+from agentcli.agent.loop.decide import StopVerdict
+from agentcli.agent.loop.state import Continue, LoopState, Transition
 from agentcli.agent.ports import NoHooks, Seams
 from agentcli.agent.profile import Bounds
-from agentcli.agent.state import Continue, LoopState, Transition
 from agentcli.core import events as ev
 from tests.agent.test_scenarios import Staged
 from tests.context.logs import Talk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.permissions.sandbox import inventory
+from agentcli.permissions.sandbox.planted import inventory
 from tests.permissions.sandbox.test_decoys import DECOYS, PLACE, plant
 from tests.support.contained import Project
 

@@ -17,7 +17,7 @@ from agentcli.cli.parse import parse
 from agentcli.cli.permissions import decided, rights_with
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import Decision, Need, PermissionMode
-from agentcli.permissions import tracked_files
+from agentcli.permissions.git import tracked_files
 from tests.permissions.sandbox.box import ability_or_skip
 from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.outlook import Cached, price_of_change
+from agentcli.agent.context.report import Cached, price_of_change
 from agentcli.assemble import Options, build_engine
 from agentcli.core.usage import CacheLosses, Usage
 from agentcli.providers.catalog import Catalog

@@ -18,7 +18,7 @@ def imports(runs: int) -> Report:
     code = {
         "import agentcli": "import agentcli",
         "import agentcli.core.events": "import agentcli.core.events",
-        "import agentcli.agent.loop": "import agentcli.agent.loop",
+        "import agentcli.agent.loop.run_loop": "import agentcli.agent.loop.run_loop",
         "import agentcli.assemble": "import agentcli.assemble",
         "import httpx2": "import httpx2",
     }

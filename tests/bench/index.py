@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 
-from agentcli.tools.fileindex import PathIndex, with_folders
+from agentcli.tools.search.file_index import PathIndex, with_folders
 from tests.bench.measure import Measure, Report
 
 WORDS = [

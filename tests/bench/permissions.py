@@ -7,10 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agentcli.core.permission import Need
-from agentcli.permissions import loose, shell
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules import parse_rules
-from agentcli.permissions.shelltree import warm
+from agentcli.permissions.rules.rule import parse_rules
+from agentcli.permissions.shell import loose
+from agentcli.permissions.shell import strict as shell
+from agentcli.permissions.shell.syntax_tree import warm
 from tests.bench.measure import Measure, Report
 
 COMMANDS = (

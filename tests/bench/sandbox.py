@@ -13,11 +13,11 @@ from pathlib import Path
 from agentcli.core.abort import AbortController
 from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import BareLauncher, Launcher
-from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher, Places
+from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, Places
+from agentcli.permissions.sandbox.linux.probe import probe
 from agentcli.permissions.sandbox.plan import SandboxRules
-from agentcli.permissions.sandbox.probe import probe
 from agentcli.tools.base import Output, ToolContext
-from agentcli.tools.bash import Bash
+from agentcli.tools.shell.bash import Bash
 from tests.bench.measure import Measure, Report
 
 _COMMANDS = {"true": "true", "git status": "git status --short"}

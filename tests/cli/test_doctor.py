@@ -19,7 +19,7 @@ from agentcli.doctor.asking import QUESTION, ask_for_keyboard_protocol, understo
 from agentcli.doctor.examine import CHECKS, examine
 from agentcli.doctor.finding import Finding, finding_lines, summary
 from agentcli.doctor.patient import Patient, Screen
-from agentcli.permissions.sandbox.probe import probe
+from agentcli.permissions.sandbox.linux.probe import probe
 from tests.support.terminal import TerminalProgram
 
 KEY = "sk-doctor-never-shows-this"

@@ -12,12 +12,12 @@ import pytest
 
 from agentcli.cli.main import main
 from agentcli.doctor import sandbox, sandbox_trial
-from agentcli.permissions.sandbox import host_proxy
-from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher
-from agentcli.permissions.sandbox.guard import Guard
-from agentcli.permissions.sandbox.limits import LimitWatch
-from agentcli.permissions.sandbox.mounts import Mounts
-from agentcli.permissions.sandbox.probe import Ability, probe
+from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
+from agentcli.permissions.sandbox.linux.limits import LimitWatch
+from agentcli.permissions.sandbox.linux.mounts import Mounts
+from agentcli.permissions.sandbox.linux.probe import Ability, probe
+from agentcli.permissions.sandbox.network import host_proxy
+from agentcli.permissions.sandbox.planted.guard import Guard
 from agentcli.permissions.sandbox.session_folder import SessionFolder
 
 Checks = dict[str, list[dict[str, str]]]

@@ -19,7 +19,7 @@ from agentcli.cli.app import command_tree
 from agentcli.cli.main import main
 from agentcli.cli.output import echo, echo_json, echo_styled
 from agentcli.config.paths import Paths
-from agentcli.permissions.sandbox.quarantine import Quarantine
+from agentcli.permissions.sandbox.planted.quarantine import Quarantine
 from agentcli.session.find import list_sessions
 from agentcli.session.places import project_dir
 

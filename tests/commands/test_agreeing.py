@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.cachewatch import SHORT_TTL
+from agentcli.agent.cache.watch import SHORT_TTL
 from agentcli.agent.profile import Tuning
 from agentcli.agent.questions import Audience
 from agentcli.commands.agreeing import LEFT, without_now

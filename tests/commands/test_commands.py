@@ -17,7 +17,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
 from agentcli.workspace import listing
-from agentcli.workspace.head_diff import NO_REPOSITORY
+from agentcli.workspace.diff.head_diff import NO_REPOSITORY
 from tests.support.fakes import collect, only, result_of
 from tests.support.scripts import call, provider_on, reply, transport_for
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.pinning import LAST_PROMPT, NOT_THERE, PINNED
+from agentcli.agent.context.pins import LAST_PROMPT, NOT_THERE, PINNED
 from agentcli.commands.context import handles
 from agentcli.commands.table import cells
 from tests.commands.test_commands import engine_on, refused, said

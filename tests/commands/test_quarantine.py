@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.cli.main import main
-from agentcli.permissions.sandbox.quarantine import Item, Quarantine
+from agentcli.permissions.sandbox.planted.quarantine import Item, Quarantine
 from tests.commands.test_commands import engine_on, refused, said
 
 pytestmark = pytest.mark.anyio

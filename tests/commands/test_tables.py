@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.cachewatch import SHORT_TTL
-from agentcli.agent.spending import Spending
+from agentcli.agent.cache.watch import SHORT_TTL
+from agentcli.agent.costs.spending import Spending
 from agentcli.commands.cost import details
 from agentcli.commands.run import run_command
 from agentcli.commands.table import cells, cut, table, width_of

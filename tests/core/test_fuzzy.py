@@ -57,7 +57,7 @@ def test_it_finds_the_best_of_all_alignments(seed: int) -> None:
         ("engine", "agent/engine.py", "agent/engine_room.py"),
         ("engine", "agent/engine.py", "engine/agent.py"),
         ("eng", "a/engine.py", "a/e_n_g.py"),
-        ("fi", "tools/fileindex.py", "tools/profile.py"),
+        ("fi", "tools/search/file_index.py", "tools/profile.py"),
         ("cm", "context_menu.py", "command.py"),
         ("fI", "fileIndex.ts", "aFxIx.ts"),
         ("at", "agent/tools.py", "catalog/x.py"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.words import INTERRUPTED, INTERRUPTED_TOOLS
+from agentcli.agent.loop.wording import INTERRUPTED, INTERRUPTED_TOOLS
 from agentcli.context.compact import INSTRUCTION, LEAD
 from agentcli.demo import words
 from agentcli.demo.director import World, reply_to, situation_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from agentcli.agent.words import INTERRUPTED
+from agentcli.agent.loop.wording import INTERRUPTED
 from agentcli.demo import words
 from agentcli.demo.tour import LEAVE, Tour
 

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agentcli.permissions.sandbox.probe import probe
-from agentcli.tools.ripgrep import PLAIN_NOTICE
+from agentcli.permissions.sandbox.linux.probe import probe
+from agentcli.tools.search.ripgrep import PLAIN_NOTICE
 from tests.e2e.program import REPOSITORY, Ended, Program
 from tests.support.scripts import call, reply
 from tests.support.server import LoopbackServer

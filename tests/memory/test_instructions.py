@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentcli.memory.instructions import LONGEST_CONTEXT, InstructionFile, InstructionFiles, Instructions, Places
 from agentcli.memory.reading import LARGEST_READ, LONGEST_TOLD, read_instructions, text_of
-from agentcli.tools.readcache import digest_of
+from agentcli.tools.files.read_cache import digest_of
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 
-from agentcli.permissions.commands import Place, analyse
-from agentcli.permissions.shell import NotPlain, Variant
-from agentcli.permissions.shell_values import NAME, NOT_KNOWN, REVISION, SOME
-from agentcli.permissions.word_values import resolved
+from agentcli.permissions.commands.parts import Place, analyse
+from agentcli.permissions.shell.strict import NotPlain, Variant
+from agentcli.permissions.shell.values import NAME, NOT_KNOWN, REVISION, SOME
+from agentcli.permissions.shell.word_values import resolved
 from tests.permissions.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY, WRITTEN_READ_ONLY
 
 BASH = shutil.which("bash") or ""

@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from agentcli.permissions.commands import Place, analyse
-from agentcli.permissions.shell import NotPlain, plain_commands
+from agentcli.permissions.commands.parts import Place, analyse
+from agentcli.permissions.shell.strict import NotPlain, plain_commands
 from tests.permissions.shell_lines import READ_ONLY
 
 SLOW = ("npm ", "pip ", "sleep", "lsof", "java", "docker", "go version", "cargo", "rustc")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.gitconfig import runs_programs
+from agentcli.permissions.git.config import runs_programs
 
 
 @pytest.fixture

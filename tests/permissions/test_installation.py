@@ -8,9 +8,9 @@ import pytest
 
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules import parse_rules
+from agentcli.permissions.rules.rule import parse_rules
 from agentcli.permissions.sandbox.plan import SandboxRules
-from agentcli.permissions.sandbox.protected import protection
+from agentcli.permissions.sandbox.planted.protected import protection
 from agentcli.permissions.sandbox.seatbelt import profile
 
 

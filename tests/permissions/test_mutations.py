@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.permissions.commands import Place, analyse
-from agentcli.permissions.loose import loose_segments, loose_words
-from agentcli.permissions.rules import parse_rule
-from agentcli.permissions.shell import NotPlain, plain_commands
+from agentcli.permissions.commands.parts import Place, analyse
+from agentcli.permissions.rules.rule import parse_rule
+from agentcli.permissions.shell.loose import loose_segments, loose_words
+from agentcli.permissions.shell.strict import NotPlain, plain_commands
 from tests.permissions.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY
 from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
 

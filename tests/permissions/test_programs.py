@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.commands import Place, analyse
-from agentcli.permissions.shell import NotPlain
+from agentcli.permissions.commands.parts import Place, analyse
+from agentcli.permissions.shell.strict import NotPlain
 
 
 def program(folder: Path, name: str, text: str = "#!/bin/sh\n") -> Path:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.permission import Decision, Need, PermissionMode
-from agentcli.permissions import tracked_files
+from agentcli.permissions.git import tracked_files
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules import parse_rules
+from agentcli.permissions.rules.rule import parse_rules
 from agentcli.permissions.sandbox import denied
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.commands import Place, analyse, runs_beside_others
-from agentcli.permissions.readonly import objection
-from agentcli.permissions.shell import NotPlain
+from agentcli.permissions.commands.parts import Place, analyse, runs_beside_others
+from agentcli.permissions.commands.read_only import objection
+from agentcli.permissions.shell.strict import NotPlain
 from tests.permissions.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY
 from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
 

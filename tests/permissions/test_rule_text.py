@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentcli.agent.refusals import allow_flag
+from agentcli.agent.toolcalls.refusals import allow_flag
 from agentcli.cli.parse import parse, split_list
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import terminal_line
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules import parse_rule, rule_text
+from agentcli.permissions.rules.rule import parse_rule, rule_text
 
 SPECS = st.text(st.one_of(st.characters(codec=None), st.sampled_from("()<>U+0029 ,*\\'\n\u202e")), min_size=1)
 

@@ -6,7 +6,7 @@ import pytest
 
 from agentcli.core.errors import UsageError
 from agentcli.permissions.paths import PathPattern, is_protected
-from agentcli.permissions.rules import parse_rule
+from agentcli.permissions.rules.rule import parse_rule
 
 
 @pytest.mark.parametrize("text", ["", "Bash(", "Bash(x", "two words(x)", "Bash)x("])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agentcli.core.shell import has_control_characters
-from agentcli.permissions.loose import loose_segments, loose_words
-from agentcli.permissions.rules import parse_rule
-from agentcli.permissions.shell import NotPlain, SimpleCommand, plain_commands
+from agentcli.permissions.rules.rule import parse_rule
+from agentcli.permissions.shell.loose import loose_segments, loose_words
+from agentcli.permissions.shell.strict import NotPlain, SimpleCommand, plain_commands
 
 
 def parts_of(command: str) -> tuple[SimpleCommand, ...]:

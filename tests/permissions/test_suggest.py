@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.permission import Need
-from agentcli.permissions.interpreters import runs_input
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules import parse_rules
+from agentcli.permissions.rules.rule import parse_rules
+from agentcli.permissions.shell.interpreters import runs_input
 
 
 @pytest.fixture

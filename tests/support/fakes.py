@@ -11,7 +11,7 @@ from typing import Any
 
 from agentcli.agent.conversation import Conversation
 from agentcli.agent.engine import Engine
-from agentcli.agent.permission import LivePermissions
+from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Audience
 from agentcli.core import events as ev

@@ -30,7 +30,7 @@ from typing import Any, Self
 import pyte
 
 from agentcli.core.messages import Json
-from agentcli.tui.screens.guard import PAUSE
+from agentcli.tui.sheets.typing_guard import PAUSE
 from tests.support.fork_server import ForkedProcess, can_fork, forked
 from tests.support.server import LoopbackServer
 

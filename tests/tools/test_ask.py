@@ -9,8 +9,8 @@ import pytest
 
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.tools.askuserquestion import AskUserQuestion
 from agentcli.tools.base import Output
+from agentcli.tools.planning.askuserquestion import AskUserQuestion
 from agentcli.tools.schema import checked
 from tests.tools.running import context_in, text_of
 

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.abort import AbortController
-from agentcli.tools import output as output_module
-from agentcli.tools import ripgrep
-from agentcli.tools import shells as shells_module
 from agentcli.tools.base import ToolContext
-from agentcli.tools.bash import Bash
-from agentcli.tools.bashoutput import BashOutput
-from agentcli.tools.killshell import KillShell
-from agentcli.tools.shells import Shells
-from agentcli.tools.strays import find_marked, marked
+from agentcli.tools.search import ripgrep
+from agentcli.tools.shell import background as shells_module
+from agentcli.tools.shell import output as output_module
+from agentcli.tools.shell.background import Shells
+from agentcli.tools.shell.bash import Bash
+from agentcli.tools.shell.bashoutput import BashOutput
+from agentcli.tools.shell.killshell import KillShell
+from agentcli.tools.shell.orphan_processes import find_marked, marked
 from tests.tools.running import context_in, run, text_of
 
 pytestmark = pytest.mark.anyio
@@ -380,8 +380,8 @@ import asyncio, sys
 from pathlib import Path
 from agentcli.core.abort import AbortController
 from agentcli.tools.base import ToolContext
-from agentcli.tools.bash import Bash
-from agentcli.tools.shells import Shells
+from agentcli.tools.shell.bash import Bash
+from agentcli.tools.shell.background import Shells
 
 async def main(folder, command):
     context = ToolContext(folder, (folder,), environ={"PATH": "/usr/bin:/bin"}, shells=Shells())

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.abort import AbortController, AbortReason
-from agentcli.tools import output as output_module
 from agentcli.tools.base import Output, Progress
-from agentcli.tools.bash import Bash
+from agentcli.tools.shell import output as output_module
+from agentcli.tools.shell.bash import Bash
 from tests.tools.running import context_in, run, run_fully, text_of
 
 pytestmark = pytest.mark.anyio

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from agentcli.tools.edit_apply import Applied, Problem, Replacement, apply
-from agentcli.tools.encoding import Decoded, decode
+from agentcli.tools.files.edit_apply import Applied, Problem, Replacement, apply
+from agentcli.tools.files.encoding import Decoded, decode
 
 thoroughly = settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "60")), deadline=None)
 

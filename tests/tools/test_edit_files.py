@@ -15,24 +15,25 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.permission import LivePermissions
+from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import NoHooks
 from agentcli.agent.questions import Audience, Questions
-from agentcli.agent.toolcall import CallResult, ToolRunner
+from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController
 from agentcli.core.ids import SequentialIds, SystemClock
 from agentcli.core.messages import ToolUseBlock
 from agentcli.core.permission import Answer, Need, PermissionMode
 from agentcli.permissions.policy import Policy
-from agentcli.tools import change, files_replace
 from agentcli.tools.base import Output, ToolContext
-from agentcli.tools.edit import Edit
-from agentcli.tools.multiedit import MultiEdit
-from agentcli.tools.read import Read
-from agentcli.tools.readcache import LARGEST_KEPT, MOST_KEPT, ReadCache
+from agentcli.tools.files import change
+from agentcli.tools.files import replace as files_replace
+from agentcli.tools.files.edit import Edit
+from agentcli.tools.files.multiedit import MultiEdit
+from agentcli.tools.files.read import Read
+from agentcli.tools.files.read_cache import LARGEST_KEPT, MOST_KEPT, ReadCache
+from agentcli.tools.files.write import Write
 from agentcli.tools.registry import Registry
-from agentcli.tools.write import Write
 from tests.tools.running import context_in, run, text_of
 
 pytestmark = pytest.mark.anyio

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.tools.environment import PassedVariables, child_environment
+from agentcli.tools.shell.environment import PassedVariables, child_environment
 
 TOKEN = "ghp_" + "a1B2" * 9
 

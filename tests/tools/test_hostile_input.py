@@ -16,10 +16,10 @@ import pytest
 
 from agentcli.core.abort import AbortController, AbortReason
 from agentcli.core.messages import Json
-from agentcli.tools import ripgrep
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.registry import BUILTIN_NAMES, builtin_tools
 from agentcli.tools.schema import checked
+from agentcli.tools.search import ripgrep
 from tests.tools.running import context_in, run
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import pytest
 
 from agentcli.assemble import Options, build_engine
 from agentcli.core.fuzzy import fuzzy_match
-from agentcli.tools.fileindex import FileIndex, PathIndex, with_folders
+from agentcli.tools.search.file_index import FileIndex, PathIndex, with_folders
 from tests.bench.index import QUERIES, synthetic_paths
 from tests.support.scripts import provider_for
 from tests.tools.running import context_in

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agentcli.tools.base import Output, ToolContext
-from agentcli.tools.notebookedit import NotebookEdit
-from agentcli.tools.read import Read
+from agentcli.tools.documents.notebookedit import NotebookEdit
+from agentcli.tools.files.read import Read
 from tests.tools.running import context_in, run, text_of
 
 pytestmark = pytest.mark.anyio

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from agentcli.core.abort import AbortController
-from agentcli.tools import ripgrep
 from agentcli.tools.base import ToolContext
-from agentcli.tools.glob import Glob
-from agentcli.tools.grep import Grep
+from agentcli.tools.search import ripgrep
+from agentcli.tools.search.glob import Glob
+from agentcli.tools.search.grep import Grep
 from tests.tools.running import context_in, hits_of, run
 
 pytestmark = pytest.mark.anyio

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tools import ripgrep
 from agentcli.tools.base import ToolContext
-from agentcli.tools.glob import Glob
-from agentcli.tools.grep import Grep
+from agentcli.tools.search import ripgrep
+from agentcli.tools.search.glob import Glob
+from agentcli.tools.search.grep import Grep
 from tests.tools.running import context_in, hits_of, run
 
 pytestmark = pytest.mark.anyio

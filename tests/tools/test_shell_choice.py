@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tools.bash import Bash
+from agentcli.tools.shell.bash import Bash
 from tests.tools.running import context_in, run, text_of
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tools.bash import Bash
-from agentcli.tools.grep import Grep
-from agentcli.tools.read import Read
+from agentcli.tools.files.read import Read
+from agentcli.tools.search.grep import Grep
+from agentcli.tools.shell.bash import Bash
 from agentcli.tools.titles import title_of
 
 ROOT = Path("/home/me/project")

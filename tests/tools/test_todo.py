@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.tools.planning.todowrite import TodoWrite, counted, todos_from
 from agentcli.tools.schema import checked
-from agentcli.tools.todowrite import TodoWrite, counted, todos_from
 from tests.tools.running import context_in, run, text_of
 
 pytestmark = pytest.mark.anyio

@@ -19,10 +19,11 @@ from agentcli.core.abort import AbortController, AbortSignal
 from agentcli.core.addresses import Address, WebAddress, parse_web_address
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.tools import net, webfetch
 from agentcli.tools.base import SmallReply, ToolContext
-from agentcli.tools.net import Fetcher, Moved, Page, Problem, candidates, is_same_place, proxy_for
-from agentcli.tools.webfetch import WebFetch
+from agentcli.tools.web import http_get as net
+from agentcli.tools.web import webfetch
+from agentcli.tools.web.http_get import Fetcher, Moved, Page, Problem, candidates, is_same_place, proxy_for
+from agentcli.tools.web.webfetch import WebFetch
 from tests.support.web import Answer, Website, redirect
 from tests.tools.running import context_in, run, run_fully, text_of
 

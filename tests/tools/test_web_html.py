@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.tools.htmlmarkdown import to_markdown
-from agentcli.tools.webpage import MOST_CHARACTERS, Binary, Text, read_page
+from agentcli.tools.web.htmlmarkdown import to_markdown
+from agentcli.tools.web.page import MOST_CHARACTERS, Binary, Text, read_page
 
 BASE = "https://example.com/docs/page.html"
 

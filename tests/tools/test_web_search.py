@@ -15,7 +15,7 @@ from agentcli.core.abort import AbortController, AbortSignal
 from agentcli.core.messages import Block, Json, TextBlock, UnknownBlock
 from agentcli.core.permission import PermissionMode
 from agentcli.tools.base import SmallReply
-from agentcli.tools.websearch import VERSIONS, WebSearch
+from agentcli.tools.web.websearch import VERSIONS, WebSearch
 from tests.support.fakes import collect, only, result_of
 from tests.support.scripts import call, event, fails, reply, say
 from tests.support.server import LoopbackServer

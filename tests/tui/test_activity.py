@@ -13,9 +13,9 @@ from textual.app import App, ComposeResult
 
 from agentcli.core import events as ev
 from agentcli.core.messages import ToolResultBlock
-from agentcli.tui.activity import SPINNER, STILL, ActivityLine, activity_text, elapsed
 from agentcli.tui.model import Activity
 from agentcli.tui.presenter import Presenter
+from agentcli.tui.status.activity import SPINNER, STILL, ActivityLine, activity_text, elapsed
 from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
 
 PALETTE = Palette()

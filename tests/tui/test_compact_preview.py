@@ -15,8 +15,8 @@ from agentcli.agent.questions import Audience
 from agentcli.core.events import CompactionProposed
 from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
+from agentcli.tui.dialogs.compact_preview import CompactPreview
 from agentcli.tui.prompt import external
-from agentcli.tui.screens.compact_preview import CompactPreview
 from agentcli.tui.theme.palette import Palette
 from tests.support.compacting import LONG
 from tests.tui import test_app, test_session

@@ -11,7 +11,7 @@ import pytest
 from agentcli.interactive.completion import Target, argument_menu, command_menu, file_menu, mention_of, target_at
 from agentcli.interactive.editor import NotWritten, editor_command
 from agentcli.interactive.sources import FileHit, IndexedFiles, registered_commands
-from agentcli.tools.fileindex import FileIndex, PathIndex
+from agentcli.tools.search.file_index import FileIndex, PathIndex
 from agentcli.tui.prompt.popup import shown
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from agentcli.agent.cachewatch import SHORT_TTL
+from agentcli.agent.cache.watch import SHORT_TTL
 from agentcli.agent.profile import Bounds
 from agentcli.agent.questions import Audience
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
-from agentcli.tui.screens.confirm import ConfirmDialog
-from agentcli.tui.screens.model_picker import ModelPicker
+from agentcli.tui.dialogs.confirm import ConfirmDialog
+from agentcli.tui.pickers.model import ModelPicker
 from agentcli.tui.theme.palette import Palette
 from tests.support.fakes import MODEL, FakeTool
 from tests.support.scripts import call, pause, reply

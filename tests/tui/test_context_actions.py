@@ -7,10 +7,10 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from agentcli.agent.outlook import ContextItem
-from agentcli.agent.pinning import PINNED, SYSTEM, Dropped, Restored
+from agentcli.agent.context.pins import PINNED, SYSTEM, Dropped, Restored
+from agentcli.agent.context.report import ContextItem
 from agentcli.tui.app import AgentApp
-from agentcli.tui.screens.context_page import ContextPage
+from agentcli.tui.pages.context import ContextPage
 from agentcli.tui.theme.palette import Palette
 from tests.support.scripts import reply
 from tests.tui import test_app

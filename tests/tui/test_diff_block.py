@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.tools.diff import diff_display
+from agentcli.tools.files.diff import diff_display
 from agentcli.tui.blocks import diff
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.diff_words import changed_words, pairs

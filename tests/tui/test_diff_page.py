@@ -12,7 +12,7 @@ from agentcli.commands.diff import Changes, _changes
 from agentcli.core.permission import PermissionMode
 from agentcli.tui.app import AgentApp
 from agentcli.tui.blocks.diff_layout import DiffLayout, FileView, Look
-from agentcli.tui.screens.diff_page import DiffPage
+from agentcli.tui.pages.diff import DiffPage
 from agentcli.tui.theme.palette import Palette
 from agentcli.workspace.base import DiffScope, FileChange, FolderDiff, WorkspaceDiff
 from tests.support.scripts import call, reply

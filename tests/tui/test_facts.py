@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agentcli.core.ids import SystemClock
-from agentcli.tui import facts as facts_module
-from agentcli.tui.facts import FACTS_SECONDS, FactsFeed
 from agentcli.tui.model import Facts
+from agentcli.tui.status import data as facts_module
+from agentcli.tui.status.data import FACTS_SECONDS, FactsFeed
 from tests.support.virtual import run_virtual
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from textual.pilot import Pilot
 
 from agentcli.core.permission import Answer
-from agentcli.tools.diff import diff_display
-from agentcli.tools.edit_apply import Applied, Replacement, apply
+from agentcli.tools.files.diff import diff_display
+from agentcli.tools.files.edit_apply import Applied, Replacement, apply
+from agentcli.tui.dialogs.hunks import HunkReview
 from agentcli.tui.hunks import diff_of, lines_of, merge, narrowed, split, texts_of, verdict
-from agentcli.tui.screens.hunks import HunkReview
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import Host, asked, look, play, press, replies, settled, shown
 

@@ -19,16 +19,16 @@ from agentcli.interactive.welcome import Welcome
 from agentcli.tui import screens
 from agentcli.tui.app import AgentApp
 from agentcli.tui.chat import TWICE_SECONDS
-from agentcli.tui.screens.editable import EditablePanel
-from agentcli.tui.screens.frame import Sheet
-from agentcli.tui.screens.hunks import HunkReview
-from agentcli.tui.screens.page import Page
-from agentcli.tui.screens.panel import Panel
-from agentcli.tui.screens.permissions_page import RuleEditor
-from agentcli.tui.screens.picker import ListSheet, Picker
-from agentcli.tui.screens.settings_page import SettingsPage, ValuePicker
-from agentcli.tui.screens.trust import TrustDialog
-from agentcli.tui.screens.welcome import WelcomeDialog
+from agentcli.tui.dialogs.hunks import HunkReview
+from agentcli.tui.dialogs.trust import TrustDialog
+from agentcli.tui.dialogs.welcome import WelcomeDialog
+from agentcli.tui.pages.permissions import RuleEditor
+from agentcli.tui.pages.settings import SettingsPage, ValuePicker
+from agentcli.tui.sheets.editable import EditablePanel
+from agentcli.tui.sheets.frame import Sheet
+from agentcli.tui.sheets.page import Page
+from agentcli.tui.sheets.panel import Panel
+from agentcli.tui.sheets.picker import ListSheet, Picker
 from tests.tui.dialog_host import asked
 from tests.tui.test_app import EDIT, Desk, until
 from tests.tui.test_compact_preview import PROPOSED

@@ -19,25 +19,25 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.widgets import Static
 
-from agentcli.agent.outlook import Category, ContextItem
+from agentcli.agent.context.report import Category, ContextItem
 from agentcli.config.schema import BY_NAME, KEYS
 from agentcli.config.settings import Row as Setting
 from agentcli.core.usage import Totals, Usage
-from agentcli.tools.shells import BackgroundTask
+from agentcli.tools.shell.background import BackgroundTask
 from agentcli.tui.app import AgentApp
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.keys import SCREEN_KEYS, app_bindings, help_rows, screen_bindings
+from agentcli.tui.pages.context import ContextPage, shared_out
+from agentcli.tui.pages.cost import CostNotes, CostPage
+from agentcli.tui.pages.help import HelpPage
+from agentcli.tui.pages.settings import Change, Scope, SettingsPage
+from agentcli.tui.pages.tasks import TasksPage
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.keys import PROMPT_KEYS, key_table
-from agentcli.tui.screens.context_page import ContextPage, shared_out
-from agentcli.tui.screens.cost_page import CostNotes, CostPage
-from agentcli.tui.screens.frame import Sheet
-from agentcli.tui.screens.help_page import HelpPage
-from agentcli.tui.screens.page import TextPage, rows_of
-from agentcli.tui.screens.runs import safe
-from agentcli.tui.screens.settings_page import Change, Scope, SettingsPage
-from agentcli.tui.screens.tasks_page import TasksPage
+from agentcli.tui.sheets.frame import Sheet
+from agentcli.tui.sheets.page import TextPage, rows_of
+from agentcli.tui.sheets.runs import safe
 from agentcli.tui.theme.palette import Palette
 from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, answer, look, play, press, through_all_sizes
 

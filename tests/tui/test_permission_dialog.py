@@ -13,10 +13,10 @@ from textual.selection import Selection
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.tui.screens.hunks import HunkReview
-from agentcli.tui.screens.panel_paint import more_row
-from agentcli.tui.screens.panel_rows import ScrolledLines
-from agentcli.tui.screens.permission import PermissionDialog
+from agentcli.tui.dialogs.hunks import HunkReview
+from agentcli.tui.dialogs.permission import PermissionDialog
+from agentcli.tui.sheets.panel_paint import more_row
+from agentcli.tui.sheets.panel_rows import ScrolledLines
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, Host, asked, look, play, press, replies, settled, shown
 

@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
-from agentcli.tui.screens.panel_rows import ScrolledLines
+from agentcli.tui.sheets.panel_rows import ScrolledLines
 from tests.tui.dialog_host import OPEN, Host, asked, look, play, press, replies, settled, shown
 from tests.tui.test_permission_dialog import DIFF, EDIT, dialog
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentcli.agent.permission import RuleEntry
-from agentcli.tui.screens.permissions_page import PermissionsPage
+from agentcli.agent.live_permissions import RuleEntry
+from agentcli.tui.pages.permissions import PermissionsPage
 from tests.tui.sheet_host import PAUSE, UNANSWERED, answer, look, play, through_all_sizes
 
 USER = "/home/me/.config/agentcli/settings.json"

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from agentcli.agent.outlook import ChangePrice
+from agentcli.agent.context.report import ChangePrice
 from agentcli.core.permission import PermissionMode
 from agentcli.providers.catalog import Catalog
 from agentcli.session.find import SessionInfo
-from agentcli.tui.screens.effort_picker import EffortPicker
-from agentcli.tui.screens.mode_picker import ModePicker
-from agentcli.tui.screens.model_picker import ModelPicker, said_of_change
-from agentcli.tui.screens.picker import Picker
-from agentcli.tui.screens.rows import Row
-from agentcli.tui.screens.runs import roughly
-from agentcli.tui.screens.session_picker import SessionPicker, session_rows
-from agentcli.tui.screens.theme_picker import ThemePicker
+from agentcli.tui.pickers.effort import EffortPicker
+from agentcli.tui.pickers.mode import ModePicker
+from agentcli.tui.pickers.model import ModelPicker, said_of_change
+from agentcli.tui.pickers.session import SessionPicker, session_rows
+from agentcli.tui.pickers.theme import ThemePicker
+from agentcli.tui.sheets.picker import Picker
+from agentcli.tui.sheets.rows import Row
+from agentcli.tui.sheets.runs import roughly
 from agentcli.tui.theme.palette import Palette
 from tests.tui.sheet_host import UNANSWERED, Host, answer, look, play, press, through_all_sizes
 

@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from agentcli.core.permission import Answer, PermissionMode
+from agentcli.tui.dialogs.plan import PlanDialog
 from agentcli.tui.prompt import external
-from agentcli.tui.screens.plan import PlanDialog
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import Clock, Host, asked, look, play, press, replies, shown
 

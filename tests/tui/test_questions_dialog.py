@@ -9,9 +9,9 @@ from textual.pilot import Pilot
 
 from agentcli.core.abort import AbortController
 from agentcli.core.permission import Answer
-from agentcli.tools.askuserquestion import AskUserQuestion
 from agentcli.tools.base import Output, ToolContext
-from agentcli.tui.screens.questions import QuestionsDialog
+from agentcli.tools.planning.askuserquestion import AskUserQuestion
+from agentcli.tui.dialogs.questions import QuestionsDialog
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, Host, asked, look, play, press, replies, settled, shown
 

@@ -16,8 +16,8 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
 from agentcli.tui.model import Facts
-from agentcli.tui.status import StatusLine, amount, context_bar, fit, money
-from agentcli.tui.statuscommand import Ran, StatusCommand, StatusFeed, payload, styled_line
+from agentcli.tui.status.command import Ran, StatusCommand, StatusFeed, payload, styled_line
+from agentcli.tui.status.line import StatusLine, amount, context_bar, fit, money
 from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
 
 PALETTE = Palette()
@@ -232,7 +232,7 @@ def test_a_command_that_says_nothing_or_cannot_start_leaves_a_reason(tmp_path: P
 
 
 def test_a_command_that_hangs_is_ended_with_all_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentcli.tui.statuscommand.TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("agentcli.tui.status.command.TIMEOUT_SECONDS", 0.2)
     ran = run("sleep 987 & sleep 988", tmp_path)
     assert "within" in ran.problem
     # What it left running held the output open; what it said before counts.
@@ -261,7 +261,7 @@ class Calls:
 
 
 def test_one_run_at_a_time_and_the_last_facts_are_always_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentcli.tui.statuscommand.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("agentcli.tui.status.command.PAUSE_SECONDS", 0)
     calls = Calls()
     lines: list[str] = []
 

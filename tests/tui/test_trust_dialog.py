@@ -8,7 +8,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from agentcli.config.trust import UNREADABLE, Part, TrustState, TrustStore
-from agentcli.tui.screens.trust import TrustDialog
+from agentcli.tui.dialogs.trust import TrustDialog
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import Clock, Host, look, play, press, replies, shown
 

@@ -14,7 +14,7 @@ from agentcli.assemble.login import Address
 from agentcli.interactive.welcome import CheckKey, KeepKey, TryServer, UseServer, Welcome, Work
 from agentcli.providers.check import Checked
 from agentcli.providers.local import LocalServer
-from agentcli.tui.screens.welcome import WelcomeDialog
+from agentcli.tui.dialogs.welcome import WelcomeDialog
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, Host, look, play, press, replies, settled, shown
 

@@ -10,7 +10,7 @@ import pytest
 
 from agentcli.core.unified_diff import FileDiff, parse_files
 from agentcli.workspace.base import DiffScope
-from agentcli.workspace.head_diff import NO_REPOSITORY
+from agentcli.workspace.diff.head_diff import NO_REPOSITORY
 from tests.workspace.folders import Work, state_of, working
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentcli.permissions.sandbox.plan import SandboxRules
-from agentcli.permissions.sandbox.protected import outermost, repositories
+from agentcli.permissions.sandbox.planted.protected import outermost, repositories
 
 _VARIABLES = {
     "PIP_CACHE_DIR": "pip",

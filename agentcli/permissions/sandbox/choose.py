@@ -15,9 +15,9 @@ from typing import Literal, cast
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.launch import Launcher
-from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher, Places
+from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, Places
+from agentcli.permissions.sandbox.linux.probe import Ability, probe
 from agentcli.permissions.sandbox.plan import SandboxRules
-from agentcli.permissions.sandbox.probe import Ability, probe
 from agentcli.permissions.sandbox.session_folder import remove_leftovers
 from agentcli.permissions.sandbox.unsandboxed import UnsandboxedLauncher
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.permissions.sandbox.forwarder import PROCESSES, forwarded, proxy_variables
-from agentcli.permissions.sandbox.upstream import Upstream
+from agentcli.permissions.sandbox.network.forwarder import PROCESSES, forwarded, proxy_variables
+from agentcli.permissions.sandbox.network.upstream import Upstream
 
 if TYPE_CHECKING:
-    from agentcli.permissions.sandbox.host_proxy import HostProxy
+    from agentcli.permissions.sandbox.network.host_proxy import HostProxy
 
 _SOCKET_INSIDE = "/dev/agentcli-proxy"
 """The proxy's socket as the command sees it. `/dev` is new in each sandbox; in the session's temp folder an earlier
@@ -32,7 +32,7 @@ class Connection:
     @classmethod
     def through_proxy(cls, hosts: Iterable[str], folder: Path, upstream: Upstream | None) -> Connection:
         """`folder`: private to this user. Raises OSError."""
-        from agentcli.permissions.sandbox.host_proxy import HostProxy
+        from agentcli.permissions.sandbox.network.host_proxy import HostProxy
 
         return cls(HostProxy(folder / f"proxy-{os.urandom(6).hex()}", hosts, upstream))
 

@@ -17,7 +17,7 @@ from agentcli.core.launch import Launch
 from agentcli.permissions.sandbox.caches import cache_environment
 from agentcli.permissions.sandbox.explain import Refusals, explain, names_missing_network, worth_explaining
 from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
-from agentcli.permissions.sandbox.protected import FILES, FOLDERS, HOME_FILES, uses_git
+from agentcli.permissions.sandbox.planted.protected import FILES, FOLDERS, HOME_FILES, uses_git
 from agentcli.permissions.sandbox.secrets import EMPTY, UNREADABLE, VARIABLES
 from agentcli.permissions.sandbox.session_folder import SessionFolder
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from agentcli.core.abort import AbortController
-from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher, Places
+from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, Places
+from agentcli.permissions.sandbox.linux.probe import Ability, probe
 from agentcli.permissions.sandbox.plan import SandboxRules
-from agentcli.permissions.sandbox.probe import Ability, probe
 from agentcli.tools.base import Output, ToolContext
-from agentcli.tools.bash import Bash
-from agentcli.tools.environment import child_environment
+from agentcli.tools.shell.bash import Bash
+from agentcli.tools.shell.environment import child_environment
 
 SECRET = "the very secret key"
 KEY = "sk-never-in-a-child"

@@ -12,11 +12,11 @@ import pytest
 from agentcli.core.errors import UsageError
 from agentcli.core.launch import BareLauncher
 from agentcli.permissions.sandbox import choose as choosing
-from agentcli.permissions.sandbox import probe as probing
-from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher, Places
 from agentcli.permissions.sandbox.choose import Surroundings, choose
+from agentcli.permissions.sandbox.linux import probe as probing
+from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, Places
+from agentcli.permissions.sandbox.linux.probe import Ability, probe
 from agentcli.permissions.sandbox.plan import SandboxRules
-from agentcli.permissions.sandbox.probe import Ability, probe
 from agentcli.permissions.sandbox.seatbelt import SeatbeltLauncher, profile
 
 GOOD = Ability("/usr/bin/bwrap", ("--cap-drop", "ALL"), network=True, seccomp=True)

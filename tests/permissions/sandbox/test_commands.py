@@ -14,7 +14,7 @@ import pytest
 
 from agentcli.core.abort import AbortController, AbortReason
 from agentcli.tools.base import Output
-from agentcli.tools.bash import Bash
+from agentcli.tools.shell.bash import Bash
 from tests.permissions.sandbox.box import SECRET, Box
 
 pytestmark = pytest.mark.anyio

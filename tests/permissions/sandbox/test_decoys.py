@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.sandbox import inventory, late_search
-from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher
-from agentcli.permissions.sandbox.late_search import LateSearch
-from agentcli.permissions.sandbox.quarantine import Quarantine
+from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
+from agentcli.permissions.sandbox.planted import inventory, late_search
+from agentcli.permissions.sandbox.planted.late_search import LateSearch
+from agentcli.permissions.sandbox.planted.quarantine import Quarantine
 from tests.permissions.sandbox.box import Box
 
 pytestmark = pytest.mark.anyio

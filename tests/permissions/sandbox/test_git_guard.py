@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.sandbox.bubblewrap import BubblewrapLauncher
-from agentcli.permissions.sandbox.protected import makes_repository, protection
-from agentcli.permissions.sandbox.quarantine import Quarantine
+from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
+from agentcli.permissions.sandbox.planted.protected import makes_repository, protection
+from agentcli.permissions.sandbox.planted.quarantine import Quarantine
 from tests.permissions.sandbox.box import Box
 
 pytestmark = pytest.mark.anyio

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.sandbox.forwarder import PORT, forwarded, proxy_variables
-from agentcli.permissions.sandbox.host_proxy import HostProxy, host_matches
-from agentcli.permissions.sandbox.upstream import Upstream
+from agentcli.permissions.sandbox.network.forwarder import PORT, forwarded, proxy_variables
+from agentcli.permissions.sandbox.network.host_proxy import HostProxy, host_matches
+from agentcli.permissions.sandbox.network.upstream import Upstream
 from tests.permissions.sandbox.box import ability_or_skip
 
 _FETCH = "import sys,urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20).read().decode())"

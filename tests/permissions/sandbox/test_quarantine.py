@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.sandbox import quarantine
-from agentcli.permissions.sandbox.quarantine import Quarantine
+from agentcli.permissions.sandbox.planted import quarantine
+from agentcli.permissions.sandbox.planted.quarantine import Quarantine
 from tests.permissions.sandbox.box import Box
 
 pytestmark = pytest.mark.anyio

@@ -15,9 +15,9 @@ from agentcli.permissions.paths import is_protected
 from agentcli.permissions.sandbox import denied
 from agentcli.permissions.sandbox.denied import DeniedFiles
 from agentcli.permissions.sandbox.explain import Refusals, explain, explain_missing, worth_explaining
-from agentcli.permissions.sandbox.leftovers import remove_leftovers
 from agentcli.permissions.sandbox.plan import SandboxRules, find_masks
-from agentcli.permissions.sandbox.protected import FILES, FOLDERS, protection, uses_git
+from agentcli.permissions.sandbox.planted.leftovers import remove_leftovers
+from agentcli.permissions.sandbox.planted.protected import FILES, FOLDERS, protection, uses_git
 
 # --------------------------------------------------------------------------------------------------------- secrets
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.sandbox.probe import Ability
-from agentcli.permissions.sandbox.seccomp import seccomp_filter
+from agentcli.permissions.sandbox.linux.probe import Ability
+from agentcli.permissions.sandbox.linux.seccomp import seccomp_filter
 from tests.permissions.sandbox.box import Box
 
 pytestmark = pytest.mark.anyio
@@ -111,7 +111,7 @@ def test_every_jump_stays_inside_of_the_program(machine: str, strict: bool) -> N
 
 
 def test_the_ability_is_part_of_what_is_remembered(tmp_path: Path) -> None:
-    from agentcli.permissions.sandbox import probe as probing
+    from agentcli.permissions.sandbox.linux import probe as probing
 
     ability = Ability("/usr/bin/bwrap", ("--cap-drop", "ALL"), network=True, seccomp=True)
     probing._remember(tmp_path, "key", ability)

@@ -11,11 +11,11 @@ import pytest
 
 from agentcli.permissions.sandbox.temp_folder import inside, outside
 from agentcli.tools.base import ToolContext
-from agentcli.tools.edit import Edit
-from agentcli.tools.glob import Glob
-from agentcli.tools.grep import Grep
-from agentcli.tools.read import Read
-from agentcli.tools.write import Write
+from agentcli.tools.files.edit import Edit
+from agentcli.tools.files.read import Read
+from agentcli.tools.files.write import Write
+from agentcli.tools.search.glob import Glob
+from agentcli.tools.search.grep import Grep
 from tests.permissions.sandbox.box import Box, ability_or_skip
 from tests.tools.running import run, text_of
 

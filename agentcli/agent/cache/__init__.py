@@ -1,0 +1,1 @@
+"""The prompt cache: what a request shares with the one before, what broke that, and what it cost."""

@@ -1,0 +1,189 @@
+"""Context collapse, the running part: summaries of old exchanges, made ahead of time by the small model (SPEC 2.1).
+
+Nobody waits for one: they are made one after another beside the requests, the oldest span first, and staged when whole.
+What is staged lives as long as the process; what runs ends with the submission. Which spans and which words is
+`context/collapse.py`; committing past the threshold is its step in the pipeline, committing everything after a prompt
+that was too long is `drain`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from agentcli.agent.ports import Staging
+from agentcli.agent.side_call import SideCall
+from agentcli.context.collapse import (
+    SYSTEM,
+    Collapse,
+    Span,
+    asked,
+    find_spans,
+    has_any,
+    person_edited,
+    stand_in,
+    standing_notes,
+)
+from agentcli.context.edits import edit_to_dict
+from agentcli.context.view import REPAIRS, View
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.messages import Message, Origin
+from agentcli.providers.base import FailureKind
+
+MOST_TRIES = 3
+"""Of a span: what failed is tried again twice, then left alone. What was broken off counts if it has to be paid."""
+MOST_FAILURES = 6
+"""In a row, of whatever spans: then the small model is not to be had, and it is not asked any more."""
+SUMMARY_TOKENS = 2_048
+
+
+class Collapsing:
+    """Implements `Collapser`. One per conversation; `step` is for its pipeline."""
+
+    def __init__(self, view: View, step: Collapse) -> None:
+        self._view = view
+        self.step = step
+        self._now: Staging | None = None
+        """As things stood before the latest request."""
+        self._task: asyncio.Task[None] | None = None
+        self._tries: Counter[str] = Counter()
+        """By the first message of a span."""
+        self._failures = 0
+        self._looked_through = ""
+        """The last prompt there was when nothing was left to summarise: there is nothing before the next one."""
+
+    def staged(self) -> int:
+        return len(self.step.staged)
+
+    def stage(self, staging: Staging, signal: AbortSignal) -> None:
+        self._now = staging
+        if self.step.staged:
+            self.step.prune(self._one_by_one(staging.log), self._view.edits.edited)
+        running = self._task is not None and not self._task.done()
+        if running or signal.aborted or staging.estimate < staging.usable * self.step.thresholds.stage:
+            return
+        if self._failures >= MOST_FAILURES or _last_prompt(staging.log) == self._looked_through:
+            return
+        if not self._is_enough(staging):
+            work = self._make_ready(signal)
+            self._task = asyncio.get_running_loop().create_task(work, name="context collapse")
+
+    def drain(self, log: Sequence[Message], pinned: frozenset[str]) -> ev.ContextEdited | None:
+        view = self._view
+        shown = self._one_by_one(log)
+        plan = self.step.plan_all(shown, pinned, view.edits.edited)
+        if plan is None:
+            return None
+        density = view.estimator.density
+        edits = [replace(edit, freed=round(edit.freed * density)) for edit in plan.edits]
+        view.edit(edits, after=log[-1].id)
+        self.step.prune(self._one_by_one(log), view.edits.edited)
+        return ev.ContextEdited(
+            edits=[edit_to_dict(edit) for edit in edits],
+            step=self.step.name,
+            freed_tokens=sum(edit.freed for edit in edits),
+            text=plan.text,
+        )
+
+    async def aclose(self) -> None:
+        if self._task is not None:
+            await cancel_and_wait([self._task])
+            self._task = None
+
+    # ------------------------------------------------------------------------------------------------ in the background
+
+    async def _make_ready(self, signal: AbortSignal) -> None:
+        """One span after another until there is enough; a failure leaves the rest to the next request."""
+        while not signal.aborted and (staging := self._now) is not None and not self._is_enough(staging):
+            span = self._next_span(staging)
+            if span is None:
+                self._looked_through = _last_prompt(staging.log)
+                return
+            if not await self._summarise(span, staging, signal):
+                return
+
+    def _is_enough(self, staging: Staging) -> bool:
+        freed = sum(staged.freed for staged in self.step.staged.values()) * self._view.estimator.density
+        return staging.estimate - freed <= staging.usable * self.step.thresholds.target
+
+    def _next_span(self, staging: Staging) -> Span | None:
+        edits = self._view.edits
+        spans = find_spans(edits.shown(edits.in_force(staging.log)), self._staying(staging), self._size)
+        return next((span for span in spans if self._tries[span.first] < MOST_TRIES), None)
+
+    def _size(self, message: Message) -> int:
+        return self._view.estimator.message(message)
+
+    def _staying(self, staging: Staging) -> Callable[[Message], bool]:
+        """What must remain as it is: what somebody wants, what is staged already, and where a repair ends."""
+        edits = self._view.edits
+        kept = {id for staged in self.step.staged.values() for id in staged.ids}
+        until = ""
+        in_log: dict[str, Message] = {}
+        for message in edits.in_force(staging.log):
+            in_log[message.id] = message
+            until = until or edits.restored_spans.get(message.id, "")
+            if until:
+                kept.add(message.id)
+                until = "" if message.id == until else until
+
+        def stays(message: Message) -> bool:
+            # The blocks of what is shown may have other numbers than those in the log.
+            whole = in_log.get(message.id)
+            if whole is None or message.id in kept or has_any(whole, staging.pinned):
+                return True
+            return any(self._view.has_repair(kind, message.id) for kind in REPAIRS)
+
+        return stays
+
+    def _one_by_one(self, log: Sequence[Message]) -> Sequence[Message]:
+        """The messages that a request shows one by one, as they are in the log."""
+        edits = self._view.edits
+        in_force = edits.in_force(log)
+        if not edits.has_collapses:
+            return in_force
+        ids = {message.id for message in edits.shown(in_force)}
+        return [message for message in in_force if message.id in ids]
+
+    async def _summarise(self, span: Span, staging: Staging, signal: AbortSignal) -> bool:
+        """Ask, and stage what comes. Whether to go on with the next."""
+        edits = self._view.edits
+        ids = frozenset(span.ids)
+        by_person = person_edited((message for message in staging.log if message.id in ids), edits.edited)
+        notes = standing_notes(span, edits.in_force(staging.log))
+        call = SideCall(staging.provider, staging.price)
+        request = staging.requests.small(SYSTEM, asked(span))
+        request = replace(request, max_tokens=SUMMARY_TOKENS, purpose=self.step.name)
+        paid = False
+        try:
+            async with aclosing(call.run(request, signal)) as events:
+                async for event in events:
+                    if isinstance(event, ev.UsageReported):
+                        paid = True
+                        staging.late.append(event)
+        finally:
+            if (lost := call.lost_usage()) is not None:
+                paid = True
+                staging.late.append(lost)
+            self._tries[span.first] += paid
+        if call.failure is not None or call.stop_reason not in (None, "end_turn", "stop_sequence"):
+            aborted = call.failure is not None and call.failure.kind is FailureKind.ABORTED
+            self._tries[span.first] += not paid and not aborted
+            self._failures += not aborted
+            return False
+        self._failures = 0
+        text = stand_in(span, call.text or "", notes)
+        if text is None:
+            self._tries[span.first] = MOST_TRIES  # The next would be no shorter.
+        else:
+            self.step.stage(span, text, by_person)
+        return True
+
+
+def _last_prompt(log: Sequence[Message]) -> str:
+    return next((message.id for message in reversed(log) if message.origin is Origin.PROMPT), "")

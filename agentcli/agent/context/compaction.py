@@ -1,0 +1,283 @@
+"""Compaction, the running part: one implementation for its three triggers, manual, auto and reactive (SPEC 4).
+
+It changes nothing by itself: on success `messages` holds the boundary and what follows it for the log; on a failure, an
+abort or a person's no it holds nothing and the conversation is exactly as it was. Nothing is awaited between the first
+and the last of these messages, and a boundary without all of them does not count (`context.edits`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import replace
+
+from agentcli.agent.context.compaction_plan import CompactParts, Draft, drafted
+from agentcli.agent.context.compaction_preview import Totals
+from agentcli.agent.questions import Questions
+from agentcli.agent.side_call import SideCall
+from agentcli.context import compact as words
+from agentcli.context.estimate import message_tokens
+from agentcli.context.normalise import normalise
+from agentcli.context.view import View
+from agentcli.core import events as ev
+from agentcli.core.abort import Aborted, AbortSignal
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json, Message, Origin, ToolUseBlock, user_message
+from agentcli.core.permission import Answer
+from agentcli.core.usage import Usage
+from agentcli.providers.base import FailureKind
+
+__all__ = ["CANCELLED", "INTERRUPTED", "CompactParts", "Compaction", "Shortening"]
+
+MAX_SUMMARY_TOKENS = 16_000
+RAISED_SUMMARY_TOKENS = 48_000
+LEAST_SUMMARY_TOKENS = 4_000
+INTERRUPTED = "Compaction was interrupted; the conversation is as it was."
+CANCELLED = "Compaction was cancelled; the conversation is as it was."
+NOTHING_YET = "There is nothing to shorten yet; the conversation is as it was."
+NO_SUMMARY = "The model gave no summary; the conversation is as it was."
+INFLATING = "The summary would be longer than what it replaces; the conversation is as it was."
+LITTLE_TO_GAIN = (
+    "Hardly anything would be gained by it; the conversation is as it was. /context shows what takes the room."
+)
+PINNED_TOO_MUCH = (
+    "With what is pinned, nothing would be gained; the conversation is as it was. Unpin something in /context."
+)
+
+
+@frozen
+class Shortening:
+    """What a person wants with `/compact`."""
+
+    focus: str = ""
+    review: bool = False
+    """Look at the summary before it takes effect."""
+
+
+class Compaction:
+    """`review`: where a person's answer comes from; None where nobody is to be asked (headless, auto, reactive)."""
+
+    def __init__(self, parts: CompactParts, trigger: str, focus: str = "", review: Questions | None = None) -> None:
+        self._parts = parts
+        self._trigger = trigger
+        self._focus = focus
+        self._review = review
+        self._summary = ""
+        self._model = ""
+        self._draft: Draft | None = None
+        self._problem: str | None = None
+        self._cost: float | None = 0.0
+        self.cancelled = False
+        """The person has looked at the summary and wants none."""
+        self.messages: tuple[Message, ...] = ()
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing has changed, for people."""
+        return self._problem
+
+    @property
+    def summary(self) -> str:
+        """What the model wrote, or the user made of it."""
+        return self._summary
+
+    async def run(self, log: Sequence[Message], signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
+        parts = self._parts
+        before = parts.view.estimate(log, parts.overhead)
+        yield ev.CompactionStarted(trigger=self._trigger)
+        for stage in (self._summarise, self._look_at_it):
+            async with aclosing(stage(log, before, signal)) as events:
+                async for event in events:
+                    yield event
+            if self._problem is not None:
+                yield ev.CompactionFailed(trigger=self._trigger, text=self._problem)
+                return
+        assert self._draft is not None
+        following = self._draft.messages
+        after = self._after(log, following)
+        self.messages = (words.boundary(parts.ids.new(), self._trigger, (before, after), following), *following)
+        for message in self.messages:
+            yield ev.MessageAppended(message=message)
+        yield ev.ContextCompacted(trigger=self._trigger, tokens_before=before, tokens_after=after)
+        with suppress(Aborted):
+            await signal.run(parts.hooks.after_compact(self._trigger))
+
+    # ------------------------------------------------------------------------------------------------ the summary
+
+    async def _summarise(
+        self, log: Sequence[Message], before: int, signal: AbortSignal
+    ) -> AsyncGenerator[ev.Event, None]:
+        """Ask for the summary until there is one or no further way to ask; sets `_summary` or `_problem`."""
+        parts = self._parts
+        asking = _Asking.first(parts.view, log, self._trigger, parts.window - before)
+        if asking is None:
+            self._problem = NOTHING_YET
+            return
+        try:
+            focus = await signal.run(parts.hooks.before_compact(self._trigger, self._focus))
+        except Aborted:
+            self._problem = INTERRUPTED
+            return
+        while True:
+            request = parts.requests.build(asking.wire(focus), asking.max_tokens, "compact", parts.budget_spent)
+            request = replace(request, forbid_tools=asking.forbid_tools)
+            self._model = request.model
+            yield ev.RequestStarted(model=request.model, turn=0, purpose="compact", estimated_tokens=before)
+            call = SideCall(parts.provider, parts.price)
+            async with aclosing(call.run(request, signal)) as events:
+                async for event in events:
+                    self._count(event)
+                    yield event
+            if signal.aborted:
+                self._problem = INTERRUPTED
+                return
+            following = asking.again(call)
+            if following is None:
+                break
+            asking = following
+        self._problem = _wrong_with(call)
+        self._summary = (call.text or "").strip()
+
+    def _count(self, event: ev.Event) -> None:
+        if isinstance(event, ev.UsageReported):
+            known = self._cost is not None and event.cost_usd is not None
+            self._cost = (self._cost or 0.0) + (event.cost_usd or 0.0) if known else None
+
+    # --------------------------------------------------------------------------------------------- what it makes
+
+    async def _look_at_it(
+        self, log: Sequence[Message], before: int, signal: AbortSignal
+    ) -> AsyncGenerator[ev.Event, None]:
+        """What would stand in the log; shown to the person first where there is one to ask. Sets `_draft`."""
+        await self._redraft(log, signal)
+        if self._problem is not None or self._review is None or self._draft is None:
+            return
+        request_id = self._parts.ids.new()
+        answer = self._review.ask(request_id)
+        try:
+            yield self._proposed(request_id, log, before, self._draft)
+            self._take(await signal.run(_answered(answer)))
+        except Aborted:
+            self._problem = INTERRUPTED
+        finally:
+            self._review.withdraw(request_id)
+        if self._problem is None:
+            # Files may have changed while the person was reading.
+            await self._redraft(log, signal)
+
+    async def _redraft(self, log: Sequence[Message], signal: AbortSignal) -> None:
+        parts = self._parts
+        try:
+            draft = await drafted(parts, log, self._summary, signal, manual=self._trigger == "manual")
+        except Aborted:
+            self._problem = INTERRUPTED
+            return
+        summary = message_tokens(user_message(words.summary_text(self._summary), "", Origin.SUMMARY))
+        if summary >= draft.old_tokens:
+            self._problem = INFLATING
+        elif sum(map(message_tokens, draft.messages)) >= draft.old_tokens + draft.pending_tokens:
+            self._problem = PINNED_TOO_MUCH if draft.has_pins else LITTLE_TO_GAIN
+        elif signal.aborted:
+            self._problem = INTERRUPTED
+        self._draft = draft
+
+    def _proposed(self, request_id: str, log: Sequence[Message], before: int, draft: Draft) -> ev.CompactionProposed:
+        after = self._after(log, draft.messages)
+        density = self._parts.view.estimator.density
+        fixed = max(0, after - round(density * sum(map(message_tokens, draft.messages))))
+        kept, dropped, added = draft.shares.lines(Totals(before, after, fixed), density)
+        return ev.CompactionProposed(
+            request_id=request_id,
+            summary=self._summary,
+            tokens_before=before,
+            tokens_after=after,
+            cost_usd=self._cost,
+            kept=kept,
+            dropped=dropped,
+            added=added,
+            turn_usd_before=self._parts.price(self._model, Usage(cache_read_input_tokens=before)),
+            turn_usd_after=self._parts.price(self._model, Usage(cache_read_input_tokens=after)),
+        )
+
+    def _take(self, answer: Answer) -> None:
+        if answer.behavior == "deny":
+            self.cancelled = True
+            self._problem = CANCELLED
+            return
+        edited = (answer.updated_input or {}).get("summary", self._summary)
+        self._summary = edited.strip() if isinstance(edited, str) else self._summary
+        if not self._summary:
+            self._problem = NO_SUMMARY
+
+    def _after(self, log: Sequence[Message], following: Sequence[Message]) -> int:
+        """What the next request comes to then, as everybody else will estimate it."""
+        marker = words.boundary("", self._trigger, (0, 0), following)
+        return self._parts.view.estimate((*log, marker, *following), self._parts.overhead)
+
+
+async def _answered(answer: Awaitable[Answer]) -> Answer:
+    return await answer
+
+
+# -------------------------------------------------------------------------------------------------- ways of asking
+
+
+@frozen
+class _Asking:
+    """One way to ask for the summary, and the next when it did not work."""
+
+    view: View
+    log: tuple[Message, ...]
+    """Asked with the bytes that the next request would have, so that the cache pays for them; until it is too long."""
+    pending: frozenset[str]
+    max_tokens: int
+    most_tokens: int
+    shed: tuple[Message, ...] | None = None
+    """What is left after the oldest exchanges were left out."""
+    forbid_tools: bool = False
+    """Only after the model has called one: forbidding them changes the request and costs the cache of the history."""
+
+    @classmethod
+    def first(cls, view: View, log: Sequence[Message], trigger: str, room: int) -> _Asking | None:
+        """None when there is nothing to summarise. After a prompt that was too long, what nobody has answered yet is
+        left out at once: it is kept word for word anyway."""
+        old, pending = words.split_pending(view.messages(log))
+        if not old:
+            return None
+        room = max(room - 1_000, LEAST_SUMMARY_TOKENS)
+        caps = min(MAX_SUMMARY_TOKENS, room), min(RAISED_SUMMARY_TOKENS, room)
+        asking = cls(view, tuple(log), frozenset(message.id for message in pending), *caps)
+        return asking._without_pending() if trigger == "reactive" else asking
+
+    def wire(self, focus: str) -> tuple[Json, ...]:
+        last = user_message(words.instruction(focus), "compact-instruction", Origin.RECOVERY)
+        return self.view.wire((*self.log, last)) if self.shed is None else normalise((*self.shed, last))
+
+    def again(self, call: SideCall) -> _Asking | None:
+        if call.failure is not None:
+            return self._shorter() if call.failure.kind is FailureKind.PROMPT_TOO_LONG else None
+        if any(isinstance(block, ToolUseBlock) for block in call.blocks) and not self.forbid_tools:
+            return replace(self, forbid_tools=True)
+        if call.stop_reason == "max_tokens" and self.max_tokens < self.most_tokens:
+            return replace(self, max_tokens=self.most_tokens)
+        return None
+
+    def _without_pending(self) -> _Asking:
+        left = tuple(message for message in self.log if message.id not in self.pending)
+        return replace(self, log=left, pending=frozenset())
+
+    def _shorter(self) -> _Asking | None:
+        if self.pending:
+            return self._without_pending()
+        asked = self.view.messages(self.log) if self.shed is None else self.shed
+        shorter = words.without_oldest(asked) or words.with_longest_cut(asked)
+        return None if shorter is None else replace(self, shed=shorter)
+
+
+def _wrong_with(call: SideCall) -> str | None:
+    """Why a reply is no summary; None if it is one. Whatever it is, the conversation has not changed."""
+    if call.failure is not None:
+        return f"The conversation could not be shortened: {call.failure.message}"
+    if call.stop_reason not in (None, "end_turn", "stop_sequence"):
+        return f"The model gave no whole summary ({call.stop_reason}); the conversation is as it was."
+    return None if (call.text or "").strip() else NO_SUMMARY

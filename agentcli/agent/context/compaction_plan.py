@@ -1,0 +1,180 @@
+"""What a compaction would leave in the log: which pieces, within which budgets (SPEC 4). Changes nothing.
+
+The summary has what it needs, and so has what is pinned. Of what they free at most half goes to what is kept beside
+them, and of the window at most two fifths: the last exchange, then the user's own words, then what is restored. The
+user's last words are there whatever is left.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+
+from agentcli.agent.context.compaction_preview import Material, Shares, shares_of
+from agentcli.agent.context.compaction_restore import Surroundings, paths_read, recent_paths, restored
+from agentcli.agent.ports import Hooks, PriceOf, Requests
+from agentcli.agent.updates.mentions import attached_paths
+from agentcli.context import compact as words
+from agentcli.context.edits import block_id
+from agentcli.context.estimate import block_tokens, message_tokens
+from agentcli.context.view import View
+from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import frozen
+from agentcli.core.ids import Ids
+from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ToolResultBlock
+from agentcli.providers.base import Provider
+
+
+@frozen
+class CompactParts:
+    """What a compaction works with."""
+
+    provider: Provider
+    requests: Requests
+    view: View
+    hooks: Hooks
+    price: PriceOf
+    ids: Ids
+    overhead: int = 0
+    window: int = 200_000
+    pinned: AbstractSet[str] = frozenset()
+    """Blocks that the person wants kept word for word, by the ids they had when they were pinned."""
+    around: Surroundings = Surroundings()
+    budget_spent: int | None = None
+    """Tokens of the task budget that the messages no longer show; None when they show all."""
+
+
+@frozen
+class Draft:
+    messages: tuple[Message, ...]
+    """What would follow the boundary."""
+    old_tokens: int
+    """Of what the summary stands for, and of what is said again as it was."""
+    pending_tokens: int
+    has_pins: bool
+    shares: Shares
+
+
+async def drafted(
+    parts: CompactParts, log: Sequence[Message], summary: str, signal: AbortSignal, *, manual: bool
+) -> Draft:
+    """`manual`: the person speaks next. Raises `Aborted`."""
+    old, pending = words.split_pending(in_log(parts.view, log))
+    old_tokens = sum(map(message_tokens, old))
+    pins = words.pinned_now(old, parts.pinned)
+    size = _beside(pins)
+    budget = _budget(parts.window, old_tokens, old_tokens - sum(map(size, old)), summary)
+    may_end_with_reply = manual or bool(pending)
+    most = min(words.EXCHANGE_TOKENS, budget // 2)
+    exchange = words.last_exchange(old, most, open_end=may_end_with_reply, size=size)
+    as_it_was = {message.id for message in exchange}
+    summarised = [message for message in old if message.id not in as_it_was]
+    budget -= sum(map(size, exchange))
+    pinned, pinned_meta = words.pinned_content(summarised, parts.pinned)
+
+    kept_anyway = frozenset(words.original_id(message) for message in (*exchange, *pending))
+    said, last = words.user_messages(log, said_by(parts.view, log), kept_anyway)
+    least = int(min(words.LAST_WORDS_TOKENS, words.SHARE_OF_WINDOW * parts.window))
+    prompts = words.word_for_word(said, max(0, min(words.PROMPT_TOKENS, budget)), last, least)
+    said_tokens = block_tokens(TextBlock(prompts)) if prompts else 0
+    budget -= said_tokens
+
+    shown = bool(_prompts((*exchange, *pending)))
+    pictures = () if shown else _pictures(summarised, max(budget, least - said_tokens))
+    budget -= sum(map(block_tokens, pictures))
+    paths = _paths(old, (*exchange, *pending), parts.around.canonical)
+    back = await restored(log, paths, parts.around, max(0, budget), signal)
+    pieces = words.Pieces(
+        summary=summary,
+        prompts=prompts,
+        pictures=pictures,
+        pinned=pinned,
+        pinned_meta=pinned_meta,
+        exchange=exchange,
+        restored=back.blocks,
+        restored_meta=back.meta,
+        pending=pending,
+    )
+    material = Material(
+        summarised=summarised,
+        pieces=pieces,
+        pins=pins,
+        questions=words.question_ids(log),
+        said=said_by(parts.view, log),
+        restored=back.shares,
+    )
+    pending_tokens = sum(map(message_tokens, pending))
+    return Draft(words.compacted(pieces, parts.ids.new), old_tokens, pending_tokens, bool(pins), shares_of(material))
+
+
+def _paths(old: Sequence[Message], shown: Sequence[Message], canonical: Callable[[str], str]) -> list[str]:
+    """The files to restore, the last used first: each once, however it was spelled, and none that is in sight."""
+    seen = {canonical(path) for path in (*paths_read(shown), *attached_paths(shown))}
+    found: list[str] = []
+    for path in recent_paths(old):
+        if (place := canonical(path)) not in seen:
+            seen.add(place)
+            found.append(path)
+    return found
+
+
+def in_log(view: View, log: Sequence[Message]) -> list[Message]:
+    """The log as the next request shows it, without what a view puts in front of every request."""
+    known = {message.id for message in log}
+    return [m for m in view.messages(log) if m.id in known or m.origin is Origin.SUMMARY]
+
+
+def said_by(view: View, log: Sequence[Message]) -> Callable[[Message], str]:
+    """What may be shown of a prompt's own words: nothing of what the person or a refusal has taken out, be it from the
+    prompt itself or from where an earlier compaction said it again. Of results: the user's answers to questions."""
+    versions: defaultdict[str, list[Message]] = defaultdict(list)
+    questions = words.question_ids(log)
+    for message in log:
+        if message in _prompts([message]) or words.answers_in(message, questions):
+            versions[words.original_id(message)].append(message)
+
+    def said(message: Message) -> str:
+        copies = versions[message.id]
+        if any(view.has_repair("leave_out_prompt", copy.id) for copy in copies):
+            return ""
+        texts: list[str] = []
+        for number, block in enumerate(message.content):
+            edits = [edit for copy in copies if (edit := view.edits.edited(block_id(copy, number))) is not None]
+            if any(edit.kind != "replace" for edit in edits):
+                continue
+            if isinstance(block, TextBlock):
+                texts.append(edits[-1].text if edits else block.text)
+            elif isinstance(block, ToolResultBlock) and words.is_answer(block, questions):
+                texts.append(block.text)
+        return "\n".join(texts)
+
+    return said
+
+
+def _budget(window: int, old_tokens: int, pinned_tokens: int, summary: str) -> int:
+    freed = old_tokens - pinned_tokens - block_tokens(TextBlock(words.summary_text(summary)))
+    return max(0, int(min(words.SHARE_OF_WINDOW * window - pinned_tokens, words.SHARE_OF_FREED * freed)))
+
+
+def _beside(pins: AbstractSet[str]) -> Callable[[Message], int]:
+    """How large a message is without what of it is kept in any case."""
+    if not pins:
+        return message_tokens
+
+    def size(message: Message) -> int:
+        named = ((block_id(message, place), block) for place, block in enumerate(message.content))
+        return message_tokens(message) - sum(block_tokens(block) for name, block in named if name in pins)
+
+    return size
+
+
+def _prompts(messages: Sequence[Message]) -> list[Message]:
+    return [message for message in messages if message.origin in (Origin.PROMPT, Origin.QUEUED)]
+
+
+def _pictures(summarised: Sequence[Message], budget: int) -> tuple[ImageBlock, ...]:
+    """Those of the last prompt, if there is room for them; an earlier compaction has put them to its summary."""
+    last = _prompts(summarised)[-1:] or [message for message in summarised if message.origin is Origin.SUMMARY][-1:]
+    found = tuple(block for message in last for block in message.content if isinstance(block, ImageBlock))
+    return found if sum(map(block_tokens, found)) <= budget else ()

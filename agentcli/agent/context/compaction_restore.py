@@ -1,0 +1,251 @@
+"""What work needs at once after a compaction, each thing by a function of its own with its own cap (SPEC 4).
+
+The files that were used last are read from disk anew, with the rights that hold now; the task list and the plan are in
+the log; background commands are asked for. Nothing here decides what is summarised.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from agentcli.agent.context.compaction_preview import Share
+from agentcli.agent.ports import Permissions
+from agentcli.agent.updates.mentions import attached_paths
+from agentcli.context.compact import RESTORED, cut_middle
+from agentcli.context.estimate import block_tokens
+from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Block, Json, Message, TextBlock, clean_text
+from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
+from agentcli.tools.base import Output, Tool, ToolContext
+from agentcli.tools.builtin import absolute_path
+from agentcli.tools.files.read_cache import ReadCache
+from agentcli.tools.planning.todowrite import todos_from
+from agentcli.tools.shell.background import BackgroundTask
+
+MOST_FILES = 5
+FILE_TOKENS = 5_000
+LEAST_FILE_TOKENS = 300
+"""Less than that of a file is no use."""
+PLAN_TOKENS = 5_000
+MOST_TASKS = 50
+MOST_COMMANDS = 20
+
+_FILES = "files"
+"""In a restored message's meta: the files that it shows, the last used first."""
+_TASKS = "task_list"
+"""In a message's meta: the task list was shown here; `attachments.TaskListReminder` goes by it."""
+
+_PATHS = {
+    "Read": "file_path",
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "Write": "file_path",
+    "NotebookEdit": "notebook_path",
+}
+_LOOKED_THROUGH = 4 * MOST_FILES
+"""How many files that were used are tried: some are gone or may not be read any more."""
+
+
+@frozen
+class RestoredFile:
+    path: str
+    text: str
+    """As the model would read it now."""
+
+
+Files = Callable[[Sequence[str], AbortSignal], Awaitable[Sequence[RestoredFile]]]
+"""Read these files anew, the last used first; gives at most `MOST_FILES` of them. Raises `Aborted` on an abort only."""
+
+
+async def no_files(_paths: Sequence[str], _signal: AbortSignal) -> Sequence[RestoredFile]:
+    return ()
+
+
+@frozen
+class Surroundings:
+    """What is beside the conversation."""
+
+    files: Files = no_files
+    background: Callable[[], Sequence[BackgroundTask]] = tuple
+    canonical: Callable[[str], str] = str
+    """The one spelling of a path that calls may have written in several ways."""
+
+
+@frozen
+class Restored:
+    """What is put back, as the content of one message."""
+
+    blocks: tuple[Block, ...]
+    meta: Json
+    shares: tuple[Share, ...]
+    """The same for people."""
+
+
+class RecentFiles:
+    """`Files` on the disk, through the Read tool: what it does about odd files, links and large ones holds here too.
+
+    A file is shown only if reading it is allowed now without a question. What the model is known to have seen does not
+    change by it: a file that somebody else has changed has to be read before it is written, as before.
+    """
+
+    def __init__(self, read: Tool, permissions: Permissions, context: ToolContext) -> None:
+        self._read = read
+        self._permissions = permissions
+        self._context = context
+
+    async def __call__(self, paths: Sequence[str], signal: AbortSignal) -> Sequence[RestoredFile]:
+        found: list[RestoredFile] = []
+        for path in paths[:_LOOKED_THROUGH]:
+            if len(found) >= MOST_FILES:
+                break
+            text = await signal.run(self._text(path, signal))
+            if text is not None:
+                found.append(RestoredFile(path, text))
+        return found
+
+    async def _text(self, path: str, signal: AbortSignal) -> str | None:
+        context = replace(self._context, read_cache=ReadCache())
+        input: Json = {"file_path": path}
+        if self._read.check(input, context) is not None:
+            return None
+        needs = self._read.needs(input, context)
+        if self._permissions.decide(self._read.name, input, needs, context).behavior != "allow":
+            return None
+        output: Output | None = None
+        try:
+            async with aclosing(self._read.run(input, replace(context, needs=needs), signal)) as items:
+                async for item in items:
+                    if isinstance(item, Output):
+                        output = item
+        except Exception:  # noqa: BLE001 - a tool's bug must not keep a conversation from being shortened
+            return None
+        if output is None or output.is_error or not isinstance(output.content, str):
+            return None
+        return output.content
+
+
+def surroundings(read: Tool | None, permissions: Permissions, context: ToolContext) -> Surroundings:
+    """Of a conversation whose calls run in this context; without a tool that reads, no file is shown."""
+    shells = context.shells
+    return Surroundings(
+        files=no_files if read is None else RecentFiles(read, permissions, context),
+        canonical=lambda path: os.path.realpath(absolute_path(path, context)),
+        background=lambda: [shell.task for shell in shells.known()] if shells is not None else [],
+    )
+
+
+async def restored(
+    log: Sequence[Message], paths: Sequence[str], around: Surroundings, budget: int, signal: AbortSignal
+) -> Restored:
+    """Everything that fits, what matters most first. `paths`: files to show, the last used first. Raises `Aborted`."""
+    blocks: list[Block] = []
+    meta: Json = {RESTORED: []}
+    shares: list[Share] = []
+
+    def add(kind: str, text: str, line: str) -> bool:
+        nonlocal budget
+        block = TextBlock(clean_text(text))
+        if not text or block_tokens(block) > budget:
+            return False
+        budget -= block_tokens(block)
+        blocks.append(block)
+        shares.append(Share(line, block_tokens(block)))
+        if kind not in meta[RESTORED]:
+            meta[RESTORED].append(kind)
+        return True
+
+    if add("tasks", tasks_text(log), "the task list"):
+        meta[_TASKS] = True
+    add("plan", plan_text(log), "the plan that was approved")
+    running = [task for task in around.background() if task.status == "running"]
+    add("background", background_text(running), counted(len(running), "running background command"))
+    if paths and budget > LEAST_FILE_TOKENS:
+        for file in await around.files(paths, signal):
+            room = min(FILE_TOKENS, budget)
+            line = f"{plain_line(file.path, 100)}, as it is now"
+            if room > LEAST_FILE_TOKENS and add(_FILES, file_text(file, room), line):
+                meta.setdefault(_FILES, []).append(file.path)
+    return Restored(tuple(blocks), meta, tuple(shares))
+
+
+def recent_paths(messages: Sequence[Message]) -> list[str]:
+    """The files that calls have read or written with success, the last used first, each once; then those that an
+    earlier compaction had restored."""
+    failed: set[str] = set()
+    paths: dict[str, None] = {}
+    for message in reversed(messages):
+        failed.update(result.tool_use_id for result in message.tool_results if result.is_error)
+        for use in reversed(message.tool_uses):
+            path = use.input.get(_PATHS.get(use.name, ""))
+            if isinstance(path, str) and path and use.id not in failed:
+                paths.setdefault(path)
+        for path in attached_paths([message]):
+            paths.setdefault(path)
+        carried = message.meta.get(_FILES)
+        if RESTORED in message.meta and isinstance(carried, list):
+            for path in carried:
+                paths.setdefault(str(path))
+    return list(paths)
+
+
+def paths_read(messages: Sequence[Message]) -> set[str]:
+    """The files that these messages show already."""
+    uses = (use for message in messages for use in message.tool_uses if use.name == "Read")
+    return {str(use.input.get("file_path")) for use in uses}
+
+
+def file_text(file: RestoredFile, tokens: int) -> str:
+    text = cut_middle(file.text, tokens - 150)
+    more = " Read shows what was left out." if text != file.text else ""
+    return f"[{plain_line(file.path, 300)} as it is on disk now, so that it need not be read again.{more}]\n{text}"
+
+
+def tasks_text(log: Sequence[Message]) -> str:
+    """The task list, unless all of it is done."""
+    todos = todos_from(log)
+    if all(todo["status"] == "completed" for todo in todos):
+        return ""
+    lines = [f"- {todo['status']}: {plain_line(todo['content'], 150)}" for todo in todos[:MOST_TASKS]]
+    if len(todos) > MOST_TASKS:
+        lines.append(f"- and {len(todos) - MOST_TASKS} more")
+    return "[Your task list; TodoWrite changes it:\n" + "\n".join(lines) + "]"
+
+
+def plan_text(log: Sequence[Message]) -> str:
+    """The plan that the person approved last, as they approved it; unless planning has begun again since, or all tasks
+    that were written down after it are done."""
+    results = {result.tool_use_id: result for message in log for result in message.tool_results}
+    for place in range(len(log) - 1, -1, -1):
+        for use in reversed(log[place].tool_uses):
+            result = results.get(use.id)
+            if result is None or result.is_error or use.name not in ("EnterPlanMode", "ExitPlanMode"):
+                continue
+            if use.name == "EnterPlanMode" or _all_done(log[place:]):
+                return ""
+            # The result has the plan as it was approved; the call only what the model had proposed.
+            plan = result.text.partition("\n\n")[2] or str(use.input.get("plan", ""))
+            shown = cut_middle(plan, PLAN_TOKENS)
+            return f"[The plan that the user approved; the hand-over says what of it is done:]\n{shown}" if plan else ""
+    return ""
+
+
+def _all_done(log: Sequence[Message]) -> bool:
+    todos = todos_from(log)
+    return bool(todos) and all(todo["status"] == "completed" for todo in todos)
+
+
+def background_text(running: Sequence[BackgroundTask]) -> str:
+    if not running:
+        return ""
+    lines = [
+        f"{task.id} ({plain_line(task.command, 100)}): running for {task.seconds:.0f} s"
+        for task in running[:MOST_COMMANDS]
+    ]
+    if len(running) > MOST_COMMANDS:
+        lines.append(f"and {len(running) - MOST_COMMANDS} more")
+    return "[Background commands that run now; BashOutput reads what they put out:\n" + "\n".join(lines) + "]"

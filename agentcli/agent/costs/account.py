@@ -1,0 +1,154 @@
+"""What a submission has come to: totals, denials, the last answer; and the one `Result` that says so (SPEC L1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentcli.agent.loop.state import Terminal
+from agentcli.core import events as ev
+from agentcli.core.answers import is_continued
+from agentcli.core.ids import Clock
+from agentcli.core.messages import Json, Origin
+from agentcli.core.usage import ModelTotals, Totals, Usage
+from agentcli.providers.catalog import Catalog
+
+_GRACEFUL = {Terminal.COMPLETED.value, Terminal.HOOK_STOPPED.value, Terminal.STOP_HOOK_PREVENTED.value}
+_NO_OUTPUT = {*_GRACEFUL, Terminal.NO_STRUCTURED_OUTPUT.value}
+"""Terminals after which a structured output that was wanted is missing."""
+_SUBTYPES: Mapping[str, str] = {
+    Terminal.MAX_TURNS.value: "error_max_turns",
+    Terminal.MAX_BUDGET_USD.value: "error_max_budget_usd",
+}
+
+
+@dataclass(slots=True)
+class Account:
+    """One per submission; the engine shows it every event before a consumer sees it."""
+
+    clock: Clock
+    wants_structured: bool = False
+    began: float = 0.0
+    usage: Usage = Usage()
+    api_duration_ms: int = 0
+    text: str = ""
+    earlier: str = ""
+    """The pieces so far of an answer that the next reply continues."""
+    denials: list[Json] = field(default_factory=list)
+    ended: ev.LoopEnded | None = None
+
+    def take(self, event: ev.Event) -> None:
+        match event:
+            case ev.UsageReported():
+                self.usage += event.usage
+                self.api_duration_ms += event.duration_ms
+            case ev.PermissionDenied():
+                denial = {"tool_name": event.name, "tool_use_id": event.tool_use_id, "tool_input": event.input}
+                self.denials.append(denial)
+            case ev.ReplyStarted():
+                self.text = self.earlier
+            case ev.MessageAppended(message=message) if message.origin is Origin.REPLY and not message.is_copy:
+                self.text = self.earlier + message.text
+                self.earlier = self.text if is_continued(message) else ""
+            case ev.NoticeRaised(code="command"):
+                self.text = f"{self.text}\n{event.text}" if self.text else event.text
+            case ev.LoopEnded():
+                self.ended = event
+
+    def result(self, totals: Totals, catalog: Catalog, session_id: str, uuid: str) -> ev.Result:
+        ended = self.ended or ev.LoopEnded(
+            terminal=Terminal.MODEL_ERROR.value, turns=0, text="The run did not end well."
+        )
+        subtype, is_error = self._verdict(ended)
+        text = self.text
+        if ended.final is not None:
+            text = json.dumps(ended.final, ensure_ascii=False)
+        return ev.Result(
+            subtype=subtype,
+            is_error=is_error,
+            terminal=ended.terminal,
+            text=text,
+            errors=[ended.text or ended.terminal] if is_error else [],
+            turns=ended.turns,
+            duration_ms=int((self.clock.monotonic() - self.began) * 1000),
+            api_duration_ms=self.api_duration_ms,
+            usage=self.usage,
+            total_cost_usd=totals.cost_usd,
+            fully_priced=totals.fully_priced,
+            model_usage=model_usage(totals, catalog),
+            permission_denials=self.denials,
+            session_id=session_id,
+            uuid=uuid,
+            stop_reason=ended.stop_reason,
+            api_error_status=ended.status,
+            retryable=ended.retryable,
+            structured_output=ended.final,
+        )
+
+    def _verdict(self, ended: ev.LoopEnded) -> tuple[str, bool]:
+        if self.wants_structured and ended.final is None and ended.terminal in _NO_OUTPUT:
+            return "error_max_structured_output_retries", True
+        if ended.terminal in _GRACEFUL:
+            return "success", False
+        return _SUBTYPES.get(ended.terminal, "error_during_execution"), True
+
+
+def model_usage(totals: Totals, catalog: Catalog) -> dict[str, Any]:
+    """Per model, in the names that scripts already read elsewhere."""
+    rows = {}
+    for model, used in totals.by_model.items():
+        info = catalog.get(model)
+        rows[model] = {
+            "inputTokens": used.usage.input_tokens,
+            "outputTokens": used.usage.output_tokens,
+            "cacheReadInputTokens": used.usage.cache_read_input_tokens,
+            "cacheCreationInputTokens": used.usage.cache_creation_input_tokens,
+            "webSearchRequests": used.usage.web_search_requests,
+            "costUSD": used.cost_usd if not used.unpriced_requests else None,
+            "contextWindow": info.context_window,
+            "maxOutputTokens": info.max_output,
+        }
+    return rows
+
+
+def totals_from(spent: Iterable[Json]) -> Totals:
+    """What `model_usage` has written down, of several processes together."""
+    totals = Totals()
+    for used in spent:
+        rows = {model: _row(row) for model, row in used.items() if isinstance(row, dict)}
+        totals = totals.together(Totals(rows))
+    return totals
+
+
+def _row(row: Json) -> ModelTotals:
+    usage = Usage(
+        input_tokens=_count(row.get("inputTokens")),
+        output_tokens=_count(row.get("outputTokens")),
+        cache_read_input_tokens=_count(row.get("cacheReadInputTokens")),
+        cache_write_5m_tokens=_count(row.get("cacheCreationInputTokens")),
+    )
+    cost = row.get("costUSD")
+    if not isinstance(cost, int | float) or cost < 0:
+        return ModelTotals(usage, unpriced_requests=1)
+    return ModelTotals(usage, float(cost))
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def budget_spent(cap: float | None, totals: Totals) -> bool:
+    """Whether nothing more may be sent. A cost that is not known counts as too much, never as nothing (SPEC 3.3)."""
+    return cap is not None and (totals.cost_usd >= cap or not totals.fully_priced)
+
+
+def budget_text(cap: float | None, totals: Totals) -> str:
+    if totals.fully_priced:
+        return f"Reached maximum budget (${cap or 0:g})"
+    unpriced = ", ".join(name for name, used in totals.by_model.items() if used.unpriced_requests)
+    return (
+        f"The price of {unpriced} is not known, so the budget of ${cap or 0:g} cannot be kept. "
+        'Set its price in the settings ("models") or leave the budget out.'
+    )

@@ -1,0 +1,112 @@
+"""At the budget's cap: nothing more is sent until somebody has raised it.
+
+Asked before a request, never in the middle of one: what a reply has begun is finished, the log is whole, and whoever
+raises the cap goes on exactly where the work was. With nobody there the submission ends, as it does after a no.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from agentcli.agent.costs.account import budget_text
+from agentcli.agent.costs.spending import Budget, raised
+from agentcli.agent.questions import Asking
+from agentcli.core.events import Event
+from agentcli.core.messages import Json
+from agentcli.core.permission import Answer
+from agentcli.core.usage import Totals
+
+STOP = "Stop here"
+LIFT = "Go on without a budget"
+_AMOUNT = re.compile(r"\$?\s*(\d{0,9}(?:\.\d{0,6})?)\s*(?:usd|dollars?|\$)?", re.IGNORECASE)
+
+Ask = Callable[[str, str, Json, Json], Asking | None]
+"""Title, reason, display, input: a question for the person; None: nobody is there."""
+
+
+class BudgetQuestion:
+    """`run()` yields what happened and leaves the budget raised, lifted, or as it was; then `stops` says whether
+    nothing more may be sent."""
+
+    def __init__(self, budget: Budget, totals: Callable[[], Totals], ask: Ask) -> None:
+        self._budget = budget
+        self._totals = totals
+        self._ask = ask
+        self._offered = 0.0
+
+    @property
+    def stops(self) -> bool:
+        return self._budget.is_spent(self._totals())
+
+    async def run(self) -> AsyncGenerator[Event, None]:
+        problem = ""
+        while self.stops:
+            question = self._question(problem)
+            asking = self._ask(question["question"], question["question"], _shown(question), {"questions": [question]})
+            if asking is None:
+                return
+            async with aclosing(asking.run()) as events:
+                async for event in events:
+                    yield event
+            said = _said(asking.answer, question["question"])
+            if not said or said.lower() in (STOP.lower(), "stop", "no"):
+                return
+            problem = self._take(said)
+
+    def _question(self, problem: str) -> Json:
+        totals, cap = self._totals(), self._budget.cap or 0.0
+        spent = money(totals.cost_usd)
+        if totals.fully_priced:
+            self._offered = raised(cap, totals.cost_usd)
+            text = f"The budget of {money(cap)} is spent ({spent})."
+            go_on = f"Raise it to {money(self._offered)} and go on"
+            about = "The work goes on where it is."
+        else:
+            text, go_on, about = budget_text(cap, totals), LIFT, "What it costs from here on is not counted."
+        options = [
+            {"label": go_on, "description": about},
+            {"label": STOP, "description": "Nothing is lost: a prompt goes on with it later."},
+        ]
+        return {"question": f"{problem} {text}".strip(), "header": "Budget", "options": options, "multiSelect": False}
+
+    def _take(self, said: str) -> str:
+        """Do what was said; what is wrong with it, if it cannot be."""
+        totals = self._totals()
+        if said == LIFT or said.lower() in ("off", "none"):
+            self._budget.set(None)
+            return ""
+        wanted = self._offered if said.startswith("Raise it to ") else dollars(said)
+        if wanted is None:
+            return f"“{said[:40]}” is no amount of dollars."
+        if wanted <= totals.cost_usd:
+            return f"{money(wanted)} is not more than what is spent."
+        self._budget.set(wanted)
+        return ""
+
+
+def _shown(question: Json) -> Json:
+    return {"kind": "questions", "questions": [question], "other": "Another amount like $5, or off"}
+
+
+def _said(answer: Answer | None, question: str) -> str:
+    if answer is None or answer.behavior != "allow":
+        return ""
+    answers = (answer.updated_input or {}).get("answers")
+    return str(answers.get(question, "")).strip() if isinstance(answers, dict) else ""
+
+
+def dollars(text: str) -> float | None:
+    """An amount as people write it: `5`, `$0.50`, `2 dollars`; None for anything else, and for nothing."""
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None or not any(character.isdigit() for character in match[1]):
+        return None
+    amount = float(match[1])
+    return amount if amount > 0 and math.isfinite(amount) else None
+
+
+def money(amount: float) -> str:
+    """`$1.00`; what is less than a cent with as many decimals as it takes."""
+    return f"${amount:,.2f}" if amount >= 0.01 or amount == 0 else f"${amount:.2g}"

@@ -1,0 +1,309 @@
+"""Where the money goes: per submission, per agent, per purpose, and per tool; and the budget that bounds it.
+
+Read from the events of a conversation as they pass. What responses report is counted as it is; what a tool costs is an
+attribution, because the API bills whole requests: a result is in every request from the one after its call until it is
+cleared or compacted away, so it costs its tokens at the price of what is new the first time and at the price of what is
+old, mostly read from the cache, each further time. The sizes of results are estimates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from agentcli.agent.costs.account import budget_spent, budget_text
+from agentcli.agent.costs.step_savings import StepSavings
+from agentcli.agent.ports import PriceOf
+from agentcli.context.edits import block_id
+from agentcli.context.estimate import block_tokens, message_tokens
+from agentcli.core import events as ev
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock
+from agentcli.core.plaintext import plain_line
+from agentcli.core.usage import ModelTotals, Totals, Usage
+
+WARN_AT = 0.8
+"""Share of the budget from which on the person is warned, once."""
+_TITLE_LIMIT = 80
+_MAIN = "main"
+
+
+@frozen
+class Submission:
+    title: str
+    """The beginning of the prompt, for people."""
+    spent: ModelTotals = ModelTotals()
+
+
+@frozen
+class ToolSpending:
+    calls: int = 0
+    result_tokens: int = 0
+    """Of all its results, each counted once."""
+    in_context: int = 0
+    """Of those that the next request still carries."""
+    sent_tokens: int = 0
+    """Of its results, times the requests that carried them."""
+    cost_usd: float = 0.0
+    unpriced: bool = False
+    """Requests whose price is not known carried them too: the cost is not all."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """A result that requests carry."""
+
+    tool: str
+    whole: int
+    shown: int
+    """As edits of its own left it."""
+    request: int
+    """The number of the first request that carries it."""
+    hidden: bool = False
+    """A message stands for it and others."""
+
+    @property
+    def tokens(self) -> int:
+        return 0 if self.hidden else self.shown
+
+
+class Spending:
+    def __init__(
+        self,
+        price: PriceOf,
+        shown: Callable[[], Sequence[Message]] = tuple,
+        density: Callable[[], float] = lambda: 1.0,
+    ) -> None:
+        """`shown`: the messages that a resumed session begins with; read when the first event comes, because measuring
+        a long one would hold up the start. `density`: true tokens per estimated one, as learnt so far."""
+        self._price = price
+        self._density = density
+        self._submissions: list[Submission] = []
+        self._open = False
+        self._tools: dict[str, ToolSpending] = {}
+        self._names: dict[str, str] = {}
+        self._order: list[str] = []
+        self._held: dict[str, _Held] = {}
+        self._collapsed: dict[str, str] = {}
+        self._counted: set[str] = set()
+        self._put_away: dict[str, tuple[list[str], dict[str, _Held]]] = {}
+        self._fresh = 0
+        self._request = 1
+        self.by_agent = Totals()
+        self.by_purpose = Totals()
+        self.steps = StepSavings(price)
+        """Of the steps that make room in old content."""
+        self._shown: Callable[[], Sequence[Message]] | None = shown
+
+    @property
+    def submissions(self) -> tuple[Submission, ...]:
+        return tuple(self._submissions)
+
+    @property
+    def tools(self) -> Mapping[str, ToolSpending]:
+        """Per tool, the dearest first."""
+        in_context: dict[str, int] = {}
+        for held in self._held.values():
+            in_context[held.tool] = in_context.get(held.tool, 0) + held.tokens
+        density = self._density()
+        rows = {
+            name: replace(
+                row,
+                result_tokens=round(row.result_tokens * density),
+                in_context=round(in_context.get(name, 0) * density),
+            )
+            for name, row in self._tools.items()
+        }
+        return dict(sorted(rows.items(), key=lambda row: (-row[1].cost_usd, -row[1].sent_tokens, row[0])))
+
+    # ---------------------------------------------------------------------------------------------- what comes along
+
+    def take(self, event: ev.Event) -> None:
+        if self._shown is not None and isinstance(event, ev.MessageAppended | ev.UsageReported | ev.ContextEdited):
+            self._resume(self._shown())
+        self.steps.take(event)
+        if isinstance(event, ev.UsageReported):
+            self._count(event)
+        elif event.agent:
+            return  # What another agent carries is in its own context.
+        match event:
+            case ev.SessionStarted():
+                self._open = False
+            case ev.MessageAppended(message=message):
+                if message.origin is Origin.PROMPT and not message.is_copy:
+                    self._begin(plain_line(message.text, _TITLE_LIMIT) or "(no text)")
+                self._carry(message)
+            case ev.ContextEdited(edits=edits):
+                for edit in edits:
+                    self._edit(edit)
+
+    def _resume(self, messages: Sequence[Message]) -> None:
+        self._shown = None
+        for message in messages:
+            self._carry(message, counted=False)
+        self._fresh = 0
+        self._request += 1
+
+    def _begin(self, title: str) -> None:
+        self._submissions.append(Submission(title))
+        self._open = True
+
+    def _count(self, event: ev.UsageReported) -> None:
+        usage, cost = event.usage, event.cost_usd
+        self.by_agent = self.by_agent.adding(event.agent or _MAIN, usage, cost)
+        self.by_purpose = self.by_purpose.adding(event.purpose, usage, cost)
+        if not self._open:
+            self._begin("(compaction)" if event.purpose == "compact" else "(between prompts)")
+        last = self._submissions[-1]
+        self._submissions[-1] = replace(last, spent=_added(last.spent, usage, cost))
+        if event.purpose == "turn" and not event.agent and usage.prompt_tokens:
+            self._attribute(event.model, usage, priced=cost is not None)
+
+    # ------------------------------------------------------------------------------------------------ what is carried
+
+    def _carry(self, message: Message, *, counted: bool = True) -> None:
+        if message.origin is Origin.BOUNDARY:
+            self._put_away[message.id] = (self._order, self._held)
+            self._order, self._held = [], {}
+        self._order.append(message.id)
+        self._fresh += message_tokens(message)
+        for use in message.tool_uses:
+            self._names[use.id] = use.name
+        for number, block in enumerate(message.content):
+            if isinstance(block, ToolResultBlock):
+                name = self._names.get(block.tool_use_id, "(unknown)")
+                tokens = block_tokens(block)
+                self._held[block_id(message, number)] = _Held(name, tokens, tokens, self._request)
+                # A compaction says the last exchange again; its calls were made once.
+                if counted and block.tool_use_id not in self._counted:
+                    self._counted.add(block.tool_use_id)
+                    old = self._tools.get(name, ToolSpending())
+                    self._tools[name] = replace(old, calls=old.calls + 1, result_tokens=old.result_tokens + tokens)
+
+    def _edit(self, edit: Json) -> None:
+        target, text = str(edit.get("target", "")), str(edit.get("text", ""))
+        match edit.get("kind"):
+            case "drop" if target in self._held:
+                self._held[target].shown = 0
+            case "replace" if target in self._held:
+                self._held[target].shown = block_tokens(TextBlock(text))
+            case "restore":
+                if target in self._held:
+                    self._held[target].shown = self._held[target].whole
+                through = self._collapsed.pop(target, "")
+                if through:
+                    self._hide(target, through, hidden=False)
+            case "collapse":
+                self._collapsed[target] = str(edit.get("through", "")) or target
+                self._hide(target, self._collapsed[target], hidden=True)
+            case "undo_compaction" if target in self._put_away:
+                order, held = self._put_away.pop(target)
+                last = str(edit.get("through", ""))
+                end = self._order.index(last) + 1 if last in self._order else 0
+                said_again = set(self._order[:end])
+                since = {id: one for id, one in self._held.items() if id.rpartition(":")[0] not in said_again}
+                self._order, self._held = order + self._order[end:], held | since
+
+    def _hide(self, first: str, last: str, *, hidden: bool) -> None:
+        """The results of these messages are shown no more, or again as they were."""
+        if first not in self._order:
+            return
+        begin = self._order.index(first)
+        end = self._order.index(last) if last in self._order[begin:] else begin
+        wanted = set(self._order[begin : end + 1])
+        for id, held in self._held.items():
+            if id.rpartition(":")[0] in wanted:
+                held.hidden = hidden
+
+    # ---------------------------------------------------------------------------------------------- what it has cost
+
+    def _attribute(self, model: str, usage: Usage, *, priced: bool) -> None:
+        carried = sum(held.tokens for held in self._held.values())
+        # Results are never more than the whole request, whatever their estimates come to.
+        density = min(self._density(), usage.prompt_tokens / carried) if carried else 1.0
+        new_rate, old_rate = self._rates(model, usage, density) if priced else (0.0, 0.0)
+        sent: dict[str, float] = {}
+        costs: dict[str, float] = {}
+        for held in self._held.values():
+            rate = new_rate if held.request >= self._request else old_rate
+            sent[held.tool] = sent.get(held.tool, 0.0) + held.tokens * density
+            costs[held.tool] = costs.get(held.tool, 0.0) + held.tokens * density * rate
+        for tool, tokens in sent.items():
+            row = self._tools.get(tool, ToolSpending())
+            self._tools[tool] = replace(
+                row,
+                sent_tokens=row.sent_tokens + round(tokens),
+                cost_usd=row.cost_usd + costs[tool],
+                unpriced=row.unpriced or not priced,
+            )
+        self._request += 1
+        self._fresh = 0
+
+    def _rates(self, model: str, usage: Usage, density: float) -> tuple[float, float]:
+        """Dollars for a token that this request carries for the first time, and for one that it does not.
+
+        What was not read from the cache is what is new; if it is more than that, the rest is old and was billed anew.
+        """
+        billed = usage.input_tokens + usage.cache_creation_input_tokens
+        read = usage.cache_read_input_tokens
+        # Parts of a request are priced within the whole: prices may rise with the size of the prompt.
+        bare = replace(usage, output_tokens=0, web_search_requests=0)
+        whole = self._price(model, bare) or 0.0
+        unread = replace(bare, input_tokens=usage.input_tokens + read, cache_read_input_tokens=0)
+        input_rate = (self._price(model, Usage(input_tokens=usage.prompt_tokens)) or 0.0) / usage.prompt_tokens
+        anew = max(0.0, (self._price(model, unread) or 0.0) - input_rate * read)
+        cheap = max(0.0, whole - anew)
+        new_rate = anew / billed if billed else 0.0
+        old = usage.prompt_tokens - min(round(self._fresh * density), billed)
+        old_cost = cheap + new_rate * max(0, old - read)
+        return new_rate, old_cost / old if old else new_rate
+
+
+def _added(spent: ModelTotals, usage: Usage, cost: float | None) -> ModelTotals:
+    return ModelTotals(
+        usage=spent.usage + usage,
+        cost_usd=spent.cost_usd + (cost or 0.0),
+        requests=spent.requests + 1,
+        unpriced_requests=spent.unpriced_requests + (cost is None),
+    )
+
+
+# -------------------------------------------------------------------------------------------------------- the budget
+
+
+class Budget:
+    """What a conversation may cost in this process, and whether the person has been warned."""
+
+    def __init__(self, cap: float | None = None) -> None:
+        self.cap = cap
+        self._warned = False
+
+    def set(self, cap: float | None) -> None:
+        """None: no bound. Another bound warns anew."""
+        self.cap = cap
+        self._warned = False
+
+    def is_spent(self, totals: Totals) -> bool:
+        return budget_spent(self.cap, totals)
+
+    def take_warning(self, totals: Totals, *, somebody: bool = False) -> str | None:
+        """Once, when most of it is spent."""
+        if self.cap is None or self._warned or self.is_spent(totals) or totals.cost_usd < self.cap * WARN_AT:
+            return None
+        self._warned = True
+        then = "you are asked whether to go on" if somebody else "the work stops"
+        return f"${totals.cost_usd:.2f} of the budget of ${self.cap:g} is spent. At the budget {then}."
+
+    def text(self, totals: Totals, *, somebody: bool) -> str:
+        """Why nothing more is sent, and what to do."""
+        text = budget_text(self.cap, totals)
+        if not somebody:
+            return text
+        more = f"/budget {raised(self.cap or 0.0, totals.cost_usd):g}" if totals.fully_priced else "/budget off"
+        return f"{text}. Nothing is lost: {more} lets it go on, /budget off lifts the bound; then send a prompt."
+
+
+def raised(cap: float, spent: float) -> float:
+    """A next bound to offer: twice as much, and in any case some above what is spent; in whole cents."""
+    return math.ceil(max(cap * 2, spent * 1.2) * 100 - 1e-6) / 100

@@ -1,0 +1,287 @@
+"""The active policy: it decides, counts what each rule decided, and changes when the user or a settings file does."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, Protocol
+
+from agentcli.core.errors import AgentError
+from agentcli.core.frozen import frozen
+from agentcli.core.grant import Approval, Grant
+from agentcli.core.messages import Json
+from agentcli.core.permission import Behavior, Decision, Need, PermissionMode, RuleChoice, SaveTo
+from agentcli.permissions.policy import Policy
+from agentcli.permissions.rules.rule import Rule, parse_rules
+from agentcli.tools.base import ToolContext
+
+Scope = Literal["session", "local", "project", "user", "flags", "managed", "agentcli"]
+BEHAVIORS: tuple[Behavior, ...] = ("deny", "ask", "allow")
+EDITABLE: tuple[SaveTo, ...] = ("session", "local", "project", "user")
+_SESSION = "your answer"
+
+
+class RuleFiles(Protocol):
+    """The settings files that hold rules. `config.save.RuleKeeper` is one."""
+
+    @property
+    def paths(self) -> Mapping[str, Path]: ...
+
+    def change(self, where: str, behavior: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> str:
+        """Returns the path of the file. Raises `AgentError`, and nothing was changed then."""
+        ...
+
+
+@frozen
+class RuleEntry:
+    """One active rule, where it is from, and what it decided in this session."""
+
+    behavior: Behavior
+    text: str
+    source: str
+    scope: Scope
+    count: int = 0
+    last: float | None = None
+    """When it last decided something, in seconds since the epoch."""
+
+    @property
+    def editable(self) -> bool:
+        return self.scope in EDITABLE
+
+
+class LivePermissions:
+    """Implements `Permissions` on an immutable policy that is replaced, never changed."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        files: RuleFiles | None = None,
+        *,
+        reread: Callable[[], Policy] | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """`reread` makes the policy again from the settings files as they are now; None: they are read once."""
+        self.policy = policy
+        self._files = files
+        self._reread = reread
+        self._now = now
+        self._before_plan = PermissionMode.DEFAULT if policy.mode is PermissionMode.PLAN else policy.mode
+        self._session: list[tuple[Behavior, Rule]] = []
+        """Rules of this session only, which survive that the files are read again."""
+        self._uses: dict[tuple[str, str, str], tuple[int, float]] = {}
+        self._notices: list[str] = []
+        self._seen = self._signature()
+
+    @property
+    def mode(self) -> PermissionMode:
+        return self.policy.mode
+
+    def set_mode(self, mode: PermissionMode) -> None:
+        if mode is PermissionMode.PLAN and self.policy.mode is not PermissionMode.PLAN:
+            self._before_plan = self.policy.mode
+        self.policy = self.policy.with_mode(mode)
+
+    def leave_plan(self) -> PermissionMode:
+        if self.policy.mode is PermissionMode.PLAN:
+            self.policy = self.policy.with_mode(self._before_plan)
+        return self.policy.mode
+
+    def decide(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> Decision:
+        decision = self.preview(name, input, needs, context)
+        if decision.rule:
+            key = (decision.behavior, decision.rule, decision.source)
+            self._uses[key] = (self._uses.get(key, (0, 0.0))[0] + 1, self._now())
+        return decision
+
+    def preview(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> Decision:
+        """What `decide` would say, without counting it."""
+        self.refresh()
+        return self.policy.decide(name, input, needs, context.folder_of(needs), context.working_dirs)
+
+    def suggest(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
+        return self.policy.suggestions(name, needs, context.folder_of(needs), context.working_dirs)
+
+    def rule_choices(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[RuleChoice]:
+        return self.policy.rule_choices(name, needs, context.folder_of(needs), context.working_dirs)
+
+    def suggest_prefix(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
+        return self.policy.suggest_prefix(name, needs, context.folder_of(needs), context.working_dirs)
+
+    def grant(self, needs: tuple[Need, ...], context: ToolContext, *, approved: Approval) -> Grant:
+        return self.policy.grant(needs, context.folder_of(needs), context.working_dirs, approved=approved)
+
+    def credential_rules(self, needs: tuple[Need, ...], context: ToolContext) -> tuple[str, ...]:
+        return self.policy.credential_rules(needs, context.folder_of(needs), context.working_dirs)
+
+    def reaches(self, host: str) -> bool:
+        """Whether a rule `WebFetch(private:HOST)` lets a name be fetched from that leads to a private address. A domain
+        rule is not enough: it is given for a public place, and whoever owns the name decides where it leads."""
+        return any(rule.tool == "WebFetch" and rule.spec == f"private:{host}" for rule in self.policy.allow)
+
+    def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
+        """The rules hold for this session in any case; if they cannot be kept beyond it, the text says why."""
+        where = "session"
+        if save_to != "session" and self._files is not None:
+            self.refresh()
+            try:
+                where = self._files.change(save_to, "allow", add=rules)
+            except AgentError as error:
+                where = f"session only: {error}"
+            self._seen = self._signature()
+        learned = parse_rules(rules, _SESSION if where == "session" else where)
+        self._session += [("allow", rule) for rule in learned]
+        self.policy = self.policy.with_rules(allow=learned)
+        return where
+
+    # ------------------------------------------------------------------------------------------------ the user's rules
+
+    def entries(self) -> list[RuleEntry]:
+        """All active rules in the order in which they are looked at."""
+        self.refresh()
+        found = []
+        for behavior in BEHAVIORS:
+            for rule in dict.fromkeys(_rules(self.policy, behavior)):
+                count, last = self._uses.get((behavior, rule.text, rule.source), (0, None))
+                found.append(RuleEntry(behavior, rule.text, rule.source, self._scope(rule.source), count, last))
+        return found
+
+    def change(self, scope: SaveTo, behavior: Behavior, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> str:
+        """Remove and add rules; returns where. Raises `AgentError` (`UsageError` for what is no rule), and nothing was
+        changed then."""
+        self.refresh()
+        added = parse_rules(add, _SESSION)
+        gone = {rule.text for rule in parse_rules(remove)}
+        if scope != "session":
+            if self._files is None:
+                raise AgentError("There are no settings files here to keep rules in.")
+            where = self._files.change(scope, behavior, add=[rule.text for rule in added], remove=sorted(gone))
+            self._forget(behavior, gone, where)
+            self._read_again()
+            return where
+        missing = gone - {rule.text for kind, rule in self._session if kind == behavior}
+        if missing:
+            raise AgentError(f"This session has no {behavior} rule {min(missing)} of its own.")
+        self._forget(behavior, gone, None)
+        self._session += [(behavior, rule) for rule in added]
+        match behavior:
+            case "allow":
+                self.policy = self.policy.with_rules(allow=added)
+            case "ask":
+                self.policy = self.policy.with_rules(ask=added)
+            case "deny":
+                self.policy = self.policy.with_rules(deny=added)
+        return "this session"
+
+    def _forget(self, behavior: Behavior, texts: set[str], source: str | None) -> None:
+        """Take rules out of this session: those from one file, or its own (None)."""
+
+        def goes(rule: Rule) -> bool:
+            own = self._scope(rule.source) == "session" if source is None else rule.source == source
+            return rule.text in texts and own
+
+        self._session = [(kind, rule) for kind, rule in self._session if kind != behavior or not goes(rule)]
+        kept = tuple(rule for rule in _rules(self.policy, behavior) if not goes(rule))
+        self.policy = _with_kind(self.policy, behavior, kept)
+
+    def _scope(self, source: str) -> Scope:
+        for scope, path in (self._files.paths if self._files is not None else {}).items():
+            if source == str(path):
+                return scope  # type: ignore[return-value]
+        if source == _SESSION or source.startswith("session only"):
+            return "session"
+        if source.startswith(("-", "environment variable")):
+            return "flags"
+        return "managed" if source.startswith("/") else "agentcli"
+
+    # -------------------------------------------------------------------------------------------------- settings files
+
+    def refresh(self) -> bool:
+        """Take in settings files that were changed since; whether one was. Costs a `stat` for each file."""
+        signature = self._signature()
+        if signature == self._seen:
+            return False
+        before = self.policy
+        self._read_again()
+        if text := _changes(before, self.policy):
+            self._notices.append(text)
+        return True
+
+    def take_notice(self) -> str | None:
+        return self._notices.pop(0) if self._notices else None
+
+    def _read_again(self) -> None:
+        # Before reading: a change in between is then seen the next time.
+        self._seen = self._signature()
+        if self._reread is None:
+            return
+        try:
+            fresh = self._reread()
+        except AgentError as error:
+            self._notices.append(f"Permission rules could not be reloaded, the old ones apply: {error}")
+            return
+        # The running sandbox does not hide what a new rule denies.
+        hidden = self.policy.hidden_from_commands if set(fresh.deny) <= set(self.policy.deny) else None
+        policy = replace(
+            self.policy,
+            allow=fresh.allow,
+            ask=fresh.ask,
+            deny=fresh.deny,
+            trusted=fresh.trusted,
+            hidden_from_commands=hidden or fresh.hidden_from_commands,
+        )
+        # In a folder that was never trusted its files allow nothing, so what they learned holds for this session.
+        untrusted = not (self.policy.trusted or fresh.trusted)
+        scopes = ("session", "local", "project") if untrusted else ("session",)
+        own = [(kind, rule) for kind, rule in self._session if self._scope(rule.source) in scopes]
+        for kind, rule in own:
+            policy = _with_kind(policy, kind, (*_rules(policy, kind), rule))
+        self.policy, self._session = policy, own
+
+    def _signature(self) -> tuple[object, ...]:
+        if self._files is None or self._reread is None:
+            return ()
+        found: list[object] = []
+        for path in self._files.paths.values():
+            try:
+                status = path.stat()
+            except OSError:
+                found.append(None)
+            else:
+                found.append((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+        return tuple(found)
+
+
+def _rules(policy: Policy, behavior: Behavior) -> tuple[Rule, ...]:
+    return {"allow": policy.allow, "ask": policy.ask, "deny": policy.deny}[behavior]
+
+
+def _with_kind(policy: Policy, behavior: Behavior, rules: tuple[Rule, ...]) -> Policy:
+    match behavior:
+        case "allow":
+            return replace(policy, allow=rules)
+        case "ask":
+            return replace(policy, ask=rules)
+        case "deny":
+            return replace(policy, deny=rules)
+
+
+def _changes(before: Policy, after: Policy) -> str:
+    """`Permission rules reloaded: +1 allow from FILE`; empty when the same rules are active."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for behavior in BEHAVIORS:
+        old = {(rule.text, rule.source) for rule in _rules(before, behavior)}
+        new = {(rule.text, rule.source) for rule in _rules(after, behavior)}
+        counts.update((source, "+", behavior) for _text, source in new - old)
+        counts.update((source, "−", behavior) for _text, source in old - new)
+    by_source: dict[str, list[str]] = {}
+    for (source, sign, kind), count in sorted(counts.items()):
+        by_source.setdefault(source, []).append(f"{sign}{count} {kind}")
+    if not by_source:
+        return ""
+    listed = "; ".join(f"{', '.join(parts)} from {source}" for source, parts in by_source.items())
+    lost = before.trusted and not after.trusted
+    trust = " The settings of this folder changed: run agentcli trust to apply their allow rules again." if lost else ""
+    return f"Permission rules reloaded: {listed}.{trust}"

@@ -1,0 +1,199 @@
+"""Go on or stop: a pure function of the state, what the turn produced, and the limits (SPEC L5, 2.7).
+
+Some rows need a fact that costs I/O: whether the stop hooks let go, whether a compaction worked. Such a fact is
+asked for with `Find`; the loop finds it out, puts it into the outcome and asks again. So the order of the rows
+stands here alone, and a table test can walk through it.
+
+The order is that of SPEC 2.7, with D1 above it where both speak: no way on begins a turn beyond `max_turns`, be it for
+tool results, a stop hook or a token target. A target that the limit cuts short leaves an answer, so it completes.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from agentcli.agent.loop import wording as words
+from agentcli.agent.loop.repetition import LoopVerdict, Repetition
+from agentcli.agent.loop.state import Continue, Limits, LoopState, Stop, Terminal, Transition
+from agentcli.core.abort import AbortReason
+from agentcli.core.frozen import frozen
+from agentcli.providers.base import Failure, FailureKind
+
+MIN_TARGET_SHARE = 0.9
+"""A token target counts as met from this share on."""
+
+
+Source = Literal["hook", "schema"]
+"""Who keeps a submission going or ends it: hooks, or the demand for structured output (`--json-schema`)."""
+
+
+@frozen
+class StopVerdict:
+    """What the stop hooks said. Both empty: they let go."""
+
+    errors: tuple[str, ...] = ()
+    """They block the stop; the model is told this and goes on."""
+    prevented: str | None = None
+    """They end the submission here, with this reason."""
+    by: Source = "hook"
+
+
+@frozen
+class TurnOutcome:
+    """What one turn produced."""
+
+    aborted: AbortReason | None = None
+    aborted_in: Literal["streaming", "tools"] = "streaming"
+    failure: Failure | None = None
+    stop_reason: str | None = None
+    tool_results: tuple[str, ...] = ()
+    """Ids of the calls that have a result."""
+    overrun: bool = False
+    """The reply was cut by the output cap and holds no finished tool call to go on from."""
+    context_exceeded: bool = False
+    paused: bool = False
+    empty: bool = False
+    refused: str | None = None
+    completed_by_tool: bool = False
+    """A tool declared the submission complete (structured output)."""
+    hook_stop: str | None = None
+    stopped_by: Source = "hook"
+    """Where `hook_stop` comes from."""
+    output_tokens: int = 0
+    output_room: int | None = None
+    """Tokens that the context window had left for the reply; None: not known."""
+    staged_collapses: int = 0
+    collapses_committed: int | None = None
+    compacted: bool | None = None
+    """None: not tried in this iteration."""
+    summary: str = ""
+    """What the compaction made of the conversation."""
+    stop_hooks: StopVerdict | None = None
+    repetition: Repetition | None = None
+    """The turn is one of a row that repeats itself."""
+    loop_verdict: LoopVerdict | None = None
+
+
+@frozen
+class Find:
+    """A fact is missing: find it out and ask again."""
+
+    fact: Literal["collapse_drain", "reactive_compact", "stop_hooks", "loop_verdict"]
+
+
+Decision = Continue | Stop | Find
+
+
+def decide(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
+    if outcome.aborted is AbortReason.BUDGET:
+        return Stop(Terminal.MAX_BUDGET_USD, words.aborted(outcome.aborted))
+    if outcome.aborted is not None:
+        tools = outcome.aborted_in == "tools"
+        return Stop(Terminal.ABORTED_TOOLS if tools else Terminal.ABORTED_STREAMING, words.aborted(outcome.aborted))
+    if outcome.failure is not None and outcome.failure.kind is not FailureKind.PROMPT_TOO_LONG:
+        image = outcome.failure.kind is FailureKind.IMAGE
+        return Stop(Terminal.IMAGE_ERROR if image else Terminal.MODEL_ERROR, outcome.failure.message)
+    if outcome.failure is not None or outcome.context_exceeded:
+        return _too_long(state, outcome, limits)
+    if outcome.overrun:
+        return _overrun(state, outcome, limits)
+    if outcome.refused is not None:
+        return Stop(Terminal.MODEL_ERROR, outcome.refused)
+    return _finished_turn(state, outcome, limits)
+
+
+def _too_long(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
+    if outcome.collapses_committed:
+        return Continue(Transition.COLLAPSE_DRAIN_RETRY, {"committed": outcome.collapses_committed})
+    if outcome.staged_collapses and outcome.collapses_committed is None:
+        return Find("collapse_drain")
+    if outcome.compacted:
+        return Continue(Transition.REACTIVE_COMPACT_RETRY, {"summary": outcome.summary})
+    if outcome.compacted is None and limits.reactive_compact and not state.reactive_compact_attempted:
+        return Find("reactive_compact")
+    if outcome.failure is not None and state.only_a_prompt:
+        return Stop(Terminal.PROMPT_TOO_LONG, words.PROMPT_TOO_LONG)
+    said = outcome.failure.message if outcome.failure else "The conversation no longer fits into the model's context."
+    return Stop(Terminal.PROMPT_TOO_LONG, said)
+
+
+def _overrun(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
+    raised = limits.raised_cap(outcome.output_room)
+    if state.max_output_override is None and raised > limits.output_cap:
+        return Continue(Transition.MAX_OUTPUT_TOKENS_ESCALATE, {"cap": raised})
+    if state.output_recoveries < limits.max_output_recoveries:
+        attempt = state.output_recoveries + 1
+        data = {"attempt": attempt, "of": limits.max_output_recoveries}
+        return Continue(Transition.MAX_OUTPUT_TOKENS_RECOVERY, data)
+    return Stop(
+        Terminal.MODEL_ERROR,
+        f"The reply ran into the output limit {state.output_recoveries + 1} times in a row. "
+        "Ask for the work in smaller pieces, or raise maxOutputTokens in the settings.",
+    )
+
+
+def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
+    if outcome.hook_stop is not None:
+        missing = outcome.stopped_by == "schema"
+        return Stop(Terminal.NO_STRUCTURED_OUTPUT if missing else Terminal.HOOK_STOPPED, outcome.hook_stop)
+    if outcome.completed_by_tool:
+        return Stop(Terminal.COMPLETED)
+    at_the_limit = limits.max_turns is not None and state.turn_count + 1 > limits.max_turns
+    too_many = Stop(Terminal.MAX_TURNS, f"Reached maximum number of turns ({limits.max_turns})")
+    if outcome.tool_results:
+        return too_many if at_the_limit else _results(state, outcome)
+    if outcome.paused and state.pauses < limits.max_pauses:
+        return Continue(Transition.NEXT_TURN, {"reason": "pause_turn"})
+    if outcome.empty and not state.nudged:
+        return Continue(Transition.NEXT_TURN, {"reason": "empty_reply"})
+    if outcome.stop_hooks is None:
+        return Find("stop_hooks")
+    if outcome.stop_hooks.prevented is not None:
+        missing = outcome.stop_hooks.by == "schema"
+        terminal = Terminal.NO_STRUCTURED_OUTPUT if missing else Terminal.STOP_HOOK_PREVENTED
+        return Stop(terminal, outcome.stop_hooks.prevented)
+    if outcome.stop_hooks.errors:
+        if at_the_limit:
+            return too_many
+        if state.stop_hook_blocks < limits.max_stop_hook_blocks:
+            by = {"by": "schema"} if outcome.stop_hooks.by == "schema" else {}
+            return Continue(Transition.STOP_HOOK_BLOCKING, {"errors": list(outcome.stop_hooks.errors), **by})
+        return Stop(
+            Terminal.STOP_HOOK_PREVENTED,
+            f"The stop hook blocked {state.stop_hook_blocks} times in a row: {outcome.stop_hooks.errors[0]}",
+        )
+    remaining = _target_left(state, outcome, limits)
+    if remaining and not at_the_limit:
+        return Continue(Transition.TOKEN_BUDGET_CONTINUATION, {"remaining": remaining})
+    return Stop(Terminal.COMPLETED)
+
+
+def _results(state: LoopState, outcome: TurnOutcome) -> Decision:
+    """On with the results, unless the model goes round in circles."""
+    data = {"results": list(outcome.tool_results)}
+    if outcome.repetition is None:
+        return Continue(Transition.NEXT_TURN, data)
+    name, times = outcome.repetition.call.name, outcome.repetition.times
+    if outcome.repetition.refused and not state.advised:
+        return Continue(Transition.NEXT_TURN, {**data, "loop": "advised", "name": name, "times": times})
+    if outcome.loop_verdict is None:
+        return Find("loop_verdict")
+    match outcome.loop_verdict.kind:
+        case "go_on":
+            return Continue(Transition.NEXT_TURN, {**data, "loop": "allowed", "said": outcome.loop_verdict.said})
+        case "nobody" if not state.told_of_loop:
+            return Continue(Transition.NEXT_TURN, {**data, "loop": "told", "name": name, "times": times})
+    return Stop(Terminal.LOOP_DETECTED, words.loop_detected(name, times, told=state.told_of_loop))
+
+
+def _target_left(state: LoopState, outcome: TurnOutcome, limits: Limits) -> int:
+    """Tokens still to go against the target; 0 when there is none, it is met, or going on gains too little."""
+    if limits.token_target is None:
+        return 0
+    used = state.tokens.used + outcome.output_tokens
+    if used >= limits.token_target * MIN_TARGET_SHARE:
+        return 0
+    gains = (outcome.output_tokens, state.tokens.last_gain)
+    if state.tokens.continuations >= 2 and all(gain < limits.small_gain for gain in gains):
+        return 0
+    return limits.token_target - used

@@ -1,0 +1,63 @@
+"""Keeps a submission going until it has a structured output, within reason (`--json-schema`).
+
+It sits in the hooks' seam: ending without the output blocks the stop; too many tries end the submission. Its verdicts
+are marked as its own, so that neither the model nor the user reads of a hook.
+"""
+
+from __future__ import annotations
+
+from agentcli.agent.loop.decide import StopVerdict
+from agentcli.agent.loop.state import LoopState
+from agentcli.agent.ports import Hooks, PostToolVerdict, PreToolVerdict
+from agentcli.core.messages import Json, ToolResultBlock, ToolUseBlock
+
+MAX_TRIES = 5
+
+
+class RequireOutput:
+    """Implements `Hooks` around other hooks. One per engine; the count starts anew with each prompt."""
+
+    def __init__(self, inner: Hooks, tool_name: str) -> None:
+        self._inner = inner
+        self._tool_name = tool_name
+        self._misses = 0
+
+    async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
+        return await self._inner.before_tool(call, input)
+
+    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
+        verdict = await self._inner.after_tool(call, input, result)
+        return self._counted(call, verdict) if result.is_error else verdict
+
+    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> PostToolVerdict:
+        return self._counted(call, await self._inner.after_refused_tool(call, text))
+
+    def _counted(self, call: ToolUseBlock, verdict: PostToolVerdict) -> PostToolVerdict:
+        if call.name != self._tool_name:
+            return verdict
+        self._misses += 1
+        if self._misses < MAX_TRIES:
+            return verdict
+        return PostToolVerdict(f"No output that fits the schema after {MAX_TRIES} tries.", verdict.context, "schema")
+
+    async def before_prompt(self, text: str) -> tuple[str, ...]:
+        self._misses = 0
+        return await self._inner.before_prompt(text)
+
+    async def before_stop(self, state: LoopState) -> StopVerdict:
+        verdict = await self._inner.before_stop(state)
+        if verdict.errors or verdict.prevented is not None:
+            return verdict
+        self._misses += 1
+        if self._misses >= MAX_TRIES:
+            return StopVerdict(prevented=f"No call of {self._tool_name} after {MAX_TRIES} tries.", by="schema")
+        return StopVerdict(errors=(f"Give your answer by calling the tool {self._tool_name}.",), by="schema")
+
+    async def after_failure(self, text: str) -> None:
+        await self._inner.after_failure(text)
+
+    async def before_compact(self, trigger: str, focus: str) -> str:
+        return await self._inner.before_compact(trigger, focus)
+
+    async def after_compact(self, trigger: str) -> None:
+        await self._inner.after_compact(trigger)

@@ -1,0 +1,410 @@
+"""One turn: a request, the reply as it streams, and the tools that run while it does (SPEC 2.3 to 2.5).
+
+`Turn.run()` yields events; when it has ended, `outcome`, `added` and `context` say what came of it. The provider's
+stream and the tools feed one merge, so text, tool progress and results reach the consumer as they happen.
+
+A stream that breaks: if nothing but safe tools has begun, the reply is tombstoned and the provider asked to go on
+(it retries); if a tool with side effects has begun, the blocks up to it are kept and the stream is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+from agentcli.agent.loop.decide import TurnOutcome
+from agentcli.agent.loop.provider_notices import announced
+from agentcli.agent.loop.repetition import DENIED
+from agentcli.agent.loop.reply import Reply
+from agentcli.agent.ports import PriceOf
+from agentcli.agent.toolcalls.executor import Executor, StreamingExecutor
+from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import Merge, cancel_and_wait
+from agentcli.core.frozen import frozen
+from agentcli.core.ids import Clock, Ids
+from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.usage import Usage
+from agentcli.providers import base as model
+from agentcli.tools.base import ToolContext
+
+
+@frozen
+class TurnParts:
+    """What a turn needs that does not change between turns."""
+
+    provider: model.Provider
+    runner: ToolRunner
+    price: PriceOf
+    ids: Ids
+    clock: Clock
+    executor: type[Executor] = StreamingExecutor
+    concurrency: int = 10
+    leave: Callable[[ev.Event], None] = lambda _event: None
+    """Takes what has to be kept when the consumer goes away in the middle."""
+
+
+@frozen
+class TurnPlan:
+    """What is particular to this turn."""
+
+    request: model.Request
+    turn: int
+    may_escalate: bool
+    """Whether a reply cut by the output cap is asked for again with a higher cap, instead of being kept."""
+    estimated_tokens: int = 0
+
+
+_Item = model.ModelEvent | tuple[Executor, ev.Event | None]
+
+
+class Turn:
+    def __init__(self, parts: TurnParts, plan: TurnPlan, context: ToolContext, signal: AbortSignal) -> None:
+        self._parts = parts
+        self._plan = plan
+        self._signal = signal
+        self._merge: Merge[_Item] = Merge()
+        self._go_on = asyncio.Event()
+        self._pump: asyncio.Task[None] | None = None
+        self._executor = self._new_executor(context)
+        self._reply: Reply | None = None
+        self._whole = False
+        self._shown_reply = ""
+        """The id of the reply that the consumer has seen begin, and not end."""
+        self._began = parts.clock.monotonic()
+        self._finished_calls: dict[str, ToolResultBlock] = {}
+        self._results_added = 0
+        self._open_questions: dict[str, str] = {}
+        self._asked_model = plan.request.model
+        self.context = context
+        self.added: list[Message] = []
+        self.outcome = TurnOutcome()
+        self.final: Any = None
+
+    async def run(self) -> AsyncGenerator[ev.Event, None]:
+        plan = self._plan
+        yield ev.RequestStarted(
+            model=plan.request.model, turn=plan.turn, purpose="turn", estimated_tokens=plan.estimated_tokens
+        )
+        self._began = self._parts.clock.monotonic()
+        self._pump = self._merge.start(self._read_stream(), name="model stream")
+        concluded = False
+        try:
+            async with aclosing(self._items()) as items:
+                async for event in items:
+                    self._note(event)
+                    yield event
+            for event in self._conclude():
+                self._note(event)
+                yield event
+            concluded = True
+        finally:
+            await self._merge.aclose()
+            self._executor.dispose()
+            if not concluded:
+                self._leave()
+
+    def _note(self, event: ev.Event) -> None:
+        """Counted as added is what the consumer gets: it may close at any event, and never see those behind it."""
+        if isinstance(event, ev.MessageAppended):
+            self.added.append(event.message)
+        if isinstance(event, ev.ReplyStarted):
+            self._shown_reply = event.message_id
+        elif isinstance(event, ev.MessageAppended | ev.ReplyTombstoned):
+            self._shown_reply = ""
+
+    async def _items(self) -> AsyncGenerator[ev.Event, None]:
+        async for item in self._merge:
+            if isinstance(item, model.Delta):
+                yield self._delta(item)
+            elif isinstance(item, tuple):
+                for event in self._tool_event(*item):
+                    yield event
+            elif isinstance(item, model.Broken):
+                for event in await self._broken(item):
+                    yield event
+            elif isinstance(item, model.Finished):
+                for event in await self._finished(item):
+                    yield event
+            else:
+                for event in self._model_event(item):
+                    yield event
+
+    async def _read_stream(self) -> None:
+        async with aclosing(self._parts.provider.stream(self._plan.request, self._signal)) as stream:
+            async for event in stream:
+                await self._merge.put(event)
+                if isinstance(event, model.Broken):
+                    # Asking for the next event means "retry": wait until it is decided whether to.
+                    await self._go_on.wait()
+                    self._go_on.clear()
+
+    def _new_executor(self, context: ToolContext) -> Executor:
+        parts = self._parts
+        executor = parts.executor(parts.runner, context, parts.concurrency, self._signal)
+
+        async def put(event: ev.Event | None) -> None:
+            await self._merge.put((executor, event))
+
+        executor.connect(self._merge.start, put)
+        return executor
+
+    # -------------------------------------------------------------------------------------------- the model's side
+
+    def _delta(self, delta: model.Delta) -> ev.Event:
+        assert self._reply is not None
+        message_id = self._reply.message_id
+        if delta.kind == "text":
+            self._reply.add_text(delta.index, delta.text)
+            return ev.TextStreamed(message_id=message_id, index=delta.index, text=delta.text)
+        if delta.kind == "thinking":
+            return ev.ThinkingStreamed(message_id=message_id, index=delta.index, text=delta.text)
+        return ev.ToolInputStreamed(message_id=message_id, index=delta.index, text=delta.text)
+
+    def _model_event(self, item: model.ModelEvent) -> Iterator[ev.Event]:
+        match item:
+            case model.Started(api_id, name, usage):
+                self._reply = Reply(self._parts.ids.new(), api_id, name, usage)
+                yield ev.ReplyStarted(message_id=self._reply.message_id, api_id=api_id, model=name, usage=usage)
+            case model.Opened(index, kind, name):
+                assert self._reply is not None
+                self._release_held()
+                self._reply.opened[index] = self._parts.clock.monotonic()
+                yield ev.BlockStarted(message_id=self._reply.message_id, index=index, kind=kind, name=name)
+            case model.Closed():
+                yield self._block_closed(item)
+            case model.Failed(failure, usage, name):
+                yield from self._usage(name, usage)
+                if failure.kind is not model.FailureKind.ABORTED:
+                    self.outcome = replace(self.outcome, failure=failure)
+                self._executor.close()
+            case _:
+                if isinstance(item, model.FellBack):
+                    self._asked_model = item.to_model
+                yield from announced(item)
+
+    def _block_closed(self, closed: model.Closed) -> ev.Event:
+        reply = self._reply
+        assert reply is not None
+        block = closed.block
+        reply.close_block(closed.index, block)
+        if isinstance(block, ToolUseBlock):
+            if closed.cut or block.invalid_json is not None:
+                reply.held.append((closed.index, block))
+            else:
+                self._executor.submit(block)
+        began = reply.opened.pop(closed.index, None)
+        return ev.BlockFinished(
+            message_id=reply.message_id,
+            api_id=reply.api_id,
+            model=reply.model,
+            index=closed.index,
+            block=block,
+            duration_ms=None if began is None else int((self._parts.clock.monotonic() - began) * 1000),
+        )
+
+    def _release_held(self) -> None:
+        """What was held is not the last block, so nothing has cut it: hand it on."""
+        if self._reply is not None:
+            for _index, call in self._reply.held:
+                self._executor.submit(call)
+            self._reply.held.clear()
+
+    async def _finished(self, finished: model.Finished) -> list[ev.Event]:
+        reply = self._reply
+        assert reply is not None
+        reply.usage = finished.usage
+        events = list(self._usage(reply.model, finished.usage))
+        # Only the last block can have been cut by the cap.
+        cut = reply.held.pop() if reply.held and finished.stop_reason == "max_tokens" else None
+        overrun = finished.stop_reason == "max_tokens" and (cut is not None or not reply.tool_uses)
+        self.outcome = replace(
+            self.outcome, stop_reason=finished.stop_reason, output_tokens=finished.usage.output_tokens
+        )
+        if overrun and self._plan.may_escalate and not self._executor.has_unsafe_work:
+            self.outcome = replace(self.outcome, overrun=True)
+            return [*events, *await self._void("the reply was cut by the output limit")]
+        if cut is not None:
+            del reply.blocks[cut[0]]
+        self._release_held()
+        self._classify(reply, finished, overrun)
+        if reply.says_nothing:
+            return [*events, *await self._void("the reply was empty")]
+        self._whole = True
+        self._executor.close()
+        return [*events, _appended(reply.message(finished.stop_reason))]
+
+    def _classify(self, reply: Reply, finished: model.Finished, overrun: bool) -> None:
+        has_calls = bool(reply.tool_uses)
+        reason = finished.stop_reason
+        self.outcome = replace(
+            self.outcome,
+            overrun=overrun and not has_calls,
+            paused=reason == "pause_turn" and not has_calls and not reply.says_nothing,
+            context_exceeded=reason == "model_context_window_exceeded" and not has_calls,
+            refused=_refusal(finished) if reason == "refusal" and not has_calls else None,
+            empty=reply.says_nothing and reason not in ("refusal", "max_tokens", "model_context_window_exceeded"),
+        )
+
+    async def _broken(self, broken: model.Broken) -> list[ev.Event]:
+        events = list(self._usage(broken.model, broken.usage))
+        if self._reply is None or not self._executor.has_unsafe_work:
+            events += await self._void(broken.failure.message)
+            self._go_on.set()
+            return events
+        assert self._pump is not None
+        await cancel_and_wait([self._pump])
+        self._executor.drop_unstarted()
+        self._reply.drop_after(self._executor.last_begun)
+        self._reply.usage = broken.usage
+        self._whole = True
+        self._executor.close()
+        return [*events, *self._withdrawn_questions(), _appended(self._reply.message(None))]
+
+    async def _void(self, reason: str) -> list[ev.Event]:
+        """Take back what came of the reply so far: its tools end, its results are dropped, consumers are told."""
+        await self._executor.abandon()
+        events = self._withdrawn_questions()
+        self._finished_calls.clear()
+        self._results_added = 0
+        self._executor = self._new_executor(self.context)
+        reply, self._reply = self._reply, None
+        if reply is not None:
+            events.append(ev.ReplyTombstoned(message_id=reply.message_id, reason=reason))
+        return events
+
+    def _withdrawn_questions(self) -> list[ev.Event]:
+        """Questions of calls that are gone. One of a call that lives on comes from the call itself."""
+        alive = set(self._executor.waiting_ids)
+        gone = {request: call for request, call in self._open_questions.items() if call not in alive}
+        for request_id in gone:
+            del self._open_questions[request_id]
+        return [
+            ev.PermissionResolved(request_id=request_id, tool_use_id=tool_use_id, behavior="withdrawn")
+            for request_id, tool_use_id in gone.items()
+        ]
+
+    def _usage(self, name: str, usage: Usage) -> Iterator[ev.Event]:
+        if usage:
+            elapsed = int((self._parts.clock.monotonic() - self._began) * 1000)
+            cost = self._parts.price(name, usage)
+            if cost is None:
+                # A gateway may call the model by another name than the one it was asked for.
+                cost = self._parts.price(self._asked_model, usage)
+            yield ev.UsageReported(model=name, usage=usage, cost_usd=cost, duration_ms=elapsed)
+        self._began = self._parts.clock.monotonic()
+
+    # -------------------------------------------------------------------------------------------- the tools' side
+
+    def _tool_event(self, executor: Executor, event: ev.Event | None) -> Iterator[ev.Event]:
+        if executor is not self._executor:
+            return  # From a reply that was taken back.
+        if event is None:
+            yield from self._ordered_results(executor.results_ready())
+            return
+        match event:
+            case ev.PermissionRequested():
+                self._open_questions[event.request_id] = event.tool_use_id
+            case ev.PermissionResolved():
+                self._open_questions.pop(event.request_id, None)
+            case ev.ToolFinished():
+                self._finished_calls[event.tool_use_id] = event.result
+        yield event
+
+    def _ordered_results(self, ready: Sequence[CallResult]) -> Iterator[ev.Event]:
+        for result in ready[self._results_added :]:
+            if result.call.id not in self._finished_calls:
+                return  # Its ToolFinished is still on the way; it comes first.
+            self._results_added += 1
+            yield ev.ToolResultAdded(
+                tool_use_id=result.call.id,
+                name=result.call.name,
+                result=result.block,
+                structured=result.output.structured,
+            )
+
+    # ------------------------------------------------------------------------------------------------- the end of it
+
+    def _leave(self) -> None:
+        """The consumer has gone away, which is an abort that nobody sees the end of: what was said and all results
+        there are go into the log, so that it is what the session file has, and nothing that a tool did is forgotten."""
+        reply = self._reply
+        if reply is not None and not self.added and self.outcome.failure is None:
+            if not self._whole:
+                reply.keep_what_came()
+            if not reply.says_nothing:
+                self.added.append(reply.message(self.outcome.stop_reason))
+                self._parts.leave(_appended(self.added[-1]))
+        if self._shown_reply and not self.added:
+            self._parts.leave(ev.ReplyTombstoned(message_id=self._shown_reply, reason="interrupted"))
+        if self.added and self.added[-1].tool_uses:
+            told = self._finished_calls
+            blocks = tuple(told.get(result.call.id, result.block) for result in self._executor.results())
+            self._parts.leave(_appended(Message("user", blocks, self._parts.ids.new(), Origin.TOOL_RESULTS)))
+            for said in self._said(self._executor.results()):
+                self._parts.leave(_appended(said))
+
+    def _said(self, results: Sequence[CallResult]) -> list[Message]:
+        """The user's words about these calls, as messages of their own."""
+        return [result.said.message(self._parts.ids.new()) for result in results if result.said is not None]
+
+    def _conclude(self) -> Iterator[ev.Event]:
+        """Everything has ended. Complete what the log needs: the partial reply, and a result for every call."""
+        reply = self._reply
+        if reply is not None and not self.added and (self._signal.aborted or self.outcome.failure):
+            # An abort in mid-stream, or a failure the provider would not retry: keep what is whole.
+            reply.keep_what_came()
+            if reply.says_nothing or not self._signal.aborted:
+                yield ev.ReplyTombstoned(message_id=reply.message_id, reason="interrupted")
+            else:
+                yield _appended(reply.message(None))
+        results = self._executor.results() if self.added else []
+        for result in results:
+            if result.call.id not in self._finished_calls:
+                self._finished_calls[result.call.id] = result.block
+                yield ev.ToolFinished(
+                    tool_use_id=result.call.id,
+                    name=result.call.name,
+                    result=result.block,
+                    summary=result.output.summary,
+                    outcome=result.outcome,
+                )
+        if results:
+            yield from self._ordered_results(results)
+            denied = [result.call.id for result in results if result.denied]
+            blocks = tuple(result.block for result in results)
+            meta = {DENIED: denied} if denied else {}
+            yield _appended(Message("user", blocks, self._parts.ids.new(), Origin.TOOL_RESULTS, meta=meta))
+            for said in self._said(results):
+                yield _appended(said)
+            hook_texts = [text for result in results for text in result.hook_context]
+            if hook_texts:
+                content = tuple(TextBlock(text) for text in hook_texts)
+                yield _appended(Message("user", content, self._parts.ids.new(), Origin.HOOK))
+            if self._executor.context.cwd != self.context.cwd:
+                yield ev.DirectoryChanged(cwd=str(self._executor.context.cwd))
+            self.context = self._executor.context
+        self.final = next((r.output.final for r in results if r.output.final is not None), None)
+        self.outcome = replace(
+            self.outcome,
+            aborted=self._signal.reason,
+            aborted_in="tools" if self._whole and results else "streaming",
+            tool_results=tuple(result.call.id for result in results),
+            hook_stop=next((r.hook_stop for r in results if r.hook_stop is not None), None),
+            stopped_by=next((r.stopped_by for r in results if r.hook_stop is not None), "hook"),
+            completed_by_tool=self.final is not None,
+        )
+
+
+def _appended(message: Message) -> ev.MessageAppended:
+    return ev.MessageAppended(message=message)
+
+
+def _refusal(finished: model.Finished) -> str:
+    category = finished.stop_details.get("category")
+    because = f" ({category})" if isinstance(category, str) else ""
+    return f"The model declined to answer{because}. Change the request and try again; it is not sent again as it was."

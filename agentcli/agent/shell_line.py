@@ -1,0 +1,147 @@
+"""A command that the person typed themselves (`!ls`): their own rights, their own environment, no question asked.
+
+It runs as in their shell, outside the sandbox and with the variables that tools never see. The model is told what was
+run and what came of it before the next prompt. It has a working directory of its own, which a `cd` in it changes and a
+`cd` of the Bash tool does not. Its events belong to the agent `events.USER_AGENT`: they are shown, and not kept as
+the model's own calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import field, replace
+from pathlib import Path
+
+from agentcli.agent.ports import NoWorkspace, Workspace
+from agentcli.agent.toolcalls.changed_paths import paths_of_command
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSignal
+from agentcli.core.frozen import frozen
+from agentcli.core.ids import Clock
+from agentcli.core.launch import BareLauncher
+from agentcli.core.messages import Json, TextBlock, ToolResultBlock
+from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
+from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.builtin import in_thread, name_below
+from agentcli.tools.shell.environment import quiet_environment
+
+_TOLD = 16_000
+"""Characters of the output that the model is told; a person's command can print anything."""
+
+
+@frozen
+class ShellLine:
+    """One command, and what it runs with."""
+
+    command: str
+    context: ToolContext
+    environ: Mapping[str, str]
+    call_id: str
+    clock: Clock
+    workspace: Workspace = field(default_factory=NoWorkspace)
+
+
+class ShellLines:
+    """The user's shell: its directory, and its commands one after the other, as the next may depend on the last."""
+
+    def __init__(self, cwd: Path) -> None:
+        self.cwd = cwd
+        self._turn = asyncio.Lock()
+        self._running: set[AbortController] = set()
+        """Of the commands that run or wait for their turn."""
+
+    def stop(self) -> bool:
+        """End all of them; false when there are none."""
+        running = list(self._running)
+        for controller in running:
+            controller.abort(AbortReason.USER_CANCEL)
+        return bool(running)
+
+    async def run(
+        self, line: ShellLine, parent: AbortSignal | None, note: Callable[[str], None]
+    ) -> AsyncGenerator[ev.Event, None]:
+        """`parent`: what else stops it. `note` gets what the model is to know of it."""
+        with AbortController(parent=parent) as controller:
+            self._running.add(controller)
+            try:
+                try:
+                    await controller.signal.run(self._turn.acquire())
+                except Aborted:
+                    return
+                try:
+                    placed = replace(line, context=replace(line.context, cwd=self.cwd))
+                    work = _noted(placed, _run(placed, controller.signal, note, self._move))
+                    async with aclosing(work) as events:
+                        async for event in events:
+                            yield event
+                finally:
+                    self._turn.release()
+            finally:
+                self._running.discard(controller)
+
+    def _move(self, folder: Path) -> None:
+        self.cwd = folder
+
+
+async def _noted(line: ShellLine, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
+    """Let the workspace know while the command runs: what it changes is the user's, also beside a call."""
+    only = await in_thread(paths_of_command, line.command, line.context)
+    is_read_only = only is not None and not only
+    if not is_read_only:
+        await line.workspace.before_user_command(line.command, only)
+    try:
+        async with aclosing(work) as events:
+            async for event in events:
+                yield event
+    finally:
+        if not is_read_only:
+            await line.workspace.after_user_command()
+
+
+async def _run(
+    line: ShellLine, signal: AbortSignal, note: Callable[[str], None], moved: Callable[[Path], None]
+) -> AsyncGenerator[ev.Event, None]:
+    from agentcli.tools.shell.bash import LONGEST_TIMEOUT_MS, Bash
+
+    tool, began, command, call_id = Bash(), line.clock.monotonic(), line.command, line.call_id
+    input: Json = {"command": command, "timeout": LONGEST_TIMEOUT_MS}
+    context = line.context
+    folder = "" if context.cwd == context.root else name_below(str(context.cwd), context)
+    where = f" (in {plain_line(folder, 200)})" if folder else ""
+    own = {"launcher": BareLauncher(), "environ": quiet_environment(line.environ), "by_person": True}
+    context = replace(context, call_id=call_id, **own)  # type: ignore[arg-type]
+    shown = {**input, "folder": folder} if folder else input
+    yield ev.ToolStarted(
+        agent=ev.USER_AGENT, tool_use_id=call_id, name="!", input=shown, title=f"! {plain_line(command, 500)}{where}"
+    )
+    output = Output("The command is empty or contains control characters; it was not run.", is_error=True)
+    if tool.check(input, context) is None:
+        async with aclosing(tool.run(input, context, signal)) as items:
+            async for item in items:
+                if isinstance(item, Progress):
+                    yield ev.ToolProgressed(agent=ev.USER_AGENT, tool_use_id=call_id, text=item.text, data=item.data)
+                else:
+                    output = item
+    text = output.content if isinstance(output.content, str) else ""
+    note(_told(command, where, text))
+    if output.new_cwd is not None:
+        moved(output.new_cwd)
+    yield ev.ToolFinished(
+        agent=ev.USER_AGENT,
+        tool_use_id=call_id,
+        name="!",
+        result=ToolResultBlock(call_id, (TextBlock(text),), output.is_error),
+        summary=output.summary,
+        display=output.display,
+        duration_ms=int((line.clock.monotonic() - began) * 1000),
+        outcome="done" if not output.is_error else "interrupted" if signal.aborted else "failed",
+    )
+
+
+def _told(command: str, where: str, text: str) -> str:
+    if len(text) > _TOLD:
+        text = f"{text[: _TOLD // 2]}\n[{counted(len(text) - _TOLD, 'character')} left out]\n{text[-_TOLD // 2 :]}"
+    return f"[The user ran a command in their own shell{where}: {command}\nIts output:\n{text}]"

@@ -1,0 +1,111 @@
+"""A request beside the conversation (summary, compaction): text out, everything it costs counted (SPEC 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import replace
+
+from agentcli.agent.loop.provider_notices import announced
+from agentcli.agent.ports import PriceOf, Requests
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortSignal
+from agentcli.core.messages import Block, Json, TextBlock, block_to_wire
+from agentcli.core.usage import Usage
+from agentcli.providers import base as model
+from agentcli.tools.base import SmallReply
+
+Emit = Callable[[ev.Event], Awaitable[None]]
+MAX_PAUSES = 5
+"""A server tool that takes long makes the API pause its reply; it goes on when the reply so far is sent back."""
+
+
+class SideQuestions:
+    """Implements `SmallModel` for one tool call: its events (usage, retries) go where the call's own go. What a call
+    that is broken off has cost goes to `late`: nobody listens to its events any more, but it has to be counted."""
+
+    def __init__(
+        self, provider: model.Provider, requests: Requests, price: PriceOf, emit: Emit, late: list[ev.Event]
+    ) -> None:
+        self._provider = provider
+        self._requests = requests
+        self._price = price
+        self._emit = emit
+        self._late = late
+
+    async def ask(
+        self, system: str, prompt: str, signal: AbortSignal, server_tools: tuple[Json, ...] = ()
+    ) -> SmallReply:
+        request = replace(self._requests.small(system, prompt), tools=server_tools, max_tokens=4_096, purpose="tool")
+        text, blocks = "", list[Block]()
+        for _pause in range(MAX_PAUSES):
+            call = SideCall(self._provider, self._price)
+            try:
+                async with aclosing(call.run(request, signal)) as events:
+                    async for event in events:
+                        await self._emit(event)
+            finally:
+                if (lost := call.lost_usage()) is not None:
+                    self._late.append(lost)
+            if call.failure is not None:
+                return SmallReply("", call.failure.message)
+            text += call.text or ""
+            blocks += call.blocks
+            if call.stop_reason != "pause_turn" or not call.blocks:
+                break
+            kept = [block for block in blocks if not isinstance(block, TextBlock) or block.text.strip()]
+            so_far: Json = {"role": "assistant", "content": [block_to_wire(block) for block in kept]}
+            request = replace(request, messages=(request.messages[0], so_far))
+        return SmallReply(text, blocks=tuple(blocks))
+
+
+class SideCall:
+    """`run()` yields what a consumer should know; then `text` is the reply's, or `failure` says why there is none."""
+
+    def __init__(self, provider: model.Provider, price: PriceOf) -> None:
+        self._provider = provider
+        self._price = price
+        self.text: str | None = None
+        self.blocks: list[Block] = []
+        self.stop_reason: str | None = None
+        self.failure: model.Failure | None = None
+        self._unreported: tuple[str, Usage, str] | None = None
+
+    async def run(self, request: model.Request, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
+        parts: list[str] = []
+        name = request.model
+        self.text = self.failure = None
+        async with aclosing(self._provider.stream(request, signal)) as stream:
+            async for item in stream:
+                match item:
+                    case model.Started():
+                        name = item.model
+                        self._unreported = (name, item.usage, request.purpose)
+                        parts.clear()
+                        self.blocks.clear()
+                    case model.Delta(kind="text"):
+                        parts.append(item.text)
+                    case model.Closed():
+                        self.blocks.append(item.block)
+                    case model.Broken():
+                        yield self._usage(item.model, item.usage, request.purpose)
+                    case model.Finished():
+                        self.text = "".join(parts)
+                        self.stop_reason = item.stop_reason
+                        yield self._usage(name, item.usage, request.purpose)
+                    case model.Failed():
+                        self.failure = item.failure
+                        self._unreported = None
+                        if item.usage:
+                            yield self._usage(item.model, item.usage, request.purpose)
+                    case _:
+                        for event in announced(item):
+                            yield event
+
+    def lost_usage(self) -> ev.Event | None:
+        """What a reply that was broken off (the task cancelled) had said it used, if nothing has reported it yet."""
+        return self._usage(*self._unreported) if self._unreported is not None and self._unreported[1] else None
+
+    def _usage(self, name: str, usage: Usage, purpose: str) -> ev.Event:
+        self._unreported = None
+        return ev.UsageReported(model=name, usage=usage, cost_usd=self._price(name, usage), purpose=purpose)

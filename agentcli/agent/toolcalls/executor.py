@@ -1,0 +1,197 @@
+"""When each tool call of a reply runs (SPEC T1, T2).
+
+Calls that are safe to run together start as soon as they are known, up to a limit; a call that is not waits until
+all before it are done, and everything after it waits for it. The streaming executor starts calls while the reply
+still streams, the batch executor when the reply is complete; the rule is the same. Results are kept in the order of
+the calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+from agentcli.agent.loop.wording import interrupted_call
+from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner, failed
+from agentcli.core.abort import AbortController, AbortReason, AbortSignal
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.events import Event
+from agentcli.core.messages import ToolUseBlock
+from agentcli.tools.base import ToolContext
+
+ABORT_GRACE_SECONDS = 3.0
+"""How long an aborted tool may take to clean up before its task is cancelled: two seconds for a process that ignores
+SIGTERM, and a little more."""
+
+SIBLING_FAILED = "Not run to its end: a call that ran beside it failed, and this one depended on it."
+
+
+Put = Callable[[Event | None], Awaitable[None]]
+
+
+class Spawn(Protocol):
+    def __call__(self, producer: Coroutine[Any, Any, None], name: str | None = None) -> asyncio.Task[None]: ...
+
+
+@dataclass(slots=True)
+class _Entry:
+    call: ToolUseBlock
+    safe: bool
+    task: asyncio.Task[None] | None = None
+    working: bool = False
+    """The tool itself has begun: not only asked for or waiting for an answer."""
+    result: CallResult | None = None
+
+
+class Executor:
+    """One per reply. `submit` calls as they complete, `close` when there are no more."""
+
+    starts_while_streaming: ClassVar[bool] = True
+
+    def __init__(self, runner: ToolRunner, context: ToolContext, limit: int, signal: AbortSignal) -> None:
+        self._runner = runner
+        self._limit = limit
+        self._entries: list[_Entry] = []
+        self._closed = False
+        self._controller = AbortController(parent=signal)
+        self._spawn: Spawn | None = None
+        self._put: Put | None = None
+        self._given = context
+        """Where all calls of the reply run."""
+
+    @property
+    def context(self) -> ToolContext:
+        """Where the calls of the next reply run: what the calls of this one changed, applied in their order (T8). They
+        do not move one another: the model sends them together because they are independent."""
+        folders = (entry.result.output.new_cwd for entry in reversed(self._entries) if entry.result is not None)
+        cwd = next((folder for folder in folders if folder is not None), None)
+        return self._given if cwd is None else replace(self._given, cwd=cwd)
+
+    def connect(self, spawn: Spawn, put: Put) -> None:
+        """Where its tasks belong and where its events go; None goes there when a result has become available."""
+        self._spawn, self._put = spawn, put
+
+    def submit(self, call: ToolUseBlock) -> None:
+        self._entries.append(_Entry(call, self._runner.is_safe(call)))
+        self._start_ready()
+
+    def close(self) -> None:
+        self._closed = True
+        self._start_ready()
+
+    @property
+    def has_unsafe_work(self) -> bool:
+        """Whether a call with side effects has begun: then the reply cannot be thrown away any more."""
+        return any(entry.working and not entry.safe for entry in self._entries)
+
+    @property
+    def waiting_ids(self) -> tuple[str, ...]:
+        """The ids of the calls that have no result yet and may still get one."""
+        if self._controller.signal.aborted:
+            return ()
+        return tuple(entry.call.id for entry in self._entries if entry.result is None)
+
+    @property
+    def last_begun(self) -> ToolUseBlock | None:
+        """The last call that has begun to work."""
+        return next((entry.call for entry in reversed(self._entries) if entry.working), None)
+
+    def results_ready(self) -> list[CallResult]:
+        """Results in the order of the calls, up to the first call that has none yet."""
+        ready = []
+        for entry in self._entries:
+            if entry.result is None:
+                break
+            ready.append(entry.result)
+        return ready
+
+    def results(self) -> list[CallResult]:
+        """One result for every call, synthetic where it had none. To be asked when nothing runs any more."""
+        return [entry.result or self._interrupted(entry) for entry in self._entries]
+
+    def _interrupted(self, entry: _Entry) -> CallResult:
+        text = interrupted_call(self._controller.signal.reason, entry.working)
+        return failed(entry.call, text, "interrupted", "interrupted")
+
+    def drop_unstarted(self) -> None:
+        """Forget the calls that have not begun to work; for a reply that broke off behind them."""
+        last = self.last_begun
+        kept = next((i + 1 for i, entry in enumerate(self._entries) if entry.call is last), 0)
+        for entry in self._entries[kept:]:
+            if entry.task is not None:
+                entry.task.cancel()
+        self._entries = self._entries[:kept]
+
+    async def abandon(self) -> None:
+        """End everything at once; results are void. Waits until it has really ended."""
+        self._controller.abort(AbortReason.USER_CANCEL)
+        await cancel_and_wait([entry.task for entry in self._entries if entry.task is not None])
+        self._controller.close()
+
+    def dispose(self) -> None:
+        self._controller.close()
+
+    # ------------------------------------------------------------------------------------------------ scheduling
+
+    def _start_ready(self) -> None:
+        if self._controller.signal.aborted or not (self._closed or self.starts_while_streaming):
+            return
+        running = sum(entry.task is not None and entry.result is None for entry in self._entries)
+        all_done = True
+        for entry in self._entries:
+            if entry.task is None and entry.result is None:
+                if running >= self._limit or not (entry.safe or all_done):
+                    return
+                assert self._spawn is not None
+                entry.task = self._spawn(self._work(entry), name=f"tool {entry.call.name}")
+                running += 1
+            if entry.result is None:
+                all_done = False
+                if not entry.safe:
+                    return
+
+    async def _work(self, entry: _Entry) -> None:
+        assert self._put is not None
+
+        def begun() -> None:
+            entry.working = True
+
+        running = asyncio.get_running_loop().create_task(
+            self._runner.run(entry.call, self._given, self._controller.signal, self._put, begun)
+        )
+        try:
+            entry.result = await self._bounded(running, entry)
+        finally:
+            await cancel_and_wait([running])
+        if entry.result.output.cancel_siblings:
+            self._cancel_siblings(entry)
+        self._start_ready()
+        await self._put(None)
+
+    async def _bounded(self, running: asyncio.Task[CallResult], entry: _Entry) -> CallResult:
+        """The call's result; after an abort only for as long as cleaning up may take."""
+        aborted = asyncio.get_running_loop().create_task(self._controller.signal.wait())
+        try:
+            await asyncio.wait((running, aborted), return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                await asyncio.wait((running,), timeout=ABORT_GRACE_SECONDS)
+        finally:
+            await cancel_and_wait([aborted])
+        return running.result() if running.done() else self._interrupted(entry)
+
+    def _cancel_siblings(self, failed_entry: _Entry) -> None:
+        for entry in self._entries:
+            if entry is not failed_entry and entry.result is None:
+                entry.result = failed(entry.call, SIBLING_FAILED, "cancelled")
+                if entry.task is not None:
+                    entry.task.cancel()
+
+
+class StreamingExecutor(Executor):
+    starts_while_streaming = True
+
+
+class BatchExecutor(Executor):
+    starts_while_streaming = False

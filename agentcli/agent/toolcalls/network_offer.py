@@ -1,0 +1,68 @@
+"""The wording of the offer to run a command again with network, after it failed without."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agentcli.agent.loop.wording import declined_result
+from agentcli.core.permission import RuleChoice
+from agentcli.core.plaintext import plain_line
+from agentcli.permissions.granting import NETWORK
+from agentcli.permissions.rules.rule import rule_text
+from agentcli.tools.base import Output
+
+_MOST_NAMED = 5
+MOST_OFFERS = 3
+"""Questions about one command: a download often begins at one host and goes on at another."""
+
+
+def host_rule(host: str) -> str:
+    return rule_text(NETWORK, host)
+
+
+def network_reason(hosts: Sequence[str]) -> str:
+    if not hosts:
+        return "it failed without network. It would run again with access to the whole network"
+    return f"it tried to reach {_listed(hosts)}. It would run again with access to {_those(hosts)} only"
+
+
+def declined_network(output: Output, has_words: bool) -> Output:
+    """The output of the run without network, with the user's answer for the model."""
+    return _with_note(output, declined_result("The user declined to run it again with network.", has_words))
+
+
+def unattended_network(output: Output, hosts: Sequence[str]) -> Output:
+    """The output of the run without network where nobody can be asked, with the flag that would have allowed it."""
+    if not hosts:
+        return output
+    flags = " ".join(shlex.quote(host_rule(host)) for host in hosts[:_MOST_NAMED])
+    return _with_note(output, f"To allow {_those(hosts)}: --allowedTools {flags}")
+
+
+def _with_note(output: Output, note: str) -> Output:
+    return replace(output, content=f"{output.content}\n\n{note}" if isinstance(output.content, str) else output.content)
+
+
+def _listed(hosts: Sequence[str]) -> str:
+    named = ", ".join(plain_line(host, 100) for host in hosts[:_MOST_NAMED])
+    return f"{named} and {len(hosts) - _MOST_NAMED} more" if len(hosts) > _MOST_NAMED else named
+
+
+def _those(hosts: Sequence[str]) -> str:
+    return "that host" if len(hosts) == 1 else "those hosts"
+
+
+def network_choices(hosts: Sequence[str], credentials: Sequence[str]) -> list[RuleChoice]:
+    """What "always" can save: the hosts, and the hosts with the variables that the program signs in with."""
+    if not hosts:
+        return []
+    rules = tuple(map(host_rule, hosts))
+    named = ", ".join(plain_line(host, 100) for host in hosts[:_MOST_NAMED])
+    covers = f"access to {named} for commands without network"
+    found = [RuleChoice(rules, covers)]
+    if credentials:
+        names = ", ".join(rule.partition(":")[2].removesuffix(")") for rule in credentials)
+        found.append(RuleChoice((*rules, *credentials), f"{covers}, and {names} for this program"))
+    return found

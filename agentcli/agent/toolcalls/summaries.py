@@ -1,0 +1,64 @@
+"""One-line summaries of finished tool batches, made in the background by the small model (SPEC T10).
+
+Nobody waits for one: the loop takes what is ready when it passes by, and ends what is not when it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from agentcli.agent.ports import PriceOf, Requests
+from agentcli.agent.side_call import SideCall
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.messages import Message
+from agentcli.providers.base import Provider
+
+SYSTEM = "You write one short line, at most ten words, in the past tense, that says what these tool calls did."
+SHOWN_CHARACTERS = 600
+
+
+class Summaries:
+    def __init__(self, provider: Provider, requests: Requests, price: PriceOf, ready: list[ev.Event]) -> None:
+        """`ready` is where what it has to say is put, for the loop to take when it passes by."""
+        self._provider = provider
+        self._requests = requests
+        self._price = price
+        self._ready = ready
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, added: Sequence[Message], signal: AbortSignal) -> None:
+        """Begin a summary of the calls and results among these messages; returns at once."""
+        uses = [use for message in added for use in message.tool_uses]
+        if not uses:
+            return
+        results = {result.tool_use_id: result for message in added for result in message.tool_results}
+        described = "\n\n".join(
+            f"{use.name} {str(use.input)[:SHOWN_CHARACTERS]}\n-> {results[use.id].text[:SHOWN_CHARACTERS]}"
+            for use in uses
+            if use.id in results
+        )
+        coroutine = self._summarise(described, [use.id for use in uses], signal)
+        task = asyncio.get_running_loop().create_task(coroutine, name="tool summary")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def aclose(self) -> None:
+        await cancel_and_wait(list(self._tasks))
+
+    async def _summarise(self, described: str, tool_use_ids: list[str], signal: AbortSignal) -> None:
+        call = SideCall(self._provider, self._price)
+        try:
+            async with aclosing(call.run(self._requests.small(SYSTEM, described), signal)) as events:
+                async for event in events:
+                    if isinstance(event, ev.UsageReported):
+                        self._ready.append(event)
+        finally:
+            if (lost := call.lost_usage()) is not None:
+                self._ready.append(lost)
+        line = (call.text or "").strip().partition("\n")[0]
+        if line:
+            self._ready.append(ev.ToolBatchSummarised(tool_use_ids=tool_use_ids, text=line[:200]))

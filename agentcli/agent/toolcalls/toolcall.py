@@ -1,0 +1,537 @@
+"""One tool call from its block to its result (SPEC T4).
+
+Find the tool, parse the input, the tool's own check, hooks, permission, run, hooks, normalise. Whatever fails on the
+way becomes an error result (`core/tool_errors.py`), never an exception. What goes back to the API is the model's own
+input; hooks and answers may change a copy that the tool runs with (T9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import aclosing
+from dataclasses import field, replace
+from functools import partial
+from typing import Any, Literal, Protocol, cast
+
+from agentcli.agent.loop.decide import Source
+from agentcli.agent.loop.wording import UserWords, declined_result, interrupted_call, user_words
+from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PostToolVerdict, PreToolVerdict, Workspace
+from agentcli.agent.questions import Audience, Questions
+from agentcli.agent.toolcalls.changed_paths import changed_paths
+from agentcli.agent.toolcalls.network_offer import (
+    MOST_OFFERS,
+    declined_network,
+    host_rule,
+    network_choices,
+    network_reason,
+    unattended_network,
+)
+from agentcli.agent.toolcalls.refusals import unattended_refusal
+from agentcli.core.abort import AbortController, Aborted, AbortSignal
+from agentcli.core.bounded_json import DEEPEST_INPUT
+from agentcli.core.events import (
+    Event,
+    ModeChanged,
+    NoticeRaised,
+    PermissionDecided,
+    PermissionDenied,
+    PermissionRequested,
+    PermissionResolved,
+    RulesLearned,
+    TodosChanged,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+)
+from agentcli.core.frozen import frozen
+from agentcli.core.grant import Approval
+from agentcli.core.ids import Clock, Ids
+from agentcli.core.messages import Json, TextBlock, ToolResultBlock, ToolUseBlock, clean_text
+from agentcli.core.permission import Answer, Decision, Need, PermissionMode
+from agentcli.core.plaintext import plain_line
+from agentcli.core.tool_errors import Content, wrapped_content
+from agentcli.tools.base import Output, Progress, SmallModel, Tool, ToolContext
+from agentcli.tools.builtin import in_thread
+from agentcli.tools.registry import Registry
+from agentcli.tools.schema import checked
+from agentcli.tools.titles import title_of
+
+Emit = Callable[[Event], Awaitable[None]]
+Outcome = Literal["done", "denied", "interrupted", "failed"]
+"""Of a call that has ended."""
+INVALID_JSON_SHOWN = 200
+
+
+@frozen
+class CallResult:
+    call: ToolUseBlock
+    block: ToolResultBlock
+    output: Output
+    hook_stop: str | None = None
+    hook_context: tuple[str, ...] = ()
+    stopped_by: Source = "hook"
+    """Where `hook_stop` comes from."""
+    outcome: Outcome = "done"
+    accepted_hunks: tuple[int, int] | None = None
+    said: UserWords | None = None
+    """The user's words about this call. They follow the results as a message of the user, not inside the result."""
+
+    @property
+    def denied(self) -> bool:
+        """The user, a rule or a hook refused the call."""
+        return self.outcome == "denied"
+
+
+def failed(call: ToolUseBlock, text: str, summary: str = "", outcome: Outcome = "failed") -> CallResult:
+    """An error result for a call that did not get to run, or not to its end."""
+    output = Output(text, is_error=True, summary=summary or text.partition("\n")[0][:200])
+    return CallResult(call, result_block(call, output), output, outcome=outcome)
+
+
+class _Refused(Exception):
+    """Ends the way of a call early, inside this module only."""
+
+    def __init__(
+        self, text: str, summary: str = "", outcome: Outcome = "failed", said: UserWords | None = None
+    ) -> None:
+        super().__init__(text)
+        self.summary = summary
+        self.outcome = outcome
+        self.said = said
+
+
+@frozen
+class _Approved:
+    tool: Tool
+    input: Json
+    context: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
+    by: Approval = "mode"
+    answer: Answer | None = None
+    """The user's approval; the model gets its message with the result."""
+
+
+@frozen
+class _Work:
+    """How a running call is stopped, and where its events go."""
+
+    signal: AbortSignal
+    emit: Emit
+
+
+class StartedCallback(Protocol):
+    def __call__(self) -> None: ...
+
+
+@frozen
+class ToolRunner:
+    registry: Registry
+    permissions: Permissions
+    questions: Questions
+    hooks: Hooks
+    ids: Ids
+    clock: Clock
+    workspace: Workspace = field(default_factory=NoWorkspace)
+    small_model: Callable[[Emit], SmallModel] | None = None
+    """Makes a small model whose costs are reported through a call's own events."""
+    on_interrupting_denial: Callable[[], None] = field(default=lambda: None)
+    """Called when a denial also asks for the end of the submission."""
+
+    def is_safe(self, call: ToolUseBlock) -> bool:
+        """Whether a call may run beside others and be thrown away: decided by its input (T3). Errors are safe."""
+        tool = self.registry.get(call.name)
+        if tool is None or call.invalid_json is not None:
+            return True
+        try:
+            input, wrong = _fitted(tool, call.input)
+            return bool(wrong) or tool.is_safe(input)
+        except Exception:  # noqa: BLE001 - a tool's bug must not start it beside others
+            return False
+
+    async def run(
+        self, call: ToolUseBlock, context: ToolContext, signal: AbortSignal, emit: Emit, on_start: StartedCallback
+    ) -> CallResult:
+        """Never raises but for cancellation. `on_start` is called right before the tool itself begins to work."""
+        began = self.clock.monotonic()
+        context = replace(context, mode=self.permissions.mode)
+        may_write = begun = False
+        only: tuple[str, ...] | None = None
+        try:
+            approved = await self._approve(call, context, signal, emit)
+            if _may_write(approved.tool, approved.input, context):
+                folders = (context.root, context.working_dirs)
+                only = await changed_paths(approved.input, approved.needs, context)
+                await signal.run(self.workspace.before_change(call.id, approved.input, *folders))
+                may_write = True
+            begun = True
+            on_start()
+            await emit(
+                ToolStarted(
+                    tool_use_id=call.id,
+                    name=call.name,
+                    input=approved.input,
+                    title=title_of(approved.tool, approved.input, context.working_dirs[0]),
+                )
+            )
+            began = self.clock.monotonic()
+            result = await self._run_tool(call, approved, context, signal, emit)
+        except _Refused as refusal:
+            result = replace(failed(call, str(refusal), refusal.summary, refusal.outcome), said=refusal.said)
+            post = await self._after(self.hooks.after_refused_tool(call, str(refusal)), signal, emit)
+            result = replace(result, hook_stop=post.stop, hook_context=post.context, stopped_by=post.by)
+        except Aborted as abort:
+            result = failed(call, interrupted_call(abort.reason, begun), "interrupted", "interrupted")
+        except Exception as error:  # noqa: BLE001 - SPEC T4: a crash is a result, too
+            result = failed(call, f"{call.name} failed unexpectedly: {type(error).__name__}: {error}")
+        if may_write:
+            await self.workspace.after_change(only, context.shells is not None and context.shells.any_runs)
+        await emit(
+            ToolFinished(
+                tool_use_id=call.id,
+                name=call.name,
+                result=result.block,
+                summary=result.output.summary,
+                display=result.output.display,
+                structured=result.output.structured,
+                duration_ms=int((self.clock.monotonic() - began) * 1000) if begun else 0,
+                outcome=result.outcome,
+                accepted_hunks=list(result.accepted_hunks or ()),
+            )
+        )
+        return result
+
+    async def _approve(self, call: ToolUseBlock, context: ToolContext, signal: AbortSignal, emit: Emit) -> _Approved:
+        tool = self._find(call)
+        input = self._parse(tool, call.input, context)
+        verdict = await signal.run(self.hooks.before_tool(call, input))
+        if verdict.decision == "deny":
+            await emit(PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=verdict.reason))
+            raise _Refused(verdict.reason or "A hook denied this call.", "denied by a hook", "denied")
+        if verdict.updated_input is not None:
+            input = self._parse(tool, verdict.updated_input, context, answered=verdict.decision == "allow")
+        needs = tool.needs(input, context)
+        decision = self._decide(tool, input, needs, context, verdict)
+        await emit(
+            PermissionDecided(
+                tool_use_id=call.id,
+                name=tool.name,
+                behavior=decision.behavior,
+                reason=decision.reason,
+                rule=decision.rule,
+                source=decision.source,
+                details=list(decision.details),
+            )
+        )
+        answer: Answer | None = None
+        if decision.behavior == "ask":
+            asked = input
+            input, answer = await self._ask(call, tool, input, needs, decision, context, signal, emit)
+            # An answer that changes the input is the decision about what the changed input needs.
+            needs = needs if input is asked else tool.needs(input, context)
+        elif decision.behavior == "deny":
+            await self._deny(call, input, _sentence(decision.reason), emit)
+        if signal.reason is not None:
+            raise Aborted(signal.reason)
+        by: Approval = "answer" if decision.behavior == "ask" else "rule" if decision.rule else "mode"
+        return _Approved(tool, input, verdict.context, needs, by, answer)
+
+    def title(self, name: str, input: Json) -> str:
+        """One line for people about a call."""
+        tool = self.registry.get(name)
+        return tool.title(input) if tool is not None else name
+
+    def _find(self, call: ToolUseBlock) -> Tool:
+        tool = self.registry.get(call.name)
+        if tool is None:
+            hint = self.registry.hint(call.name)
+            raise _Refused(f"There is no tool called {call.name[:100]!r}. {hint}".rstrip(), "unknown tool")
+        if call.invalid_json is not None:
+            shown = call.invalid_json.encode("utf-8", "replace")[:INVALID_JSON_SHOWN].decode("utf-8", "replace")
+            what = f"The input is not a JSON object, or it is nested more than {DEEPEST_INPUT} levels deep"
+            raise _Refused(f"{what}. It begins with: {shown}", "invalid input")
+        return tool
+
+    def _parse(self, tool: Tool, given: Json, context: ToolContext, *, answered: bool = False) -> Json:
+        input, wrong = _fitted(tool, given, answered=answered)
+        if wrong:
+            raise _Refused(f"The input of {tool.name} is not right: " + "; ".join(wrong), "invalid input")
+        refused = tool.check(input, context)
+        if refused is not None:
+            raise _Refused(refused)
+        return input
+
+    def _decide(
+        self, tool: Tool, input: Json, needs: tuple[Need, ...], context: ToolContext, verdict: PreToolVerdict
+    ) -> Decision:
+        decision = self.permissions.decide(tool.name, input, needs, context)
+        if verdict.decision == "ask" and decision.behavior == "allow":
+            return Decision("ask", verdict.reason or "A hook wants to have this asked.", source="hook")
+        # Only a hook that brings the answer along can stand in for the person a question is put to.
+        answers = verdict.updated_input is not None or not _is_question(needs)
+        if verdict.decision == "allow" and decision.behavior == "ask" and not decision.rule and answers:
+            return Decision("allow", verdict.reason or "A hook allowed this.", source="hook")
+        return decision
+
+    async def _ask(
+        self,
+        call: ToolUseBlock,
+        tool: Tool,
+        input: Json,
+        needs: tuple[Need, ...],
+        decision: Decision,
+        context: ToolContext,
+        signal: AbortSignal,
+        emit: Emit,
+    ) -> tuple[Json, Answer]:
+        """The input to run with, and the answer, after a yes; raises on a no. An abort withdraws the question."""
+        if self.questions.audience is Audience.NOBODY and _is_question(needs):
+            await self._deny(call, input, getattr(tool, "unanswered", "Nobody is there to answer."), emit)
+        if self.questions.audience is Audience.NOBODY:
+            rules = self.permissions.suggest_prefix(tool.name, input, needs, context)
+            title = title_of(tool, input, context.working_dirs[0])
+            await self._deny(call, input, unattended_refusal(title, input, decision, rules), emit, title, rules)
+        choices = self.permissions.rule_choices(tool.name, input, needs, context)
+        question = PermissionRequested(
+            request_id=self.ids.new(),
+            tool_use_id=call.id,
+            name=tool.name,
+            input=input,
+            title=title_of(tool, input, context.working_dirs[0]),
+            reason=decision.reason,
+            suggestions=list(choices[0].rules) if choices else [],
+            rule_choices=[choice.record() for choice in choices],
+            details=list(decision.details),
+            display=await _previewed(tool, input, context),
+        )
+        answer = await self._answer_to(question, signal, emit)
+        if answer.behavior == "deny":
+            if answer.interrupt:
+                self.on_interrupting_denial()
+            await self._decline(call, tool, input, answer.message, context, emit)
+        if answer.updated_input is not None and answer.updated_input != input:
+            return self._parse(tool, answer.updated_input, context, answered=True), answer
+        return input, answer
+
+    async def _answer_to(self, question: PermissionRequested, signal: AbortSignal, emit: Emit) -> Answer:
+        """The answer, with its rules and its mode applied. An abort withdraws the question and is raised."""
+        future = self.questions.ask(question.request_id)
+        ended = partial(PermissionResolved, request_id=question.request_id, tool_use_id=question.tool_use_id)
+        try:
+            await emit(question)
+            answer = await signal.run(_answered(future))
+        except Aborted:
+            await emit(ended(behavior="withdrawn"))
+            raise
+        finally:
+            self.questions.withdraw(question.request_id)
+        await emit(ended(behavior=answer.behavior))
+        if answer.behavior == "allow" and answer.rules:
+            where = self.permissions.learn(answer.rules, answer.save_to)
+            await emit(RulesLearned(rules=list(answer.rules), where=where))
+        if answer.behavior == "allow" and answer.mode is not None:
+            self.permissions.set_mode(answer.mode)
+            await emit(ModeChanged(mode=answer.mode.value, reason="the answer to a question"))
+        return answer
+
+    async def _with_network(
+        self, call: ToolUseBlock, approved: _Approved, output: Output, context: ToolContext, work: _Work
+    ) -> tuple[Output, UserWords | None]:
+        """Offer a command that failed for want of network again; its last output if the user declines or stops it, and
+        what they said then."""
+        allowed: tuple[str, ...] = ()
+        for _offer in range(MOST_OFFERS):
+            hosts = output.wanted_hosts
+            if hosts is None or work.signal.aborted:
+                return output, None
+            if self.questions.audience is Audience.NOBODY:
+                return unattended_network(output, hosts), None
+            try:
+                answer = await self._network_answer(call, approved, hosts, context, work)
+            except Aborted:
+                # The command ran, and its output is the result.
+                return output, None
+            if answer.behavior == "deny":
+                if answer.interrupt:
+                    self.on_interrupting_denial()
+                title = title_of(approved.tool, approved.input, context.working_dirs[0])
+                said = user_words(f"to run `{title}` again with network", answer.message)
+                return declined_network(output, said is not None), said
+            allowed += hosts
+            grant = self.permissions.grant(approved.needs, context, approved=approved.by)
+            again = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *allowed))
+            output = await self._output(call, approved, replace(context, grant=again), work) or output
+        return output, None
+
+    async def _network_answer(
+        self, call: ToolUseBlock, approved: _Approved, hosts: tuple[str, ...], context: ToolContext, work: _Work
+    ) -> Answer:
+        choices = network_choices(hosts, self.permissions.credential_rules(approved.needs, context))
+        question = PermissionRequested(
+            request_id=self.ids.new(),
+            tool_use_id=call.id,
+            name=approved.tool.name,
+            input=approved.input,
+            title=title_of(approved.tool, approved.input, context.working_dirs[0]),
+            reason=network_reason(hosts),
+            suggestions=[host_rule(host) for host in hosts],
+            rule_choices=[choice.record() for choice in choices],
+            display={**await _previewed(approved.tool, approved.input, context), "network": list(hosts)},
+        )
+        return await self._answer_to(question, work.signal, work.emit)
+
+    async def _apply(self, output: Output, emit: Emit) -> None:
+        """What a call changes besides files: it must hold before the next call is decided about."""
+        if output.mode == "plan":
+            self.permissions.set_mode(PermissionMode.PLAN)
+            await emit(ModeChanged(mode=PermissionMode.PLAN.value, reason="the model began to plan"))
+        elif output.mode == "previous":
+            mode = self.permissions.leave_plan()
+            await emit(ModeChanged(mode=mode.value, reason="the plan was approved"))
+        if output.todos is not None:
+            await emit(TodosChanged(todos=output.todos))
+        for text in output.notices:
+            await emit(NoticeRaised(text=text, level="warning", code="quarantine"))
+
+    async def _decline(
+        self, call: ToolUseBlock, tool: Tool, input: Json, message: str, context: ToolContext, emit: Emit
+    ) -> None:
+        """The user's no. The result says only that: the model distrusts instructions in results, so what the user said
+        comes as their own message behind them."""
+        declined = str(getattr(tool, "declined", "")) or "The user declined this call."
+        try:
+            reason = f"{declined} They said: {message}" if message else declined
+            await self._deny(call, input, reason, emit)
+        except _Refused as refusal:
+            said = user_words(f"`{title_of(tool, input, context.working_dirs[0])}`", message)
+            raise _Refused(declined_result(declined, bool(message)), refusal.summary, "denied", said) from None
+
+    async def _deny(
+        self, call: ToolUseBlock, input: Json, reason: str, emit: Emit, title: str = "", rules: Sequence[str] = ()
+    ) -> None:
+        await emit(
+            PermissionDenied(
+                tool_use_id=call.id,
+                name=call.name,
+                input=input,
+                reason=reason,
+                title=title or plain_line(self.title(call.name, input)),
+                rules=list(rules),
+            )
+        )
+        raise _Refused(reason, "denied", "denied")
+
+    async def _after(
+        self, hook: Coroutine[Any, Any, PostToolVerdict], signal: AbortSignal, emit: Emit
+    ) -> PostToolVerdict:
+        """The verdict of a hook that runs after a call. What the call did stands, whatever becomes of the hook."""
+        try:
+            return await signal.run(hook)
+        except Aborted:
+            return PostToolVerdict()
+        except Exception as error:  # noqa: BLE001 - a hook's bug must not turn a success into a failure
+            text = f"A hook that runs after tools failed: {type(error).__name__}: {error}. The call's result stands."
+            await emit(NoticeRaised(text=plain_line(text, 500), level="warning", code="hook"))
+            return PostToolVerdict()
+
+    async def _output(
+        self, call: ToolUseBlock, approved: _Approved, context: ToolContext, work: _Work
+    ) -> Output | None:
+        output: Output | None = None
+        with AbortController(parent=work.signal) as controller:
+            async with aclosing(approved.tool.run(approved.input, context, controller.signal)) as items:
+                async for item in items:
+                    if isinstance(item, Progress):
+                        await work.emit(ToolProgressed(tool_use_id=call.id, text=item.text, data=item.data))
+                    else:
+                        output = item
+        return output
+
+    async def _run_tool(
+        self, call: ToolUseBlock, approved: _Approved, context: ToolContext, signal: AbortSignal, emit: Emit
+    ) -> CallResult:
+        grant = self.permissions.grant(approved.needs, context, approved=approved.by)
+        context = replace(context, needs=approved.needs, call_id=call.id, grant=grant)
+        for need in approved.needs:
+            if need.kind == "write":
+                context.launcher.permit(need.target)
+        if self.small_model is not None:
+            context = replace(context, small_model=self.small_model(emit))
+        work = _Work(signal, emit)
+        output = await self._output(call, approved, context, work)
+        if output is None:
+            return failed(call, f"{call.name} ended without a result.")
+        output, said = await self._with_network(call, approved, output, context, work)
+        block = result_block(call, output)
+        answer = approved.answer
+        if answer is not None and answer.message:
+            note = TextBlock(clean_text(f"With the user's approval: {answer.message}"))
+            block = replace(block, content=(*block.content, note))
+        await self._apply(output, emit)
+        aborted = signal.aborted
+        post = await self._after(self.hooks.after_tool(call, approved.input, block), signal, emit)
+        context_added = (*approved.context, *post.context)
+        result = CallResult(call, block, output, post.stop, context_added, post.by, said=said)
+        if block.is_error:
+            result = replace(result, outcome="interrupted" if aborted else "failed")
+        return replace(result, accepted_hunks=answer.accepted_hunks) if answer is not None else result
+
+
+def _fitted(tool: Tool, given: Json, *, answered: bool = False) -> tuple[Json, list[str]]:
+    """The input in the form of the tool's schema, and what is wrong with it. Some tools say that better themselves.
+
+    `answered`: it comes with somebody's answer, in which a tool may take more than it takes from the model.
+    """
+    if getattr(tool, "validates_itself", False):
+        return given, []
+    return checked(getattr(tool, "answer_schema", tool.input_schema) if answered else tool.input_schema, given)
+
+
+async def _previewed(tool: Tool, input: Json, context: ToolContext) -> Json:
+    """What the call would do, for people; a tool's own, and nothing if it has none or fails at it.
+
+    A preview that is an `Output` says that running could only fail: the model is told, and nobody is asked.
+    """
+    preview = getattr(tool, "preview", None)
+    if preview is None:
+        return {}
+    try:
+        shown = await in_thread(preview, input, context) or {}
+    except Exception:  # noqa: BLE001 - the question is asked without it
+        return {}
+    if isinstance(shown, Output):
+        raise _Refused(str(shown.content), shown.summary)
+    return cast(Json, shown)
+
+
+def _sentence(reason: str) -> str:
+    return f"{reason[:1].upper()}{reason[1:].rstrip('.')}." if reason else "This call is denied."
+
+
+def _is_question(needs: tuple[Need, ...]) -> bool:
+    return any(need.kind == "question" for need in needs)
+
+
+def _may_write(tool: Tool, input: Json, context: ToolContext) -> bool:
+    """Whether files may be changed: a call can be unsafe to repeat (a question, a list) and change none."""
+    writing = ("write", "execute", "other")
+    return not tool.is_safe(input) and any(need.kind in writing for need in tool.needs(input, context))
+
+
+async def _answered(future: Awaitable[Answer]) -> Answer:
+    return await future
+
+
+def result_block(call: ToolUseBlock, output: Output) -> ToolResultBlock:
+    """The result as it goes into the log: text cleaned of what cannot be sent, never without content, and marked if the
+    call failed (`core/tool_errors.py`)."""
+    content: Content
+    if isinstance(output.content, str):
+        content = (TextBlock(clean_text(output.content)),) if output.content.strip() else ()
+    else:
+        content = tuple(
+            replace(part, text=clean_text(part.text)) if isinstance(part, TextBlock) else part
+            for part in output.content
+        )
+    if output.is_error and not output.is_exit_code:
+        content = wrapped_content(content)
+    return ToolResultBlock(call.id, content or (TextBlock("(no output)"),), output.is_error)

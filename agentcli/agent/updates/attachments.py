@@ -1,0 +1,193 @@
+"""What the model is told beside prompts and results (SPEC 2.6): each thing at most once per change.
+
+What has been told is read from the messages that requests show, so that it survives a resume, is told again after a
+compaction has taken it out of sight, and is known again when that is undone; but for background commands, each of
+which ends once. Never here: anything without a cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from agentcli.agent.context.compaction_restore import tasks_text
+from agentcli.agent.loop.state import LoopState
+from agentcli.agent.ports import Attachments
+from agentcli.agent.updates.earlier_commands import ENDED_COMMANDS
+from agentcli.context.prompt import folder_lines, told_folders
+from agentcli.core.ids import Ids
+from agentcli.core.messages import Message, Origin, user_message
+from agentcli.core.permission import PermissionMode
+from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
+from agentcli.tools.planning.todowrite import NAME as TASK_LIST_TOOL
+from agentcli.tools.shell.background import EarlierShell, Shell, Shells
+
+_MODE = "permission_mode"
+"""In a message's meta: the mode that this attachment tells of."""
+
+_FOLDERS = "folders"
+"""In a message's meta: the lines about folders that this attachment tells."""
+
+_TASKS = "task_list"
+"""In a message's meta: the task list was shown here."""
+_STALE_AFTER = 15
+
+PLAN_MODE_ON = (
+    "[Plan mode is on. Tools and commands that only read work; every call that would change something is refused, "
+    "whatever else allows it. When the plan is complete, present it with ExitPlanMode; work begins after the user has "
+    "approved it.]"
+)
+PLAN_MODE_UNATTENDED = (
+    "[Plan mode is on. Tools and commands that only read work; every call that would change something is refused, "
+    "whatever else allows it. This session is non-interactive, so that the plan cannot be approved: give the complete "
+    "plan as your answer.]"
+)
+PLAN_MODE_OFF = "[Plan mode is off. Changes are possible again, within the usual permissions.]"
+
+
+Shown = Callable[[Sequence[Message]], Sequence[Message]]
+"""What of a log requests show (`View.messages`)."""
+
+
+class Composite:
+    """Several attachments as one, in the order given."""
+
+    def __init__(self, *parts: Attachments) -> None:
+        self._parts = parts
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        return [message for part in self._parts for message in await part.collect(state)]
+
+
+class UserNotes:
+    """Tells the model what the user did beside the running submission, such as a command in their own shell."""
+
+    def __init__(self, take: Callable[[], Sequence[Message]]) -> None:
+        self._take = take
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        return self._take()
+
+
+class Whereabouts:
+    """Tells the model where it works now, when a session is gone on with in another folder or with further ones: what
+    the system prompt says about that is from the beginning and stays as it is, for the cache."""
+
+    def __init__(
+        self,
+        system_context: str | None,
+        cwd: Path,
+        working_dirs: Sequence[Path],
+        ids: Ids,
+        shown: Shown,
+        memory: Path | None = None,
+    ) -> None:
+        """`system_context` None: the caller wants no words of ours about folders at all. `memory`: the folder of
+        notes, if memory is on."""
+        self._told = None if system_context is None else told_folders(system_context)
+        self._now = folder_lines(cwd, working_dirs, memory)
+        self._ids = ids
+        self._shown = shown
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        if not self._told:
+            return ()
+        in_sight = reversed(self._shown(state.messages))
+        last = next((message.meta[_FOLDERS] for message in in_sight if _FOLDERS in message.meta), self._told)
+        if list(last) == self._now:
+            return ()
+        text = "[The working directories have changed since this session began.]\n" + "\n".join(self._now)
+        return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_FOLDERS: self._now}),)
+
+
+class PlanModeNotice:
+    """Tells the model that plan mode has begun or ended. It is enforced elsewhere: these are only words."""
+
+    def __init__(self, mode: Callable[[], PermissionMode], ids: Ids, shown: Shown, can_ask: bool = True) -> None:
+        self._mode = mode
+        self._can_ask = can_ask
+        self._ids = ids
+        self._shown = shown
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        planning = self._mode() is PermissionMode.PLAN
+        if planning == _told_of_plan(self._shown(state.messages)):
+            return ()
+        text = PLAN_MODE_OFF
+        if planning:
+            text = PLAN_MODE_ON if self._can_ask else PLAN_MODE_UNATTENDED
+        return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_MODE: self._mode().value}),)
+
+
+class TaskListReminder:
+    """Shows the model its open tasks again when it has not touched the list for long, or cannot see it any more."""
+
+    def __init__(self, ids: Ids, shown: Shown) -> None:
+        self._ids = ids
+        self._shown = shown
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        # Most conversations have no open tasks; what is in sight is looked at only if there are some.
+        text = tasks_text(state.messages)
+        if not text or not _out_of_mind(self._shown(state.messages)):
+            return ()
+        return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_TASKS: True}),)
+
+
+class BackgroundReports:
+    """Tells the model of background commands that have ended, unless it has found out itself; after a resume also of
+    those that an earlier process ran."""
+
+    def __init__(self, shells: Shells, ids: Ids) -> None:
+        self._shells = shells
+        self._ids = ids
+        self._last: tuple[str, list[Shell | EarlierShell]] = ("", [])
+        """The message that was given last, and the commands that it tells of."""
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        self._take_back_unsent(state)
+        earlier = [shell for shell in self._shells.earlier if not shell.told]
+        ended = [shell for shell in self._shells.known() if shell.status != "running" and not shell.told]
+        lines = []
+        for past in earlier:
+            past.told = True
+            lines.append(f"{past.id} ({plain_line(past.command, 100)}): {past.ended}; its output is gone")
+        for shell in ended:
+            shell.told = True
+            unread = shell.command.output.unread
+            unseen = f"{counted(unread, 'character')} of output not read yet, see BashOutput"
+            rest = unseen if unread else "no further output"
+            lines.append(f"{shell.id} ({plain_line(shell.command.text, 100)}): {shell.ended}; {rest}")
+        if not lines:
+            return ()
+        message_id = self._ids.new()
+        self._last = (message_id, [*earlier, *ended])
+        text = f"{ENDED_COMMANDS}\n" + "\n".join(lines) + "]"
+        return (user_message(text, message_id, Origin.ATTACHMENT),)
+
+    def _take_back_unsent(self, state: LoopState) -> None:
+        """After an abort the last message may never have got into the log: then the model does not know of it."""
+        (message_id, shells), self._last = self._last, ("", [])
+        if any(message.id == message_id for message in reversed(state.messages)):
+            return
+        for shell in shells:
+            shell.told = False
+
+
+def _out_of_mind(shown: Sequence[Message]) -> bool:
+    """Whether the list was last written or shown many replies ago, or nowhere in sight."""
+    replies = 0
+    for message in reversed(shown):
+        if _TASKS in message.meta:
+            return replies >= _STALE_AFTER
+        if message.role == "assistant":
+            if any(call.name == TASK_LIST_TOOL for call in message.tool_uses):
+                return replies >= _STALE_AFTER
+            replies += 1
+    return True
+
+
+def _told_of_plan(shown: Sequence[Message]) -> bool:
+    told = (message.meta[_MODE] for message in reversed(shown) if _MODE in message.meta)
+    return next(told, "") == PermissionMode.PLAN.value

@@ -1,0 +1,397 @@
+"""Files that the model has seen and somebody else has changed: told once per change, as capped diffs (SPEC 2.6).
+
+Before each request every such file is looked at with one `stat`; only where that differs the content is hashed, so that
+our own writes, which the tools have noted, are never told. A file whose whole difference was shown counts as known from
+then on; one whose difference was cut or could not be shown does not, and changing it is refused until it is read.
+What is known is written down, so that a resumed session is told what was changed while no process held it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from agentcli.agent.loop.state import LoopState
+from agentcli.agent.updates.command_changes import names_file, names_file_or_folder, runs_during
+from agentcli.agent.updates.seen_files import SEEN, Record, Remember, Stamp, recall, recalled, to_json
+from agentcli.core.frozen import frozen
+from agentcli.core.ids import Ids
+from agentcli.core.messages import Json, Message, Origin, user_message
+from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
+from agentcli.tools.base import ToolContext
+from agentcli.tools.builtin import in_thread, shown_path
+from agentcli.tools.files.diff import diff_display
+from agentcli.tools.files.disk import LARGEST_LOADED, load_now
+from agentcli.tools.files.encoding import decode
+from agentcli.tools.files.read_cache import CommandRun, ReadCache, Seen, digest_of
+
+MOST_CHECKED = 2_000
+MOST_SHOWN = 10
+MOST_NAMED = 50
+LONGEST_DIFFERENCE = 4_000
+LONGEST_TOLD = 20_000
+"""Characters of all differences in one message."""
+CHANGED_FILES = "changed_files"
+"""In a message's meta: the files that it tells of."""
+
+_GONE = "gone"
+_SECONDS = 0.25
+"""What one look may take; a slow disk is looked at over several."""
+_MOST_HASHED = 64 * 1024 * 1024
+_SETTLED_NANOSECONDS = 2_000_000_000
+"""A file changed twice within the resolution of its time stamp looks the same: so young a stamp is not relied on."""
+_LEAD = (
+    "[Files that you have seen were changed by the user, another program or a command. Take the changes into account "
+    "and do not undo them unasked. Old lines are marked with -, new ones with +."
+)
+_LEAD_COMMAND = "[Files that you have seen changed while your command ran."
+_MARKS = " Old lines are marked with -, new ones with +."
+_TEMP_EMPTIED = "[The session's temp folder was emptied when agentcli was closed.]"
+_SESSION_TEMP = re.compile(r"(/.*/agentcli-[a-z0-9_]{8})/tmp/")
+"""A file in the private temp folder of a session; the group is the folder that is removed at exit."""
+
+
+@frozen
+class Change:
+    """One file that is not as the model saw it, or is so again."""
+
+    path: str
+    seen: Seen
+    digest: str
+    data: bytes | None = None
+    what: str = ""
+    """In words, where there is no difference to show."""
+    difference: str = ""
+    complete: bool = False
+    """The difference is all that the model does not know."""
+    during: bool = False
+    """It happened while a command of the model ran."""
+    named: bool = False
+    """That command names the file."""
+
+
+@dataclass(slots=True)
+class _Knowledge:
+    """What was found out, by path. Copied before each look, and kept only if the look came to its end."""
+
+    stamps: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
+    """With the digest that the model knew then."""
+    told: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Digests that the model was told of without getting to know the content, each with the one that it knows."""
+    found: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
+    """Stamps with the digests that were found under them, also young ones: by the time a session is gone on with, they
+    are old enough."""
+    fresh: set[str] = field(default_factory=set)
+    """Files whose `found` the last look has changed."""
+    stopped_at: str = ""
+
+
+@frozen
+class _Told:
+    """A message on its way into the log, and what the model knew before it."""
+
+    message_id: str
+    before: tuple[tuple[Change, bytes | None, tuple[str, str] | None], ...]
+
+
+class ChangedFiles:
+    """One per conversation."""
+
+    def __init__(
+        self,
+        ids: Ids,
+        told_elsewhere: Callable[[str], bool] | None = None,
+        remember: Remember | None = None,
+    ) -> None:
+        """`told_elsewhere`: whether changes of this file are told by another attachment. `remember` writes down what
+        the model has seen, for `recall` in another process."""
+        self._ids = ids
+        self._told_elsewhere = told_elsewhere
+        self._remember = remember
+        self._written: dict[str, Record | None] = {}
+        self._due: set[str] = set()
+        """Files of which there may be something new to write down."""
+        self._known = _Knowledge()
+        self._last: _Told | None = None
+        self._temp_emptied = False
+        """The model had files in the temp folder of an earlier process, and was not told that they are gone."""
+
+    def recall(self, log: Sequence[Message], lines: Iterable[tuple[str, Json]], context: ToolContext) -> None:
+        """Know again what was written down: `lines` as `remember` got them, each with the id of the message before."""
+        records = recalled(log, lines)
+        recall(context.read_cache, records, log, context)
+        self._written = dict(records)
+        context.read_cache.take_news()
+        for path in _removed_temp_files(records):
+            self._temp_emptied = True
+            del records[path]
+            context.read_cache.forget(path)
+        for path, record in records.items():
+            if record.stamp is not None:
+                self._known.stamps[path] = self._known.found[path] = (record.stamp, record.digest)
+            if record.told:
+                self._known.told[path] = (record.told, record.digest)
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        cache = state.tool_context.read_cache
+        self._take_back_unsent(state, cache)
+        self._due |= cache.take_news()
+        known = {path: self._record(path, cache) for path in self._due}
+        changes = await self._look(state.tool_context)
+        self._write_down(known, changes, cache)
+        removed = [change for change in changes if change.named and change.digest == _GONE]
+        for change in removed:
+            cache.forget(change.path)
+        changes = [change for change in changes if change not in removed]
+        emptied, self._temp_emptied = self._temp_emptied, False
+        if not changes:
+            return (user_message(_TEMP_EMPTIED, self._ids.new(), Origin.ATTACHMENT),) if emptied else ()
+        message_id = self._ids.new()
+        before = tuple((change, cache.content(change.path), self._known.told.get(change.path)) for change in changes)
+        self._last = _Told(message_id, before)
+        for change in changes:
+            self._note(change, cache)
+        text = _text(changes, state.tool_context, emptied)
+        now = ((change.path, self._record(change.path, cache)) for change in changes)
+        seen = {path: to_json(record) for path, record in now if record is not None}
+        meta = {CHANGED_FILES: [change.path for change in changes], SEEN: seen}
+        return (user_message(text, message_id, Origin.ATTACHMENT, meta),)
+
+    async def peek(self, context: ToolContext) -> list[str]:
+        """The files that the next request would tell of. Changes nothing."""
+        paths = self._paths(context)
+        if not paths:
+            return []
+        _known, changes = await in_thread(_swept, paths, context, self._known, False)
+        return [change.path for change in changes]
+
+    def _paths(self, context: ToolContext) -> list[str]:
+        """What to look at, the latest first, or from where the last look had to stop."""
+        paths = context.read_cache.paths()[: -MOST_CHECKED - 1 : -1]
+        if self._known.stopped_at in paths:
+            place = paths.index(self._known.stopped_at)
+            paths = paths[place:] + paths[:place]
+        hides, elsewhere = context.hides, self._told_elsewhere
+        return [
+            path for path in paths if (hides is None or not hides(path)) and (elsewhere is None or not elsewhere(path))
+        ]
+
+    async def _look(self, context: ToolContext) -> list[Change]:
+        paths = self._paths(context)
+        if not paths:
+            return []
+        # An abort while the thread works leaves everything as it was.
+        self._known, changes = await in_thread(_swept, paths, context, self._known, True)
+        return changes
+
+    def _record(self, path: str, cache: ReadCache) -> Record | None:
+        """What the model knows of a file by all that is in the log; None if nothing."""
+        seen = cache.seen(path)
+        if seen is None:
+            return None
+        told, base = self._known.told.get(path, ("", ""))
+        return Record(seen.digest, seen.whole, None, told if base == seen.digest else "")
+
+    def _write_down(self, known: dict[str, Record | None], changes: Sequence[Change], cache: ReadCache) -> None:
+        """What is new since the last time. A change that was just found is not known yet: its message says it."""
+        changed = {change.path for change in changes}
+        for path in self._known.fresh:
+            known.setdefault(path, self._record(path, cache))
+        new: Json = {}
+        for path, record in known.items():
+            stamp, digest = self._known.found.get(path, (None, ""))
+            if record is not None and path not in changed and digest == record.digest:
+                record = replace(record, stamp=stamp)
+            if self._written.get(path) != record:
+                new[path] = None if record is None else to_json(record)
+                self._written[path] = record
+        self._due.clear()
+        if new and self._remember is not None:
+            self._remember(new)
+
+    def _note(self, change: Change, cache: ReadCache) -> None:
+        self._due.add(change.path)
+        if change.complete:
+            # What its own command wrote it can edit, but replacing the whole takes having seen the whole.
+            whole = change.seen.whole and not change.named
+            cache.note_digest(change.path, change.digest, whole, change.data)
+        if change.complete or change.digest == change.seen.digest:
+            self._known.told.pop(change.path, None)
+        else:
+            self._known.told[change.path] = (change.digest, change.seen.digest)
+
+    def _take_back_unsent(self, state: LoopState, cache: ReadCache) -> None:
+        """After an abort the last message may never have got into the log: then the model does not know of it."""
+        last, self._last = self._last, None
+        if last is None or any(message.id == last.message_id for message in reversed(state.messages)):
+            return
+        for change, content, told in last.before:
+            self._due.add(change.path)
+            self._known.stamps.pop(change.path, None)
+            self._known.told.pop(change.path, None)
+            if told is not None:
+                self._known.told[change.path] = told
+            now = cache.seen(change.path)
+            if change.complete and now is not None and now.digest == change.digest:
+                cache.note_digest(change.path, change.seen.digest, change.seen.whole, content)
+
+
+# ---------------------------------------------------------------------------------------------------- in a thread
+
+
+def _swept(
+    paths: Sequence[str], context: ToolContext, known: _Knowledge, differences: bool
+) -> tuple[_Knowledge, list[Change]]:
+    """Blocking; never raises for what is on the disk."""
+    cache, runs = context.read_cache, tuple(context.read_cache.runs)
+    after = _Knowledge(dict(known.stamps), dict(known.told), dict(known.found))
+    deadline = time.monotonic() + _SECONDS
+    hashed = 0
+    changes: list[Change] = []
+    for path in paths:
+        seen = cache.seen(path)
+        if seen is None:
+            continue
+        if hashed > _MOST_HASHED or time.monotonic() > deadline:
+            after.stopped_at = path
+            break
+        stamp = _stamp(path)
+        if known.stamps.get(path) == (stamp, seen.digest):
+            continue
+        told, base = known.told.get(path, (None, ""))
+        # It has been read or written since: what was told before is past.
+        change = _compared(path, seen, stamp, told if base == seen.digest else None)
+        hashed += stamp[1] if stamp is not None else 0
+        if change is not None:
+            changes.append(_attributed(change, stamp, runs, str(context.root)))
+        elif stamp is not None and told is None and after.found.get(path) != (stamp, seen.digest):
+            after.found[path] = (stamp, seen.digest)
+            after.fresh.add(path)
+        if stamp is None or time.time_ns() - stamp[3] > _SETTLED_NANOSECONDS:
+            after.stamps[path] = (stamp, seen.digest)
+        else:
+            after.stamps.pop(path, None)
+    return after, _with_differences(changes, cache) if differences else changes
+
+
+def _stamp(path: str) -> Stamp:
+    """None for what is no regular file (any more)."""
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _compared(path: str, seen: Seen, stamp: Stamp, told: str | None) -> Change | None:
+    """None if there is nothing to tell."""
+    data: bytes | None = None
+    digest, what = _GONE, "is gone"
+    if stamp is not None and stamp[1] > LARGEST_LOADED:
+        digest, what = f"{stamp[1]} {stamp[2]}", f"has {counted(stamp[1], 'byte')} now"
+    elif stamp is not None:
+        try:
+            data = load_now(path)
+        except OSError as error:
+            digest = f"error {error.errno}"
+            what = f"cannot be read any more: {(error.strerror or 'unknown error').lower()}"
+        else:
+            digest, what = digest_of(data), ""
+    if digest == seen.digest:
+        return Change(path, seen, digest, what="is again as you saw it") if told is not None else None
+    return None if digest == told else Change(path, seen, digest, data, what)
+
+
+def _attributed(change: Change, stamp: Stamp, runs: Sequence[CommandRun], root: str) -> Change:
+    """Mark a change that happened while a command of the model ran."""
+    during = runs_during(change.path, stamp[3] if stamp is not None else None, runs)
+    if change.digest == _GONE:
+        named = any(names_file_or_folder(run.command, change.path, root) for run in during)
+    else:
+        named = any(names_file(run.command, change.path) for run in during)
+    return replace(change, during=bool(during), named=named)
+
+
+def _removed_temp_files(paths: Iterable[str]) -> list[str]:
+    """Files in temp folders of sessions that agentcli has removed."""
+    found = ((path, _SESSION_TEMP.match(path)) for path in paths)
+    return [path for path, match in found if match is not None and not os.path.lexists(match[1])]
+
+
+def _with_differences(changes: Iterable[Change], cache: ReadCache) -> list[Change]:
+    """The first of them with what has changed in them, as far as that can be shown."""
+    room, shown = LONGEST_TOLD, 0
+    found: list[Change] = []
+    for change in changes:
+        if change.what or change.data is None:
+            found.append(change)
+            continue
+        if change.named and cache.content(change.path) is not None:
+            found.append(replace(change, what="changed", complete=True))
+            continue
+        if shown >= MOST_SHOWN or room <= 0:
+            found.append(_described(change, "changed"))
+            continue
+        change = _differing(change, cache.content(change.path), min(LONGEST_DIFFERENCE, room))
+        room -= len(change.difference)
+        shown += bool(change.difference)
+        found.append(change)
+    return found
+
+
+def _differing(change: Change, before: bytes | None, most: int) -> Change:
+    assert change.data is not None
+    if before is None:
+        return _described(change, "changed; what has changed cannot be shown, so read it again before relying on it")
+    then, now = decode(before), decode(change.data)
+    if then is None or now is None:
+        return _described(change, "changed, and is binary or in an unknown encoding")
+    if not change.data:
+        return _described(change, "is empty now")
+    difference = str(diff_display("", then.text, now.text)["diff"])
+    if not difference:
+        return _described(change, "changed only in its line ends, its encoding or the like")
+    complete = len(difference) <= most
+    if not complete:
+        head = difference[:most]
+        difference = (head.rpartition("\n")[0] or head) + "\n… the rest is left out; read the file before changing it"
+    return replace(change, what="", difference=difference, complete=complete)
+
+
+def _described(change: Change, what: str) -> Change:
+    return replace(change, data=None, what=what)
+
+
+def _text(changes: Sequence[Change], context: ToolContext, temp_emptied: bool) -> str:
+    during = [change for change in changes if change.during]
+    others = [change for change in changes if not change.during]
+    texts = [_TEMP_EMPTIED] if temp_emptied else []
+    if during:
+        marks = _MARKS if any(change.difference for change in during) else ""
+        texts.append(_listed(_LEAD_COMMAND + marks, during, context))
+    if others:
+        texts.append(_listed(_LEAD, others, context))
+    return "\n\n".join(texts)
+
+
+def _listed(lead: str, changes: Sequence[Change], context: ToolContext) -> str:
+    parts = [lead]
+    parts += [f"{_name(change, context)}:\n{change.difference}" for change in changes if change.difference]
+    rest = [change for change in changes if not change.difference]
+    lines = [f"{_name(change, context)} {change.what}" for change in rest[:MOST_NAMED]]
+    if len(rest) > MOST_NAMED:
+        lines.append(f"and {counted(len(rest) - MOST_NAMED, 'more file')}")
+    if lines:
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "]"
+
+
+def _name(change: Change, context: ToolContext) -> str:
+    return plain_line(shown_path(change.path, context), 300)

@@ -1,0 +1,83 @@
+"""Knowing between submissions that files were changed, without asking the disk over and over.
+
+For people who sit in front of an idle session. Nothing depends on it: before each request `ChangedFiles` looks for
+itself, which is exact and cheap. Only the folders of files that the model has seen are watched, not what is below.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from agentcli.agent.updates.changed_files import ChangedFiles
+from agentcli.core.plaintext import plain_line
+from agentcli.tools.base import ToolContext
+from agentcli.tools.builtin import in_thread, shown_path
+
+MOST_FOLDERS = 200
+"""The latest; systems let a user watch some thousands in all programs together."""
+_COALESCED_MILLISECONDS = 400
+_STEP_MILLISECONDS = 200
+"""The library's own 50 would wake the process twenty times a second."""
+_MOST_NAMED = 3
+
+
+async def wait_for_changes(changed: ChangedFiles, context: ToolContext, without: Collection[str] = ()) -> list[str]:
+    """Wait until files that the model has seen are not as it saw them, and it was not told; gives their paths. For
+    between submissions; cancel it when one begins. Where nothing can be watched it never returns.
+    `without`: files that do not count."""
+    known = frozenset(context.read_cache.paths()).difference(without)
+    folders = await in_thread(_folders, context)
+    if folders:
+        found = [path for path in await changed.peek(context) if path not in without]
+        if found:
+            return found
+        found = await _watched(changed, context, folders, known)
+        if found:
+            return found
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets it")
+
+
+async def _watched(
+    changed: ChangedFiles, context: ToolContext, folders: Sequence[str], known: frozenset[str]
+) -> list[str]:
+    from watchfiles import awatch
+
+    stop = asyncio.Event()
+    batches = awatch(
+        *folders,
+        watch_filter=lambda _change, path: path in known,
+        debounce=_COALESCED_MILLISECONDS,
+        step=_STEP_MILLISECONDS,
+        stop_event=stop,
+        recursive=False,
+        ignore_permission_denied=True,
+    )
+    try:
+        async for _batch in batches:
+            # A background command of ours, or a write that changed nothing, is no news.
+            if found := [path for path in await changed.peek(context) if path in known]:
+                return found
+    except (OSError, RuntimeError):
+        # A folder that is gone, too many watches, a file system that cannot be watched.
+        return []
+    finally:
+        stop.set()
+        await batches.aclose()
+    return []
+
+
+def _folders(context: ToolContext) -> list[str]:
+    latest_first = reversed(context.read_cache.paths())
+    folders = list(dict.fromkeys(path.rpartition("/")[0] or "/" for path in latest_first))[:MOST_FOLDERS]
+    # One that is gone would keep the others from being watched.
+    return [folder for folder in folders if Path(folder).is_dir()]
+
+
+def changed_notice(paths: Sequence[str], context: ToolContext) -> str:
+    """One line for people."""
+    names = ", ".join(plain_line(shown_path(path, context), 60) for path in paths[:_MOST_NAMED])
+    more = f" and {len(paths) - _MOST_NAMED:,} more" if len(paths) > _MOST_NAMED else ""
+    return f"Changed since the model saw it: {names}{more}. It is told with your next prompt."

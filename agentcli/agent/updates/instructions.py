@@ -1,0 +1,225 @@
+"""Instruction files that the model has not been shown yet, or that are not as it was shown them (SPEC 2.6, 3.1).
+
+What it was shown at first is the user context, at the front of every request, which stays as it is. All else comes as
+attachments at the end, one for each file: those of folders that a tool has touched, and any that has changed. What has
+been told is read from the messages that are in sight, so that it survives a resume and is told again after a compaction
+has taken it away. Right after a compaction the front is made anew instead: then it costs nothing. It belongs to that
+compaction: undoing it brings the old front back, byte for byte.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from agentcli.agent.loop.state import LoopState
+from agentcli.agent.updates.mentions import attached_paths
+from agentcli.context.view import View
+from agentcli.core.ids import Ids
+from agentcli.core.messages import Message, Origin, user_message
+from agentcli.core.plaintext import plain_line
+from agentcli.memory.instructions import InstructionFile, InstructionFiles, Instructions, UserContext
+from agentcli.tools.base import ToolContext
+from agentcli.tools.builtin import absolute_path, in_thread
+
+INSTRUCTIONS = "instructions"
+"""In a message's meta: the files that it shows, real paths with their digests; "" for one that is gone."""
+MOST_FOLDERS = 20
+"""Touched folders whose instructions are kept in sight, the latest."""
+LONGEST_AT_ONCE = 60_000
+"""Characters; what is more comes before the request after."""
+
+_FILES = {
+    "Read": "file_path",
+    "Write": "file_path",
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "NotebookEdit": "notebook_path",
+}
+_FOLDERS = {"Glob": "path", "Grep": "path"}
+
+NEW = "[Instructions that hold for files you work with:]"
+CHANGED = "[These instructions have changed since you were shown them. From now on they are:]"
+GONE = "[The instructions in {} are gone; they do not hold any more.]"
+MEMORY_NEW = "[The index of your memory:]"
+MEMORY_CHANGED = "[The index of your memory has changed since you were shown it. It is now:]"
+MEMORY_GONE = "[The index of your memory is gone: {}]"
+
+Renew = Callable[[UserContext, str], None]
+"""Put another user context to the front from the boundary with this id on, and record it."""
+
+
+class Instructing:
+    """One per conversation."""
+
+    def __init__(
+        self,
+        files: InstructionFiles,
+        fronts: Mapping[str, UserContext],
+        ids: Ids,
+        view: View,
+        renew: Renew | None = None,
+        notice: Callable[[str], None] | None = None,
+    ) -> None:
+        """`fronts`: the user contexts that `view` has, by boundary, the first one under "". `renew` None: never.
+        `notice` gets what a person should know of files that were skipped or cut."""
+        self._files = files
+        self._fronts = dict(fronts)
+        self._ids = ids
+        self._view = view
+        self._renew = renew
+        self._notice = notice
+        self._noticed = {notice for front in fronts.values() for notice in front.notices}
+        self._touched: dict[str, None] = {}
+        """Folders, the one touched last at the end."""
+        self._scanned: tuple[int, str] = (0, "")
+        """How many messages have been looked through, and the id of the last of them."""
+        self._decided: set[str] = set(fronts)
+        """Boundaries after which it was decided whether the front is made anew: once for each."""
+        self._ours = {path for front in fronts.values() for path in front.sources}
+
+    def tells(self, path: str) -> bool:
+        """Whether changes of this file (real path) are told here."""
+        return path in self._ours
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        self._scan(state)
+        folders = [*list(self._touched)[-MOST_FOLDERS:], str(state.tool_context.cwd)]
+        told = self._told(state)
+        always, near, gone = await in_thread(self._look, folders, [path for path, digest in told.items() if digest])
+        self._say(always, near)
+        if self._renew_front(state, always):
+            told = self._told(state)
+        files = (*always.files, *near.files)
+        self._ours |= {file.real for file in files}
+        due = [file for file in files if told.get(file.real) != file.digest]
+        if due:
+            known = known_anyway(due, self._view.messages(state.messages), state.tool_context)
+            due = [file for file in due if file.real not in known]
+        messages = [self._message(file, new=not told.get(file.real)) for file in _at_once(due)]
+        return [*messages, *(self._gone(path) for path in gone if told.get(path))]
+
+    def _look(self, folders: Iterable[str], told: Iterable[str]) -> tuple[Instructions, Instructions, list[str]]:
+        gone = [path for path in told if not os.path.lexists(path)]
+        always = self._files.always()
+        return always, self._files.near(folders, always), gone
+
+    def _told(self, state: LoopState) -> dict[str, str]:
+        told = dict(self._front(state).sources)
+        for message in self._view.messages(state.messages):
+            if INSTRUCTIONS in message.meta:
+                told.update(message.meta[INSTRUCTIONS])
+        return told
+
+    def _front(self, state: LoopState) -> UserContext:
+        return self._fronts[self._view.front_boundary(state.messages)]
+
+    def _renew_front(self, state: LoopState, always: Instructions) -> bool:
+        """Only between a compaction and the request after it: there the cache has nothing to lose."""
+        boundary = self._fresh_boundary(state.messages)
+        if self._renew is None or not boundary or boundary in self._decided:
+            return False
+        self._decided.add(boundary)
+        fresh = always.as_context()
+        if dict(fresh.sources) == dict(self._front(state).sources):
+            return False
+        self._fronts[boundary] = fresh
+        self._renew(fresh, boundary)
+        return True
+
+    def _fresh_boundary(self, messages: Sequence[Message]) -> str:
+        """The id of the compact boundary in force if no request has been made since, else "". Replies that a compaction
+        says again have no usage."""
+        for message in reversed(messages):
+            if message.origin is Origin.REPLY and message.usage is not None:
+                return ""
+            if message.origin is Origin.BOUNDARY and message is self._view.edits.boundary(messages):
+                return message.id
+        return ""
+
+    def _message(self, file: InstructionFile, new: bool) -> Message:
+        headings = (MEMORY_NEW, MEMORY_CHANGED) if file.kind == "memory" else (NEW, CHANGED)
+        text = f"{headings[0] if new else headings[1]}\n{file.section}"
+        return user_message(text, self._ids.new(), Origin.ATTACHMENT, {INSTRUCTIONS: {file.real: file.digest}})
+
+    def _gone(self, path: str) -> Message:
+        text = (MEMORY_GONE if self._files.is_memory(path) else GONE).format(plain_line(path, 300))
+        return user_message(text, self._ids.new(), Origin.ATTACHMENT, {INSTRUCTIONS: {path: ""}})
+
+    def _say(self, *found: Instructions) -> None:
+        for notice in (notice for part in found for notice in part.notices):
+            if notice not in self._noticed:
+                self._noticed.add(notice)
+                if self._notice is not None:
+                    self._notice(notice)
+
+    def _scan(self, state: LoopState) -> None:
+        """Note the folders that calls have touched. Costs what is new since the last time."""
+        messages = state.messages
+        count, last = self._scanned
+        if count > len(messages) or (count and messages[count - 1].id != last):
+            count = 0
+        for place in range(count, len(messages)):
+            for path in _touched(messages, place, state.tool_context):
+                self._touched.pop(path, None)
+                self._touched[path] = None
+        # A reply whose results are not there yet is looked at again.
+        settled = len(messages) - bool(messages and messages[-1].tool_uses)
+        self._scanned = (settled, messages[settled - 1].id if settled else "")
+
+
+def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> list[str]:
+    """The folders of what a message attaches or its calls were about, without those that failed."""
+    uses = messages[place].tool_uses
+    if not uses:
+        return [str(Path(path).parent) for path in attached_paths([messages[place]])]
+    following = (message for message in messages[place + 1 : place + 4] if message.tool_results)
+    results = next((message.tool_results for message in following), ())
+    done = {result.tool_use_id for result in results if not result.is_error}
+    found = []
+    for use in uses:
+        if use.id not in done:
+            continue
+        if isinstance(path := use.input.get(_FILES.get(use.name, "")), str):
+            found.append(str(Path(absolute_path(path, context)).parent))
+        elif isinstance(path := use.input.get(_FOLDERS.get(use.name, "")), str):
+            found.append(absolute_path(path, context))
+    return found
+
+
+class _Known(Protocol):
+    @property
+    def real(self) -> str: ...
+
+    @property
+    def digest(self) -> str: ...
+
+
+def known_anyway(due: Sequence[_Known], shown: Sequence[Message], context: ToolContext) -> Collection[str]:
+    """The real paths of those that the model has just read or written itself, as they are now, and still sees that it
+    did."""
+    seen = {file.real: context.read_cache.seen(file.real) for file in due}
+    whole = {file.real for file in due if (known := seen[file.real]) and known.whole and known.digest == file.digest}
+    if not whole:
+        return ()
+    in_sight = {
+        os.path.realpath(absolute_path(use.input.get(_FILES[use.name]), context))
+        for message in shown
+        for use in message.tool_uses
+        if use.name in _FILES
+    }
+    return whole & in_sight
+
+
+def _at_once(files: Sequence[InstructionFile]) -> list[InstructionFile]:
+    """As many as fit, at least one."""
+    room = LONGEST_AT_ONCE
+    chosen: list[InstructionFile] = []
+    for file in files:
+        room -= len(file.section)
+        if room < 0 and chosen:
+            break
+        chosen.append(file)
+    return chosen

@@ -1,0 +1,63 @@
+"""Notes from memory that fit the latest prompt (SPEC 2.6): looked up while the model streams, attached once.
+
+The search begins with the prompt, in a thread; what it found is attached after the next tool results, without what the
+context has already, unless it has changed since. What was attached is read from the messages in sight, so that it
+survives a resume and comes again after a compaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from agentcli.agent.loop.state import LoopState
+from agentcli.agent.updates.instructions import known_anyway
+from agentcli.core.ids import Ids
+from agentcli.core.messages import Message, Origin, user_message
+from agentcli.memory.notes import Note, Notes
+
+_NOTES = "memory_notes"
+"""In a message's meta: the notes that it shows, real paths with their digests."""
+_HEADING = "[Notes from your memory that may matter here. They are of earlier sessions: check before you rely on them.]"
+
+
+class Remembering:
+    """One per conversation."""
+
+    def __init__(self, notes: Notes, ids: Ids, shown: Callable[[Sequence[Message]], Sequence[Message]]) -> None:
+        self._notes = notes
+        self._ids = ids
+        self._shown = shown
+        self._prompt = ""
+        """The id of the prompt that was searched for."""
+        self._search: asyncio.Future[list[Note]] | None = None
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        prompts = (m for m in reversed(state.messages) if m.origin in (Origin.PROMPT, Origin.QUEUED) and not m.is_copy)
+        prompt = next(prompts, None)
+        if prompt is None:
+            return ()
+        if prompt.id != self._prompt:
+            self._prompt = prompt.id
+            loop = asyncio.get_running_loop()
+            self._search = loop.run_in_executor(None, self._notes.relevant, prompt.text)
+            return ()
+        search, self._search = self._search, None
+        found = await search if search is not None else []
+        due = self._unknown(found, state)
+        if not due:
+            return ()
+        text = "\n".join([_HEADING, *(note.section for note in due)])
+        meta = {_NOTES: {note.real: note.digest for note in due}}
+        return (user_message(text, self._ids.new(), Origin.ATTACHMENT, meta),)
+
+    def _unknown(self, found: Sequence[Note], state: LoopState) -> list[Note]:
+        if not found:
+            return []
+        shown = self._shown(state.messages)
+        told: dict[str, str] = {}
+        for message in shown:
+            told.update(message.meta.get(_NOTES, {}))
+        due = [note for note in found if told.get(note.real) != note.digest]
+        known = known_anyway(due, shown, state.tool_context) if due else ()
+        return [note for note in due if note.real not in known]

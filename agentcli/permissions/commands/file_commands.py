@@ -1,0 +1,170 @@
+"""Commands that change files in a way that is as plain as an edit: `mkdir`, `touch`, `cp`, `mv`, `rm`, `sed -i`, `tee`.
+
+For the mode in which edits are accepted. What they change is exactly the paths that come out of here. No recursion but
+for copies and archives of a folder (`Changes.tree`), which only the session's temp folder may take; no removal of
+folders or of many files, no links, no change of modes, no sed script that writes or runs something.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from agentcli.core.frozen import frozen
+from agentcli.permissions.commands.parts import Part
+from agentcli.permissions.commands.scripts import sed_only_prints
+from agentcli.permissions.paths import expanded_pattern
+
+MOST_REMOVED = 10
+_MOST_OPERANDS = 200
+_FLAGS = {
+    "mkdir": r"-[pv]+|--parents|--verbose",
+    "touch": r"-[acm]+",
+    "cp": r"-[fnpuv]+",
+    "mv": r"-[fnuv]+",
+    "rm": r"-[fv]+|--force|--verbose",
+    "tee": r"-[a]+|--append",
+}
+_COPIES_TREE = re.compile(r"cp -[rRpv]*[rR][rRpv]*\Z")
+_ARCHIVES = re.compile(r"-?(?=[czjJv]*c)[czjJv]*f")
+_PLAIN_OPERAND = re.compile(r"[^-@:][^:]*")
+"""No option, no archive to include and no name of another machine."""
+_SED_TEXT = re.compile(r"[ ]*(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n])*/)?[ ]*[aic](?:\\)?[ \t][^\n]*")
+"""`3a text`, `/x/i text`: lines are added or changed; the text goes on to the end of the script."""
+
+
+@frozen
+class Changes:
+    writes: tuple[str, ...]
+    reads: tuple[str, ...] = ()
+    removes: tuple[str, ...] = ()
+    """Names that are removed: of a link only the link itself."""
+    moved: tuple[str, ...] = ()
+    """Names that leave their place for `target`."""
+    target: str = ""
+    tree: str = ""
+    """A folder all of which is read, for an archive or a copy."""
+
+
+def part_changes(part: Part, folder: str) -> Changes | None:
+    """The changes of one part of a command that runs in a folder."""
+    start = len(part.command.words) - len(part.inner)
+    return file_changes(part.known or part.inner, folder, frozenset(index - start for index in part.command.globs))
+
+
+def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = frozenset()) -> Changes | None:
+    """What the command would write, read and remove, as paths; None if it is not one of these."""
+    if words[0] == "sed":
+        return _sed(words, folder, globs)
+    if words[0] == "tar" or _COPIES_TREE.match(" ".join(words[:2])):
+        return None if globs else _tree(words, folder)
+    if words[0] == "tee" and "/dev/null" in words[1:] and not globs:
+        words = tuple(word for word in words if word != "/dev/null")
+        if words == ("tee",):
+            return Changes(())
+    flags = _FLAGS.get(words[0])
+    if flags is None:
+        return None
+    operands: list[str] = []
+    for index, word in enumerate(words[1:], 1):
+        if word.startswith("-"):
+            if operands or index in globs or not re.fullmatch(flags, word):
+                return None
+            continue
+        found = _paths(word, folder, is_glob=index in globs)
+        if found is None:
+            return None
+        operands += found
+    if not operands or len(operands) > _MOST_OPERANDS:
+        return None
+    match words[0]:
+        case "mkdir" | "touch" | "tee":
+            return None if globs else Changes(tuple(operands))
+        case "rm":
+            return Changes((), removes=tuple(operands)) if is_plain_removal(operands) else None
+        case _:
+            return None if len(words) - 1 in globs else _transfer(words[0], operands)
+
+
+def _paths(word: str, folder: str, *, is_glob: bool) -> list[str] | None:
+    names = expanded_pattern(word, folder) if is_glob else [word]
+    # A name that begins with a dash would be taken for a flag.
+    if not word or not names or any(name.startswith("-") for name in names):
+        return None
+    return [os.path.join(folder, name) for name in names]  # noqa: PTH118 - `..` must stay for what links make of it
+
+
+def is_plain_removal(paths: Sequence[str]) -> bool:
+    """Whether only a few files go, and no folder."""
+    folders = any(path.endswith(("/", "/.", "/..")) or (_is_folder(path) and not _is_link(path)) for path in paths)
+    return not folders and len(paths) <= MOST_REMOVED
+
+
+def _transfer(program: str, operands: list[str]) -> Changes | None:
+    if len(operands) < 2:
+        return None
+    *sources, target = operands
+    # The target may be a folder by the time the command runs.
+    inside = [os.path.join(target, os.path.basename(os.path.normpath(source))) for source in sources]  # noqa: PTH118, PTH119
+    if program == "mv":
+        return Changes((*sources, target, *inside), moved=tuple(sources), target=target)
+    # A copied folder brings along whatever is in it; cp without -r refuses folders, and so does this.
+    if any(map(_is_folder, sources)):
+        return None
+    return Changes((target, *inside), tuple(sources))
+
+
+def _tree(words: tuple[str, ...], folder: str) -> Changes | None:
+    """`tar czf ARCHIVE NAME`, `cp -r NAME TARGET`: one file or folder, with all that is in it."""
+    if len(words) != 4 or not all(map(_PLAIN_OPERAND.fullmatch, words[2:])):
+        return None
+    if words[0] == "tar" and not _ARCHIVES.fullmatch(words[1]):
+        return None
+    first, second = (os.path.join(folder, word) for word in words[2:])  # noqa: PTH118
+    if words[0] == "tar":
+        return Changes((first,), (second,), tree=second)
+    inside = os.path.join(second, os.path.basename(os.path.normpath(first)))  # noqa: PTH118, PTH119
+    return Changes((second, inside), (first,), target=second, tree=first)
+
+
+def _sed(words: tuple[str, ...], folder: str, globs: frozenset[int]) -> Changes | None:
+    """`sed -i` with scripts that only compute; with a suffix, copies of the files are written too."""
+    scripts: list[str] = []
+    operands: list[str] = []
+    suffix: str | None = None
+    script_next = False
+    for index, word in enumerate(words[1:], 1):
+        in_place = re.fullmatch(r"-[nErsuz]*i([\w.~-]*)|--in-place(?:=([\w.~-]+))?", word)
+        if script_next:
+            scripts.append(word)
+            script_next = False
+        elif in_place is not None and not operands:
+            suffix = in_place[1] or in_place[2] or ""
+        elif word in ("-e", "--expression") and not operands:
+            script_next = True
+        elif word.startswith("-"):
+            if operands or index in globs or not re.fullmatch(r"-[nErsuz]+|--regexp-extended|--quiet", word):
+                return None
+        elif not scripts:
+            if index in globs:
+                return None
+            scripts.append(word)
+        else:
+            found = _paths(word, folder, is_glob=index in globs)
+            if found is None:
+                return None
+            operands += found
+    harmless = all(sed_only_prints(script) or _SED_TEXT.fullmatch(script) for script in scripts)
+    if suffix is None or script_next or not scripts or not harmless or not 0 < len(operands) <= _MOST_OPERANDS:
+        return None
+    copies = [path + suffix for path in operands] if suffix else []
+    return Changes((*operands, *copies), tuple(operands))
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def _is_link(path: str) -> bool:
+    return os.path.islink(path)  # noqa: PTH114

@@ -1,0 +1,110 @@
+"""Commands that print file names, one in a line, and filters that keep whole lines of them. By their words alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from agentcli.permissions.commands.name_lists import plain_search
+from agentcli.permissions.shell.values import LISTED, LISTED_END, MARKED, SEPARATOR
+
+if TYPE_CHECKING:
+    from agentcli.permissions.shell.strict import SimpleCommand
+
+Words = tuple[str, ...]
+
+_PATTERN = "\x1e"
+"""Before a word of a listing that the shell replaces by the names that it matches."""
+_LS_FILES = re.compile(r"-[cmdo]+|--(?:cached|modified|deleted|others|exclude-standard)|--")
+_NAME_ONLY = re.compile(r"--(?:name-only|cached|staged|no-renames|merge-base)|--diff-filter=[A-Za-z]+|--")
+_LS = re.compile(r"-[1rtS]+|--")
+_GREP_NAMES = re.compile(r"-[rliEFwPn]*l[rliEFwPn]*|-[rliEFwP]+|--(?:include|exclude|exclude-dir)=.*")
+_RG_NAMES = re.compile(r"-[liFwSu.]+|--(?:files|files-with-matches|hidden|no-ignore|ignore-case|fixed-strings)|-[tg].*")
+_GREP_FILTER = re.compile(r"-[vEiFwxP]+")
+_COUNT = re.compile(r"-n?\d{1,6}|-n\+\d{1,6}")
+
+_FILTERS: Mapping[str, re.Pattern[str]] = {
+    "head": re.compile(r"-n|-c|-\d+|-[nc]?\d+|\d+|-q"),
+    "tail": re.compile(r"-n|-c|-\d+|-[nc]?[-+]?\d+|[-+]?\d+|-q"),
+    "wc": re.compile(r"-[lwcmL]+"),
+    "sort": re.compile(r"-[nrufhVb]+"),
+    "uniq": re.compile(r"-[cdiu]+"),
+    "cat": re.compile(r"-[nbsA]+"),
+}
+"""Programs that read their input alone when all their words are like this."""
+
+
+def is_lister(words: Words) -> bool:
+    """Whether a command prints nothing but names: of tracked files, of changed files, of what is in folders."""
+    match words:
+        case ("find", *_):
+            return plain_search(words, None) is not None
+        case ("git", "ls-files", *rest):
+            return _flags_are(_LS_FILES, rest)
+        case ("git", "diff", *rest):
+            return "--name-only" in rest and _flags_are(_NAME_ONLY, rest)
+        case ("ls", *rest):
+            return _flags_are(_LS, rest)
+        case ("grep", *rest):
+            flags = "".join(word for word in rest if re.match("-[a-zA-Z]", word))
+            return "r" in flags and "l" in flags and _flags_are(_GREP_NAMES, rest)
+        case ("rg", *rest):
+            names = (
+                "--files" in rest or "--files-with-matches" in rest or any(re.match("-[a-zA-Z.]*l", w) for w in rest)
+            )
+            return names and _flags_are(_RG_NAMES, rest)
+        case _:
+            return False
+
+
+def keeps_lines(words: Words) -> bool:
+    """Whether every line that comes out of a filter is one that went in."""
+    program, arguments = words[0], words[1:]
+    match program:
+        case "grep" | "egrep":
+            flags = [word for word in arguments if word.startswith("-")]
+            return len(arguments) - len(flags) == 1 and all(map(_GREP_FILTER.fullmatch, flags))
+        case "head" | "tail":
+            counted = len(arguments) == 2 and arguments[0] == "-n" and re.fullmatch(r"\+?\d{1,6}", arguments[1])
+            return (
+                not arguments or bool(counted) or (len(arguments) == 1 and _COUNT.fullmatch(arguments[0]) is not None)
+            )
+        case "sort":
+            return all(re.fullmatch(r"-[urnfV]+", word) for word in arguments)
+        case "uniq" | "cat":
+            return not arguments
+        case _:
+            return False
+
+
+def only_filters(words: Words) -> bool:
+    """Whether a program is given nothing but options, so that it reads its input and no file."""
+    allowed = _FILTERS.get(words[0])
+    return allowed is not None and all(allowed.fullmatch(word) for word in words[1:])
+
+
+def printed_names(parts: Sequence[SimpleCommand]) -> str | None:
+    """The value of a substitution that is a lister, with filters behind it or not; None if it is anything else."""
+    first, *filters = parts
+    for part in parts:
+        odd = part.others or part.assignments or any(each.kind != "harmless" for each in part.redirections)
+        if odd or any(map(MARKED.search, part.words)):
+            return None
+    if not is_lister(first.words) or not all(keeps_lines(part.words) and not part.globs for part in filters):
+        return None
+    if first.globs and first.words[0] != "ls" and first.words[:2] != ("git", "ls-files"):
+        return None
+    words = (f"{_PATTERN}{word}" if index in first.globs else word for index, word in enumerate(first.words))
+    return f"{LISTED}{SEPARATOR.join(words)}{LISTED_END}"
+
+
+def read_listing(text: str) -> tuple[Words, frozenset[int]]:
+    """The words of a lister from the text between the markers, and which of them are patterns."""
+    words = text.split(SEPARATOR)
+    patterns = frozenset(index for index, word in enumerate(words) if word.startswith(_PATTERN))
+    return tuple(word.removeprefix(_PATTERN) for word in words), patterns
+
+
+def _flags_are(known: re.Pattern[str], words: Sequence[str]) -> bool:
+    return all(known.fullmatch(word) for word in words if word.startswith("-"))

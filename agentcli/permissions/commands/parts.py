@@ -1,0 +1,597 @@
+"""A plain command part by part: where each part would run, and whether it only reads what may be read.
+
+Looks at the file system (links, matches of patterns, what kind of repository), changes nothing. Rules and modes are
+not known here; `policy` puts them on top.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from agentcli.core.frozen import frozen
+from agentcli.permissions.commands.listers import Words, is_lister, keeps_lines, only_filters
+from agentcli.permissions.commands.listings import are_harmless
+from agentcli.permissions.commands.name_lists import exec_objection, find_exec, xargs_objection
+from agentcli.permissions.commands.programs import folder_objection, own_program
+from agentcli.permissions.commands.read_only import has_script, objection, unknown_objection
+from agentcli.permissions.commands.read_only_table import ANY_FILES, SCRIPT_PROGRAMS, STEERED_BY
+from agentcli.permissions.paths import expanded_pattern, is_below, real_path
+from agentcli.permissions.reach import Reach
+from agentcli.permissions.shell.strict import (
+    NotPlain,
+    Redirection,
+    Scope,
+    SimpleCommand,
+    Step,
+    Variant,
+    plain_commands,
+    plain_steps,
+)
+from agentcli.permissions.shell.values import NAME, NOT_KNOWN, NUMBER
+from agentcli.permissions.shell.word_values import NotResolved, depends_on_place, known_words, resolved
+from agentcli.permissions.shell.wrappers import (
+    WRAPPERS,
+    Wrapped,
+    harmless_assignment,
+    runs_its_input,
+    runs_python_tests,
+    unwrapped,
+)
+
+_MOST_WORDS = 400
+"""A command with more words than this is asked about rather than having every word looked up on disk."""
+_MOST_FOLDERS = 12
+
+_CHANGES_FOLDER = frozenset(
+    "pushd popd eval source . exec alias shopt enable hash trap unalias unset declare typeset local readonly".split()  # noqa: SIM905
+)
+"""After one of these (which only a rule can allow) nothing is known about the parts that follow."""
+
+_IN_THE_SHELL = frozenset({"command", "builtin", "time", "-p"})
+"""Wrappers that start no process: behind any other a `cd` moves nobody."""
+
+_NAMES_NO_FILES = frozenset({"echo", "printf", "basename", "dirname", "true", "false", ":"})
+"""Programs for which a path is only text."""
+_ANY_FILES_GIT = frozenset({"diff", "log", "status", "ls-files", "show", "blame"})
+
+
+@frozen
+class Place:
+    """Where a command would run, and what it may read there. Folders are resolved."""
+
+    cwd: str
+    working_dirs: tuple[str, ...]
+    readable: tuple[str, ...] = ()
+    hides: Callable[[str], bool] | None = None
+    """Whether a rule is about reading this file; None when there is no such rule."""
+    resolve: Callable[[str], str] = real_path
+    search_path: str = ""
+    """Where the shell looks for programs: PATH. Empty: not looked at."""
+    home: str = ""
+    """What `$HOME` is for commands; empty: what it is for this process."""
+    temp: str = ""
+    """What `$TMPDIR` is for commands; empty: not known."""
+    trusted: bool = True
+    """Whether the person trusts the folder: then its repository may make git run programs."""
+    reach: Reach | None = None
+    """Which restricted files searches could show; None when no file is restricted."""
+    relocate: Callable[[str], str] = str
+    """Where a path lies outside of the sandbox: its `/tmp` is the session's own."""
+    scratch: tuple[str, ...] = ()
+    """The session's temp folder, outside of the sandbox."""
+
+    @classmethod
+    def of(
+        cls,
+        cwd: Path,
+        working_dirs: tuple[Path, ...],
+        readable: tuple[Path, ...] = (),
+        hides: Callable[[str], bool] | None = None,
+        resolve: Callable[[str], str] = real_path,
+        search_path: str = "",
+        trusted: bool = True,
+        reach: Reach | None = None,
+        home: str = "",
+        temp: str = "",
+        relocate: Callable[[str], str] = str,
+        scratch: tuple[Path, ...] = (),
+    ) -> Place:
+        inside, beside = (tuple(resolve(str(folder)) for folder in folders) for folders in (working_dirs, readable))
+        own = tuple(str(folder) for folder in scratch)
+        return cls(str(cwd), inside, beside, hides, resolve, search_path, home, temp, trusted, reach, relocate, own)
+
+    def locate(self, path: str) -> str:
+        """Where a path of the command lies outside of the sandbox, also if `..` or a link leads to its `/tmp`."""
+        found = self.relocate(path)
+        if found != path or self.relocate is str:
+            return found
+        real = real_path(path)
+        moved = self.relocate(real)
+        return path if moved == real else moved
+
+    def in_scratch(self, folder: str) -> bool:
+        """Whether a folder of the command is the session's temp folder or below it, reached through no link."""
+        located = os.path.normpath(self.locate(folder))
+        for own in self.scratch:
+            if is_below(located, (own,)):
+                return real_path(located) == real_path(own) + located[len(own) :]
+        return False
+
+    @property
+    def has_visible_restricted_files(self) -> bool:
+        """Whether a command that takes names from another could show a file that a rule restricts."""
+        reach = self.reach
+        return reach is not None and any(reach.below(folder) for folder in self.working_dirs)
+
+    def holds(self, path: str) -> bool:
+        """Whether a path leads into the working directories."""
+        return is_below(self.resolve(path), self.working_dirs)
+
+    def may_read(self, path: str) -> bool:
+        real = self.resolve(path)
+        return is_below(real, self.working_dirs) or is_below(real, self.readable)
+
+
+@frozen
+class Part:
+    command: SimpleCommand
+    folders: tuple[str, ...]
+    """Where it may run: more than one when a `cd` before it may have failed, none when it cannot be known."""
+    objection: str | None
+    """Why it is not proven to only read what it may: a clause after `because`. Redirections are not counted."""
+    inner: tuple[str, ...]
+    """The words behind all wrappers."""
+    inner_text: str
+    extended: bool = False
+    """Arguments are added to it that nobody knows beforehand (xargs)."""
+
+    input_allowed: bool = False
+    """Every file that it has redirected to its input is one that could be read without asking."""
+    unresolved: bool = False
+    """A redirection leads to a place that is not known, so that no rule can cover it."""
+    known: tuple[str, ...] | None = None
+    """The words behind all wrappers with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if that leaves anything open."""
+    listing: tuple[str, ...] | None = None
+    """The words of the lister whose names, or some of them, it hands on to the next part."""
+
+    @property
+    def only_reads(self) -> bool:
+        return self.objection is None and all(
+            redirection.kind in ("harmless", "text") or (redirection.kind == "read" and self.input_allowed)
+            for redirection in self.command.redirections
+        )
+
+    @property
+    def is_plain_source(self) -> bool:
+        """Whether its output is what its words say, so that names from it can be judged."""
+        return self.objection is None and not self.command.globs and self.command.expanded is None
+
+    @property
+    def rule_texts(self) -> tuple[tuple[str, bool], ...]:
+        """The texts that an allow rule may match, and whether it must allow any arguments after them."""
+        command = self.command
+        if self.unresolved:
+            return ()
+        fed = command.piped or command.concurrent or any(r.kind in ("text", "read") for r in command.redirections)
+        if fed and runs_its_input(self.inner):
+            return ((self.inner[0], True),)
+        if command.expanded is not None:
+            return tuple(
+                (text, True) for text in (" ".join(command.sources[: command.expanded]), self.inner_text) if text
+            )
+        return ((command.text, False), (self.inner_text, self.extended))
+
+
+def analyse(command: str, place: Place) -> tuple[Part, ...] | NotPlain:
+    steps = plain_steps(command)
+    return steps if isinstance(steps, NotPlain) else tuple(_Course(place).parts(steps))
+
+
+def runs_beside_others(command: str) -> bool:
+    """Whether a command only reads and leaves nothing behind, not even another folder, wherever it runs."""
+    parts = plain_commands(command)
+    if isinstance(parts, NotPlain):
+        return False
+    for part in parts:
+        start = unwrapped(part.words).start
+        words = part.words[start:]
+        plain = not part.assignments and all(r.kind in ("harmless", "text") for r in part.redirections)
+        plain = plain and part.expanded is None and not part.others
+        fixed = all(re.match(r"[A-Za-z0-9_./]", part.words[index]) for index in part.globs) and _takes_patterns(
+            words, part.globs
+        )
+        if words[0] in ("cd", "export", "set", "read") or not plain or not fixed or objection(words) is not None:
+            return False
+    return True
+
+
+def _takes_patterns(words: tuple[str, ...], globs: frozenset[int]) -> bool:
+    if not globs:
+        return True
+    program, first = words[0], min(globs)
+    if program == "git":
+        return len(words) > 1 and words[1] in _ANY_FILES_GIT
+    if program in SCRIPT_PROGRAMS:
+        return has_script(words[:first])
+    # Behind the flags that make them list an archive, the first name is that archive and all others are members.
+    return program in ANY_FILES or program == "find" or (program in ("unzip", "tar") and first > 1)
+
+
+class _Course:
+    """Follows a command from part to part: a `cd` moves all that come after it."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._certain: tuple[str, ...] = (place.cwd,)
+        """The folders at this point if everything joined by && went well."""
+        self._seen: tuple[str, ...] = (place.cwd,)
+        """All folders that any part may have led to."""
+        self._likely: tuple[str, ...] = (place.cwd,)
+        """The folders at this point if no `cd` to a folder that exists has failed."""
+        self._only_read = True
+        self._loops = 0
+        self._outer: list[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int]] = []
+
+    def parts(self, steps: tuple[Step, ...]) -> list[Part]:
+        found: list[Part] = []
+        before: Step | None = None
+        for step in steps:
+            if isinstance(step, Scope):
+                self._scope(step)
+            else:
+                if step.joint not in ("&&", "|"):
+                    self._certain = self._seen
+                direct = step.piped and isinstance(before, SimpleCommand)
+                found.append(self._part(step, found[-1] if direct else None))
+                self._only_read = self._only_read and found[-1].only_reads
+            before = step
+        return found
+
+    def _scope(self, scope: Scope) -> None:
+        if scope.kind == "subshell":
+            if scope.begins:
+                self._outer.append((self._certain, self._seen, self._likely, self._loops))
+                self._loops = 0
+            else:
+                self._certain, self._seen, self._likely, self._loops = self._outer.pop()
+            return
+        if scope.kind == "loop":
+            self._loops += 1 if scope.begins else -1
+        self._certain = self._likely = self._seen
+
+    def _part(self, command: SimpleCommand, producer: Part | None) -> Part:
+        wrapped = unwrapped(command.words)
+        start, folders = wrapped.start, self._certain
+        inner = command.words[start:]
+        reason = self._assignment_objection(command, inner) or self._program_objection(command, start)
+        if inner[0] == "cd":
+            reason = self._move(command, inner, of_the_shell=set(command.words[:start]) <= _IN_THE_SHELL) or reason
+        elif inner[0] in _CHANGES_FOLDER or (inner[0] in ("export", "set", "read") and objection(inner) is not None):
+            # An activate script, which needs a rule of its own, sets variables and moves nobody.
+            if not (inner[0] in ("source", ".") and len(inner) == 2 and inner[1].endswith("/bin/activate")):
+                self._certain = self._seen = self._likely = ()
+            reason = reason or objection(inner)
+        else:
+            for variant in command.variants if reason is None else ():
+                reason = reason or self._variant_objection(variant, wrapped, producer, folders)
+        try:
+            command = replace(command, redirections=self._redirections(command, folders))
+        except NotResolved as unresolved:
+            return Part(command, (), str(unresolved), inner, "", extended=True, unresolved=True)
+        last = len(command.sources) if command.expanded is None else command.expanded
+        text = " ".join(command.sources[start:last])
+        extended = wrapped.extended or command.expanded is not None
+        input_allowed = reason is None and not wrapped.extended and _input_allowed(command, folders, self._place)
+        part = Part(command, folders, reason, inner, text, extended, input_allowed)
+        if not wrapped.extended and not command.others:
+            known = known_words(Variant(command.words, command.globs), folders, self._place)
+            part = replace(part, known=known[start:] if known is not None else None)
+        return replace(part, listing=_listing(part, producer)) if command.feeds else part
+
+    def _program_objection(self, command: SimpleCommand, start: int) -> str | None:
+        words = command.words
+        if command.expanded is not None and command.expanded <= start:
+            return "the program's name is not a plain word"
+        programs = (word for word in (*words[:start], words[start]) if word in WRAPPERS or word == words[start])
+        found = (own_program(word, self._place) for word in dict.fromkeys(programs))
+        return next((clause for clause in found if clause is not None), None)
+
+    def _variant_objection(
+        self, variant: Variant, wrapped: Wrapped, producer: Part | None, folders: tuple[str, ...]
+    ) -> str | None:
+        """Read-only for this choice of the values of its variables, in every folder where it may run."""
+        start = wrapped.start
+        if len(variant.words) <= start or unwrapped(variant.words) != wrapped:
+            return "it is not known what its variables make of it"
+        inner = Variant(variant.words[start:], frozenset(i - start for i in variant.globs if i >= start))
+        reason = None
+        if wrapped.extended and any(map(self._place.in_scratch, folders)):
+            return "it is not known what names the temp folder holds"
+        if wrapped.extended and not self._takes_listed_names(inner, wrapped, producer, folders):
+            made = producer.inner if producer is not None and producer.is_plain_source else None
+            reason = xargs_objection(
+                inner.words,
+                made,
+                null_separated=wrapped.null_separated,
+                delimited=wrapped.delimited,
+                hidden=self._place.has_visible_restricted_files,
+                folders=folders,
+            )
+        if reason is not None or not depends_on_place(inner):
+            return reason or self._known_objection(inner, folders)
+        try:
+            for folder in folders:
+                for one in resolved(inner, folder, self._seen, self._place):
+                    reason = reason or self._known_objection(one, (folder,))
+        except NotResolved as unresolved:
+            return str(unresolved)
+        return reason
+
+    def _takes_listed_names(
+        self, inner: Variant, wrapped: Wrapped, producer: Part | None, folders: tuple[str, ...]
+    ) -> bool:
+        """Whether xargs gives a program nothing but names of files that may be read."""
+        if producer is None or producer.listing is None or wrapped.null_separated or wrapped.delimited or not folders:
+            return False
+        words = tuple(NAME if word == "{}" else word for word in inner.words)
+        if any("{}" in word for word in words) or inner.globs:
+            return False
+        given = words if NAME in words else (*words, NAME)
+        if unknown_objection(given) is not None or objection(given) is not None:
+            return False
+        listing = producer.listing
+        return all(
+            are_harmless(listing, frozenset(), one, folder, self._place) for one in self._seen for folder in folders
+        )
+
+    def _known_objection(self, variant: Variant, folders: tuple[str, ...]) -> str | None:
+        words = variant.words
+        reason = unknown_objection(words)
+        if reason is not None:
+            return reason
+        if words[0] == "exit" and len(words) == 2:
+            return None if variant.words[1] == NUMBER else objection(words)
+        if words[0] in _NAMES_NO_FILES and not variant.globs:
+            return objection(words)
+        if words[0] == "find" and "-exec" in words:
+            return self._find_objection(variant, folders)
+        return objection_here(words, variant.globs, folders, self._place)
+
+    def _find_objection(self, variant: Variant, folders: tuple[str, ...]) -> str | None:
+        words = variant.words
+        # A name that a pattern matches could be an action of find.
+        found = find_exec(words) if not variant.globs else None
+        if found is None:
+            return objection(words)
+        search, command = found
+        return (
+            own_program(command[0], self._place)
+            or (objection(words) if objection(command) is not None else None)
+            or self._exec_objection(search, command, folders)
+            or objection_here(search, frozenset(), folders, self._place)
+            or objection_here(command, frozenset(), folders, self._place)
+        )
+
+    def _exec_objection(self, search: Words, command: Words, folders: tuple[str, ...]) -> str | None:
+        reason = exec_objection(search, command, hidden=self._place.has_visible_restricted_files)
+        given = (*command, NAME)
+        if reason is None or not folders or unknown_objection(given) is not None or objection(given) is not None:
+            return reason
+        listed = all(are_harmless(search, frozenset(), folder, folder, self._place) for folder in folders)
+        return None if listed else reason
+
+    def _redirections(self, command: SimpleCommand, folders: tuple[str, ...]) -> tuple[Redirection, ...]:
+        """With `$PWD`, `$HOME` and `$TMPDIR` in the names of files replaced."""
+        found: list[Redirection] = []
+        for each in command.redirections:
+            target = each.target
+            if each.kind in ("read", "write") and depends_on_place(Variant((target,))):
+                names = {
+                    one.words[0] for folder in folders for one in resolved(Variant((target,)), folder, (), self._place)
+                }
+                if len(names) != 1:
+                    raise NotResolved(f"of the redirection {each.text}")
+                target = names.pop()
+            found.append(replace(each, target=target) if target != each.target else each)
+        return tuple(found)
+
+    def _assignment_objection(self, command: SimpleCommand, inner: Words) -> str | None:
+        reason = None
+        for name, value in command.assignments:
+            if harmless_assignment(name, value):
+                continue
+            # Tests are code of the project anyway, so a rule for them may cover where they import it from.
+            if name != "PYTHONPATH" or not runs_python_tests(inner) or not self._holds_entries(value):
+                return f"of the assignment {name}={value}"
+            reason = f"{inner[0]} may change files or run code"
+        return reason
+
+    def _holds_entries(self, value: str) -> bool:
+        """Whether every folder of a search path is inside the working directories."""
+        paths = [os.path.join(folder, entry) for folder in self._certain for entry in value.split(":")]  # noqa: PTH118
+        return bool(paths) and "~" not in value and all(map(self._place.holds, paths))
+
+    def _move(self, command: SimpleCommand, words: tuple[str, ...], *, of_the_shell: bool) -> str | None:
+        moved: list[str] = []
+        likely: list[str] = []
+        reason = None
+        beside = command.piped or command.feeds or command.concurrent or self._loops > 0
+        names = None if beside or command.globs or not of_the_shell else self._move_targets(command, len(words))
+        if names is None:
+            reason = f"it is not known where `{' '.join(command.sources)}` leads"
+        for folder, name in names or ():
+            target = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - pathlib would fold `..` late
+            inside = self._place.resolve(target) == target and is_below(target, self._place.working_dirs)
+            # Behind a link the shell and the programs it starts disagree on what `..` is.
+            if not inside and not self._place.in_scratch(target):
+                # `cd tests; …; cd ..` leads outside only if the first `cd` failed, though the folder is there.
+                if name == ".." and folder not in self._likely and self._only_read and command.joint != "||":
+                    continue
+                reason = f"`cd {name}` leads outside the working directories"
+            moved.append(target)
+            if folder in self._likely:
+                likely.append(target)
+        if reason is not None or not moved or len({*self._seen, *moved}) > _MOST_FOLDERS:
+            self._certain = self._seen = self._likely = ()
+            return reason or "it is not known in which folder it would run"
+        there = self._only_read and command.joint in ("", ";", "&&") and all(map(_may_enter, likely)) and likely
+        self._certain = tuple(dict.fromkeys(moved))
+        self._seen = tuple(dict.fromkeys((*self._seen, *moved)))
+        self._likely = tuple(dict.fromkeys(likely)) if there else self._seen
+        return None
+
+    def _move_targets(self, command: SimpleCommand, length: int) -> list[tuple[str, str]] | None:
+        """From where and to where a `cd` may lead; None if that is not known."""
+        found: list[tuple[str, str]] = []
+        try:
+            for folder in self._certain if length == 2 else ():
+                for variant in command.variants:
+                    for one in resolved(variant, folder, self._seen, self._place):
+                        name = one.words[-1]
+                        if len(one.words) != len(command.words) or name[:1] == "-" or NOT_KNOWN.search(name):
+                            return None
+                        # `cd ""` stays where it is.
+                        found.append((folder, name or "."))
+        except NotResolved:
+            return None
+        return found or None
+
+
+def _listing(part: Part, producer: Part | None) -> tuple[str, ...] | None:
+    plain = part.is_plain_source and not part.command.others and len(part.inner) == len(part.command.words)
+    if not plain or any(each.kind != "harmless" for each in part.command.redirections):
+        return None
+    if not part.command.piped:
+        return part.inner if is_lister(part.inner) else None
+    return producer.listing if producer is not None and keeps_lines(part.inner) else None
+
+
+def _may_enter(folder: str) -> bool:
+    return os.path.isdir(folder) and os.access(folder, os.X_OK)  # noqa: PTH112
+
+
+# --------------------------------------------------------------------------------------------- one part in its folders
+
+
+def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple[str, ...], place: Place) -> str | None:
+    """Read-only by its words, and every file it names is one that could be read without asking."""
+    if not folders:
+        return None if only_filters(words) else "it is not known in which folder it would run"
+    if words[0] == "git" and words[1:2] == ("-C",) and len(words) > 3:
+        folders = tuple(os.path.join(folder, words[2]) for folder in folders)  # noqa: PTH118
+        if not all(place.holds(folder) for folder in folders):
+            return f"{words[2]} is outside the working directories"
+        words, globs = (words[0], *words[3:]), frozenset(index - 2 for index in globs)
+    reason = objection(words) or (None if len(words) <= _MOST_WORDS else "it has too many words to be analysed")
+    if reason is not None:
+        return reason
+    # A search may bring out what a rule hides, and nothing in its text would show it.
+    if place.reach is not None:
+        found = (place.reach.objection(words, globs, folder) for folder in folders)
+        reason = next((clause for clause in found if clause is not None), None)
+        if reason is not None:
+            return reason
+    if not _takes_patterns(words, globs):
+        return "of the pattern, which may become any number of words"
+    return next((clause for folder in folders if (clause := _file_objection(words, globs, folder, place))), None)
+
+
+def _file_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: Place) -> str | None:
+    """Why the files that a command names in one folder cannot be read without asking."""
+    if place.in_scratch(folder) and not place.holds(folder):
+        if words[0] == "git" or words[0] in STEERED_BY:
+            return f"files in the temp folder could choose what {words[0]} runs"
+        # In the sandbox the folder above is another one than outside.
+        if any(".." in word for word in words[1:]):
+            return "it is not known what is above the temp folder"
+    folder, given = place.locate(folder), words
+    words = (words[0], *(_located(word, folder, place) for word in words[1:]))
+    reason = _named_objection(words, globs, folder, place)
+    for word, located in zip(given, words, strict=True):
+        if reason is not None and located != word:
+            reason = reason.replace(located, word)
+    return reason
+
+
+def _located(word: str, folder: str, place: Place) -> str:
+    """A word that names something in the sandbox's `/tmp`, as the path outside; any other word as it is."""
+    name, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+    path = os.path.join(folder, value)  # noqa: PTH118
+    located = place.locate(path) if value else path
+    return word if located == path else f"{name}{equals}{located}"
+
+
+def _named_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: Place) -> str | None:
+    if words[0] == "diff" and (globs or any(_names_folder(word, folder) for word in words[1:])):
+        return "diff of folders follows links and shows files that are not named"
+    reason = folder_objection(words, folder, place)
+    for index, word in enumerate(words[1:], 1):
+        reason = reason or (
+            _pattern_objection(words[0], word, folder, place)
+            if index in globs
+            else _word_objection(word, folder, place)
+        )
+    return reason
+
+
+def _input_allowed(command: SimpleCommand, folders: tuple[str, ...], place: Place) -> bool:
+    for redirection in command.redirections:
+        for folder in folders if redirection.kind == "read" else ():
+            path = place.locate(os.path.join(folder, redirection.target))  # noqa: PTH118
+            # Opening a pipe would wait, and what is not there yet may become anything.
+            if not os.path.isfile(path) or _word_objection(path, folder, place):  # noqa: PTH113
+                return False
+    return bool(folders)
+
+
+def _names_folder(word: str, folder: str) -> bool:
+    value = word.partition("=")[2] if word.startswith("-") else word
+    try:
+        return bool(value) and os.path.isdir(os.path.join(folder, value))  # noqa: PTH112, PTH118
+    except ValueError:
+        return False
+
+
+def _word_objection(word: str, folder: str, place: Place) -> str | None:
+    value = word.partition("=")[2] if word.startswith("-") else word
+    # Joined, not normalised: `link/..` is where the link leads, not where it stands.
+    path = os.path.join(folder, value)  # noqa: PTH118
+    # What is not there cannot be read: a search pattern such as /api/v1 is no reason to ask.
+    if value in ("", "/dev/null") or not os.path.lexists(path):
+        return None
+    if place.hides is not None and place.hides(path):
+        return f"a rule is about {value}"
+    return None if place.may_read(path) else f"{value} is outside the working directories"
+
+
+_TRAPS = {
+    # An assignment to a variable instead of a file.
+    **dict.fromkeys(("awk", "gawk", "mawk"), re.compile(r"[A-Za-z_]\w*=")),
+    # The name of another machine.
+    "tar": re.compile(r"[^:]*:"),
+}
+"""Names of files that these programs take for something else."""
+
+
+def _pattern_objection(program: str, pattern: str, folder: str, place: Place) -> str | None:
+    matches = expanded_pattern(pattern, folder)
+    if pattern.startswith("-") and matches == []:
+        # --include=*.py: there is no file of such a name, so the shell leaves it as it is.
+        return None
+    if matches is None:
+        return f"the pattern {pattern} matches too much to be looked at"
+    for match in matches:
+        if match.startswith("-"):
+            return f"the pattern {pattern} matches {match}, which would be taken for an option"
+        if program in _TRAPS and _TRAPS[program].match(match):
+            return f"the pattern {pattern} matches {match}, which is not a file name to {program}"
+        path = os.path.join(folder, match)  # noqa: PTH118
+        if not place.may_read(path):
+            return f"the pattern {pattern} matches {match}, which leads outside the working directories"
+        if place.hides is not None and place.hides(path):
+            return f"the pattern {pattern} matches {match}, which a rule is about"
+    return None

@@ -1,0 +1,178 @@
+"""Recognises commands that would remove what nobody ever means to: `/`, home, the working directory, their parents.
+
+Text analysis on the loose walk: it asks too often rather than too seldom, and is no substitute for a sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from agentcli.permissions.paths import expanded_pattern
+from agentcli.permissions.shell.loose import loose_segments
+
+_REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
+_TRIGGERS = _REMOVERS | {"find"}
+_FIND_NAMES = re.compile(r"-(?:i?name|i?path|i?regex|i?wholename)\Z")
+_FIND_FILTERS = re.compile(r"-(?:empty|[acm]time|[acm]min|size|newer\w*)\Z")
+_MOST_FINDS = 40
+_MOST_PATTERNS = 60
+_MOST_TARGETS = 2_000
+_LISTS_SOME = frozenset({"git", "rg", "grep", "egrep", "fgrep", "fd", "ag"})
+"""What they print is chosen by its contents or by what is known about it, so it is never a whole folder tree."""
+_UNKNOWN = re.compile(
+    r"(?:^|[\s;&|(){}'\"`/\\])(?:rm|rmdir|unlink|shred|srm|trash)\s(?P<arguments>[^;&|\n]*)", re.MULTILINE
+)
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+_NEW_TEMP_FILE = re.compile(r"(?:^|[\s;&|(])(\w+)=\"?\$\(mktemp(?: -d)?\)\"?(?=[\s;&|]|$)")
+_ASSIGNED = re.compile(r"(?:^|[\s;&|(])(\w+)=([^\s;&|]*)")
+
+
+def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path | None) -> str | None:
+    """What the command would remove that is, or may be, an essential folder, as it is written; None if nothing.
+
+    `keep` are the working directories; they, `cwd`, `home` and all parents of these are essential.
+    """
+    found = loose_segments(command)
+    segments = [segment.text.split(" ") for segment in found]
+    if not any(word.rpartition("/")[2] in _TRIGGERS for words in segments for word in words):
+        return None
+    essential = {"/"}
+    for folder in (cwd, *keep, *([home] if home else [])):
+        for name in (os.path.normpath(folder), os.path.realpath(folder)):
+            essential.update([name, *(str(parent) for parent in Path(name).parents)])
+    bases = [str(cwd)]
+    # What a `cd` in the same command leads to is where a later `rm -rf *` works.
+    moves = [words[1] if len(words) > 1 else "~" for words in segments if words[0] in ("cd", "pushd")]
+    bases += [str(cwd / _expanded(move, cwd, home)) for move in moves[:_MOST_FINDS]]
+    removes, patterns = False, 0
+    for segment, words in zip(found, segments, strict=True):
+        targets, removing = _targets(words if segment.anywhere else words[:1], words)
+        removes = removes or removing
+        targets = list(dict.fromkeys(targets))
+        if len(targets) > _MOST_TARGETS:
+            return "more than can be looked at"
+        for target in targets:
+            patterns += any(character in target for character in "*?[")
+            # Each costs a look into a folder.
+            if patterns > _MOST_PATTERNS:
+                return "more than can be looked at"
+            if _is_somebodys_home(target) or any(_meets(base, target, cwd, home, essential) for base in bases):
+                return target
+        if removing and "xargs" in words[:-1] and not _names_are_chosen(segments):
+            return "what xargs is given"
+    return _unknown_target(command) if removes else None
+
+
+def _targets(starts: list[str], words: list[str]) -> tuple[list[str], bool]:
+    """What is removed by a stretch of words, and whether it has a program in it that removes what it is given."""
+    targets: list[str] = []
+    finds = 0
+    for index, word in enumerate(starts):
+        program = word.rpartition("/")[2]
+        if program in _REMOVERS:
+            # What follows a second one follows the first one too.
+            return targets + [argument for argument in words[index + 1 :] if not argument.startswith("-")], True
+        if program == "find":
+            finds += 1
+            arguments = words[index + 1 :] if finds <= _MOST_FINDS else []
+            if _find_removes_all(arguments):
+                targets += _find_roots(arguments)
+    return targets, False
+
+
+def _unknown_target(command: str) -> str | None:
+    """A target that only the shell can know when it runs."""
+    text = command.replace("\\\n", "")
+    assigned: dict[str, bool] = {}
+    for name, value in _ASSIGNED.findall(text):
+        # The loose walk puts plain values in the place of their variables.
+        plain = re.fullmatch(r"[\w./~+:@%-]+|'[^'$`]*'|\"[^\"$`]*\"", value) is not None
+        assigned[name] = assigned.get(name, True) and plain
+    # If mktemp fails the value is empty, which matters only where something follows it.
+    new = {name for name in _NEW_TEMP_FILE.findall(text) if len(re.findall(rf"\b{name}=", text)) == 1}
+    for found in _UNKNOWN.finditer(text):
+        arguments = found["arguments"]
+        shown = " ".join(word for word in arguments.split() if not word.startswith("-"))
+        if "`" in arguments or "$(" in arguments or "<(" in arguments or re.search(r"\$\{\w*[^\w}]", arguments):
+            return shown
+        for name in _VARIABLE.findall(arguments):
+            if name == "TMPDIR" and re.search(r"\$\{?TMPDIR\}?/[\w.-]", arguments):
+                continue
+            if name in new and not re.search(rf"\$(?:{name}|\{{{name}\}})\"?[^\s\"]", arguments):
+                continue
+            if name not in ("HOME", "PWD", "IFS") and not assigned.get(name, False):
+                return f"${name}"
+        if "$" in re.sub(_VARIABLE, "", arguments).replace("$'", "").replace('$"', ""):
+            return shown
+    return None
+
+
+def _names_are_chosen(segments: list[list[str]]) -> bool:
+    """Whether the names for xargs come from a search that cannot find everything there is."""
+    for words in segments:
+        program = words[0].rpartition("/")[2]
+        if program in _LISTS_SOME or (program == "find" and _has_filter(words)):
+            return True
+    return False
+
+
+def _is_somebodys_home(word: str) -> bool:
+    return re.match(r"~[^/]", word) is not None
+
+
+def _find_removes_all(arguments: list[str]) -> bool:
+    runs = any(argument in ("-exec", "-execdir", "-ok", "-okdir") for argument in arguments)
+    removes = "-delete" in arguments or (runs and any(w.rpartition("/")[2] == "rm" for w in arguments))
+    return removes and not _has_filter(arguments)
+
+
+def _has_filter(arguments: list[str]) -> bool:
+    for index, argument in enumerate(arguments):
+        if index and arguments[index - 1] in ("!", "-not", "\\!"):
+            # All but a few is nearly all.
+            continue
+        if _FIND_FILTERS.match(argument):
+            return True
+        if _FIND_NAMES.match(argument) and index + 1 < len(arguments) and not _matches_all(arguments[index + 1]):
+            return True
+    return False
+
+
+def _find_roots(arguments: list[str]) -> list[str]:
+    roots: list[str] = []
+    for argument in arguments:
+        if argument.startswith(("-", "!")):
+            break
+        roots.append(argument)
+    return roots or ["."]
+
+
+def _expanded(word: str, cwd: Path, home: Path | None) -> str:
+    word = re.sub(r"\$HOME\b|\$\{?HOME\}?|^~(?=/|$)", lambda _: str(home or "~"), word)
+    return re.sub(r"\$\{?PWD\}?", lambda _: str(cwd), word)
+
+
+def _matches_all(name: str) -> bool:
+    """Whether a pattern leaves nothing out that counts: `*`, `.*`, `?*`, `[a-z]*`, `*.*`, `./*`."""
+    return re.sub(r"\[[^\]/]*\]|[*?./]", "", name) == ""
+
+
+def _meets(base: str, word: str, cwd: Path, home: Path | None, essential: set[str]) -> bool:
+    path = _expanded(word, cwd, home).rstrip("/") or "/"
+    # All that is in a folder is as good as the folder: `/*`, `~/*`, `*`, `./.*`.
+    folder, _slash, name = path.rpartition("/")
+    while re.search(r"[*?\[]", name) and _matches_all(name):
+        path = folder or ("/" if path.startswith("/") else ".")
+        folder, _slash, name = path.rpartition("/")
+    if _normal(base, path) in essential:
+        return True
+    matches = expanded_pattern(path, base) if re.search(r"[*?\[]", path) else None
+    return any(_normal(base, match) in essential for match in matches or ())
+
+
+def _normal(base: str, word: str) -> str:
+    path = os.path.normpath(os.path.join(base, word))  # noqa: PTH118 - pathlib keeps two slashes, and so does normpath
+    return "/" + path.lstrip("/")

@@ -1,0 +1,212 @@
+"""Permission rules: `Tool` or `Tool(spec)`, where each came from, and what each matches.
+
+In a written rule `<U+0029>` stands for the character with that code. `rule_text` writes so what would otherwise end the
+rule, split a list of rules, be trimmed or be invisible: lone parentheses, blanks at the ends, control and hidden
+characters. Not a backslash: that is common in commands and patterns, and older rules would change their meaning.
+
+Matching fails in the direction that the rule's list needs: a deny or ask rule matches when in doubt, an allow rule
+only when certain. That is why every matcher takes `strict`. No decision is made here; that is `policy`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from agentcli.core.errors import UsageError
+from agentcli.core.frozen import frozen
+from agentcli.core.permission import Need
+from agentcli.core.plaintext import spell_hidden
+from agentcli.permissions.paths import PathPattern
+from agentcli.permissions.shell.loose import loose_segments
+
+_QUOTED = re.compile(r"<U\+([0-9A-Fa-f]{4,6})>")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\*?|\*")
+READING_TOOLS = frozenset({"Read", "Grep", "Glob"})
+WRITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+ALIASES = {"Agent": "Task"}
+
+
+@frozen
+class Rule:
+    tool: str
+    spec: str | None = None
+    """None: every use of the tool."""
+    source: str = ""
+    """Where it was written: a flag's name or a settings file."""
+    root: Path | None = None
+    """What a pattern that begins with one slash is relative to; None: the working directory."""
+
+    @property
+    def text(self) -> str:
+        return self.tool if self.spec is None else rule_text(self.tool, self.spec)
+
+    def names(self, tool_name: str) -> bool:
+        """Whether the rule's tool part is about this tool, whatever its spec."""
+        wanted, given = ALIASES.get(self.tool, self.tool), ALIASES.get(tool_name, tool_name)
+        if wanted == given or wanted == "*":
+            return True
+        if wanted.endswith("*"):
+            return given.startswith(wanted[:-1])
+        # `mcp__server` stands for all tools of that server.
+        return wanted.startswith("mcp__") and wanted.count("__") == 1 and given.startswith(wanted + "__")
+
+    def covers_path(self, need: Need) -> bool:
+        """Whether the rule is a path rule about this kind of need."""
+        if self.spec is None:
+            return False
+        if need.kind == "read":
+            return self.tool in READING_TOOLS
+        return need.kind == "write" and self.tool in WRITING_TOOLS
+
+    def pattern(self, cwd: Path, home: Path | None) -> PathPattern:
+        return PathPattern(self.spec or "", cwd, self.root or cwd, home)
+
+    def matches_path(self, path: str, cwd: Path, home: Path | None, *, strict: bool) -> bool:
+        """Symlinks are resolved: strict wants both the name and what it leads to, loose either of them."""
+        return self.pattern(cwd, home).matches(path, strict=strict)
+
+    def matches_command(self, text: str, *, extended: bool = False) -> bool:
+        """Strict: whether one plain command is what the spec allows; `extended`: whatever arguments it may get."""
+        if self.spec is None:
+            return False
+        pattern = _command_pattern(self.spec)
+        return _matches_words(pattern, text) and (not extended or pattern.endswith(" *"))
+
+    def matches_somewhere(self, command: str) -> bool:
+        """Loose: whether what the spec names stands anywhere in the command."""
+        if self.spec is None:
+            return False
+        pattern = _command_pattern(self.spec)
+        return any(
+            _matches_anywhere(pattern, segment.text, first_only=not segment.anywhere)
+            for segment in loose_segments(command)
+        )
+
+    def matches_value(self, value: str) -> bool:
+        """For what is neither a path nor a command (`Task(name)`, `Skill(name)`): the spec, in which * is any text."""
+        return self.spec is not None and _matches_words(_command_pattern(self.spec), value)
+
+    def matches_host(self, host: str) -> bool:
+        """`domain:example.com` is that host and all below it."""
+        if self.spec is None or not self.spec.startswith("domain:"):
+            return False
+        domain = self.spec.removeprefix("domain:").strip().lower().removeprefix("*.").rstrip(".")
+        host = host.lower().rstrip(".")
+        return bool(domain) and (host == domain or host.endswith("." + domain))
+
+
+def parse_rule(text: str, source: str = "", root: Path | None = None) -> Rule:
+    """Raises `UsageError` for what is no rule."""
+    text = text.strip()
+    name, opened, rest = text.partition("(")
+    name = name.strip()
+    if not _NAME.fullmatch(name) or (opened and not rest.endswith(")")):
+        where = f" (from {source})" if source else ""
+        raise UsageError(
+            f"Not a permission rule: {text!r}{where}. Write Tool or Tool(what), for example Bash(npm test *)."
+        )
+    spec = rest[:-1].strip() if opened else None
+    spec = None if spec is None or spec in ("", "*") else _unquoted(spec)
+    if spec is not None and spec.startswith("!") and name in READING_TOOLS | WRITING_TOOLS:
+        raise UsageError(
+            f"Patterns that begin with ! are not supported: {text!r}. Write an allow and a deny rule instead."
+        )
+    return Rule(name, spec, source, root)
+
+
+def parse_rules(texts: Iterable[str], source: str = "", root: Path | None = None) -> tuple[Rule, ...]:
+    return tuple(parse_rule(text, source, root) for text in texts)
+
+
+# ------------------------------------------------------------------------------------------------------- quoting
+
+
+def rule_text(tool: str, spec: str) -> str:
+    """The rule as it is written: `parse_rule` reads exactly this spec from it, alone and in a list of rules."""
+    if not spec:
+        raise ValueError("A rule without a spec would be about every use of the tool.")
+    return f"{tool}({_quoted(spec)})"
+
+
+def _quoted(spec: str) -> str:
+    text = spell_hidden(spec.replace("<U+", f"{_code('<')}U+"))
+    text = _CONTROL.sub(lambda found: _code(found.group()), text)
+    if not _is_balanced(text):
+        text = text.replace("(", _code("(")).replace(")", _code(")"))
+    inner = text.strip()
+    if inner != text:
+        start = text.index(inner) if inner else len(text)
+        before, after = text[:start], text[start + len(inner) :]
+        text = "".join(map(_code, before)) + inner + "".join(map(_code, after))
+    return _code("*") if text == "*" else text
+
+
+def _unquoted(text: str) -> str:
+    return _QUOTED.sub(lambda found: chr(code) if (code := int(found[1], 16)) < 0x110000 else found[0], text)
+
+
+def _code(character: str) -> str:
+    return f"<U+{ord(character):04X}>"
+
+
+def _is_balanced(text: str) -> bool:
+    depth = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+# ---------------------------------------------------------------------------------------------- command patterns
+
+
+def _command_pattern(spec: str) -> str:
+    """`npm test:*` is another way to write `npm test *`; blanks count once."""
+    if spec.endswith(":*"):
+        spec = spec[:-2] + " *"
+    return " ".join(spec.split())
+
+
+def _matches_words(pattern: str, text: str, start: int = 0) -> bool:
+    # `npm test *` is `npm test` too, but not `npm tests`.
+    if pattern.endswith(" *") and len(text) - start == len(pattern) - 2 and text.startswith(pattern[:-2], start):
+        return True
+    return _wildcard(pattern, text, start)
+
+
+def _matches_anywhere(pattern: str, segment: str, *, first_only: bool) -> bool:
+    if pattern.startswith("*"):
+        return _matches_words(pattern, segment)
+    # By position, never by slices: a segment may have very many words.
+    start = 0
+    while True:
+        if _matches_words(pattern, segment, start):
+            return True
+        following = segment.find(" ", start)
+        # `/bin/rm` is `rm` to a deny rule.
+        slash = segment.rfind("/", start, len(segment) if following < 0 else following)
+        if slash >= 0 and _matches_words(pattern, segment, slash + 1):
+            return True
+        if following < 0 or first_only:
+            return False
+        start = following + 1
+
+
+def _wildcard(pattern: str, text: str, start: int) -> bool:
+    """`*` is any text, also none. Linear: a hostile command must not make a regular expression backtrack."""
+    head, *rest = pattern.split("*")
+    if not text.startswith(head, start):
+        return False
+    if not rest:
+        return len(text) - start == len(pattern)
+    position = start + len(head)
+    for piece in rest[:-1]:
+        found = text.find(piece, position)
+        if found < 0:
+            return False
+        position = found + len(piece)
+    return len(text) - position >= len(rest[-1]) and text.endswith(rest[-1])

@@ -1,0 +1,191 @@
+"""Allow rules that would make a permission question go away. Suggestions only; nothing is applied here.
+
+The exact command comes first: nearly every program has an option by which later arguments choose what runs. Programs of
+everyday work (`known_programs`) are also offered with a star, and what that covers is said. An interpreter or a shell
+is never offered without its arguments, and one that takes its program from standard input has no rule at all. Every
+set of rules is put to the policy before it is offered: with it the call must be allowed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.core.frozen import frozen
+from agentcli.core.globs import escape_glob
+from agentcli.core.permission import Need, RuleChoice
+from agentcli.permissions.call import Call
+from agentcli.permissions.command_verdicts import CommandJudge
+from agentcli.permissions.commands.parts import Part
+from agentcli.permissions.granting import written_paths
+from agentcli.permissions.hosts import host_of, is_private_host
+from agentcli.permissions.rules.known_programs import any_prefix, known_prefix, tool_of, ways_to_start
+from agentcli.permissions.rules.rule import rule_text
+from agentcli.permissions.sandbox.secrets import holds_credentials
+from agentcli.permissions.shell.interpreters import runs_input
+
+if TYPE_CHECKING:
+    from agentcli.permissions.policy import Policy
+
+Words = tuple[str, ...]
+Prefix = Callable[[Words], Words | None]
+_ENVIRONMENTS = (".venv", "venv")
+_RUNS_CODE = "It can run the project's own code."
+
+
+@frozen
+class Suggestions:
+    policy: Policy
+    call: Call
+    given: tuple[Need, ...]
+    """The needs as the tool stated them."""
+
+    @classmethod
+    def of(
+        cls, policy: Policy, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]
+    ) -> Suggestions:
+        return cls(policy, Call.of(tool_name, needs, cwd, working_dirs, policy.home), tuple(needs))
+
+    def exact(self) -> list[str]:
+        """The narrowest rules, one per part of a command; none if no rules can cover the call."""
+        return self._verified(self._rules(lambda _words: None))
+
+    def prefix(self) -> list[str]:
+        """The narrowest rules for calls like this one, not only this very line."""
+        return self._verified(self._rules(any_prefix)) or self.exact()
+
+    def choices(self) -> list[RuleChoice]:
+        """Narrowest first."""
+        found: list[RuleChoice] = []
+        exact = self.exact()
+        if exact:
+            found.append(RuleChoice(tuple(exact), self._exactly()))
+        wider = self._verified(self._rules(known_prefix))
+        if wider and wider != exact:
+            names = [" ".join(prefix) for prefix in self._prefixes()]
+            found.append(RuleChoice(tuple(wider), f"{_listed(names)} with any arguments", _RUNS_CODE))
+            everywhere = self._however_started(wider)
+            if everywhere is not None:
+                found.append(everywhere)
+        signed_in = self._with_credentials(exact)
+        return [*found, signed_in] if signed_in is not None else found
+
+    def _with_credentials(self, exact: list[str]) -> RuleChoice | None:
+        """The exact command with the variables that its program signs in with, where those are set."""
+        given = self.policy.credential_rules(self.given, self.call.cwd, self.call.working_dirs)
+        if not exact or not given:
+            return None
+        # `Env(gh:GH_TOKEN)`
+        program, names = given[0][4:].partition(":")[0], [rule.partition(":")[2].removesuffix(")") for rule in given]
+        note = f"Every {program} command gets it then."
+        return RuleChoice((*exact, *given), f"{self._exactly()}, with {_listed(names)}", note)
+
+    def _however_started(self, wider: list[str]) -> RuleChoice | None:
+        """One tool of the project's own environment, under each name that it is started by."""
+        prefixes = self._prefixes()
+        tool = tool_of(prefixes[0]) if len(prefixes) == 1 else None
+        if tool is None:
+            return None
+        start = self.call.start
+        environments = tuple(name for name in _ENVIRONMENTS if (start / name / "bin").is_dir())
+        ways = ways_to_start(tool, environments)
+        rules = dict.fromkeys((*wider, *(rule_text(self.call.tool_name, f"{way} *") for way in ways)))
+        shown = f"{tool} with any arguments, also as {_listed(ways[1:])}"
+        verified = self._verified(list(rules))
+        return RuleChoice(tuple(verified), shown, _RUNS_CODE) if verified else None
+
+    def _exactly(self) -> str:
+        kinds = {need.kind for need in self.given}
+        if kinds == {"execute"}:
+            return "exactly this command"
+        if kinds <= {"read", "write"} and self.given:
+            return f"{'edits' if 'write' in kinds else 'reading'} of {_listed([need.target for need in self.given])}"
+        if kinds == {"fetch"}:
+            return f"pages of {_listed([host_of(need.target) or need.target for need in self.given])}"
+        return f"every use of {self.call.tool_name}"
+
+    # --------------------------------------------------------------------------------------------------- the rules
+
+    def _verified(self, rules: list[str]) -> list[str]:
+        """The rules, if with them the call would run without a question."""
+        if not rules:
+            return []
+        call = self.call
+        changed = self.policy.with_allowed(rules, "an answer")
+        decision = changed.decide(call.tool_name, {}, self.given, call.cwd, call.working_dirs)
+        return rules if decision.behavior == "allow" else []
+
+    def _rules(self, prefix: Prefix) -> list[str]:
+        call = self.call
+        rules: list[str] = []
+        for need in call.needs:
+            if self.policy.rules_covering(need, call) is not None:
+                continue
+            if need.kind != "execute":
+                rules += for_need(call.tool_name, need)
+                continue
+            for part in self._open_parts(need.target):
+                rules += self._part_rules(part, prefix)
+        return list(dict.fromkeys(rules if call.needs else [call.tool_name]))
+
+    def _prefixes(self) -> list[Words]:
+        """The prefixes of all parts that need a rule and are known."""
+        executed = (need.target for need in self.call.needs if need.kind == "execute")
+        parts = (part for command in executed for part in self._open_parts(command) if self._needs_rule(part))
+        found = (known_prefix(part.inner) for part in parts)
+        return list(dict.fromkeys(prefix for prefix in found if prefix is not None))
+
+    def _open_parts(self, command: str) -> list[Part]:
+        verdicts = self.policy.verdicts(command, self.call)
+        return [verdict.part for verdict in verdicts if not verdict.allowed and verdict.part is not None]
+
+    def _needs_rule(self, part: Part) -> bool:
+        judge = CommandJudge(self.policy, self.call)
+        return part.objection is not None and judge.rule_for(part) is None and not judge.changes_accepted(part)
+
+    def _part_rules(self, part: Part, prefix: Prefix) -> list[str]:
+        rules: list[str] = []
+        if self._needs_rule(part):
+            # A rule with a wildcard opens nothing outside, so the hint has to be exact there.
+            outside = any(not self.call.is_inside(str(path)) for path in written_paths(part))
+            words = prefix(part.inner) if not runs_input(part.inner) and not outside else None
+            if words is None:
+                rules += for_part(self.call.tool_name, part)
+            else:
+                rules.append(rule_text(self.call.tool_name, f"{' '.join(words)} *"))
+        judge = CommandJudge(self.policy, self.call)
+        for redirection in part.command.redirections:
+            if redirection.kind == "write" and isinstance(judge.redirection_rule(redirection.target, part), str):
+                for folder in part.folders:
+                    rules += for_need("Edit", Need("write", os.path.normpath(Path(folder, redirection.target))))
+        return rules
+
+
+def for_need(tool_name: str, need: Need) -> list[str]:
+    if need.kind in ("read", "write"):
+        if holds_credentials(need.target):
+            return []
+        return [rule_text("Read" if need.kind == "read" else "Edit", f"/{escape_glob(need.target)}")]
+    if need.kind == "fetch":
+        host = host_of(need.target)
+        if not host:
+            return [tool_name]
+        return [rule_text(tool_name, f"{'private' if is_private_host(host) else 'domain'}:{host}")]
+    # Of these each name is something else to allow.
+    named = tool_name in ("Task", "Agent", "Skill") and need.target
+    return [rule_text(tool_name, need.target) if named else tool_name]
+
+
+def for_part(tool_name: str, part: Part) -> list[str]:
+    """Empty when no rule could cover the part."""
+    text = part.inner_text if not part.extended else part.command.text
+    # A star would be a wildcard in the rule.
+    if "*" in text or "\n" in text or runs_input(part.inner):
+        return []
+    return [rule_text(tool_name, text)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,1 @@
+"""The Linux sandbox: bubblewrap, its mounts, system call filter and resource limits."""

@@ -1,0 +1,437 @@
+"""The Linux sandbox: every command in namespaces of its own, by bubblewrap.
+
+Starts commands, watches what they create and cleans up after them; `mounts` says what they see and may write.
+
+What it does not stop: with the network shared, sockets without a file (the abstract ones of X11) and servers on this
+machine can be reached; protected names in sub-folders, and links in place of protected paths, are left to the
+permission pipeline; disk space is not limited. Between the moment a command creates a protected name and its
+quarantine another program may obey it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agentcli.core.frozen import frozen
+from agentcli.core.grant import ORDINARY, Grant
+from agentcli.core.launch import Finding, Launch
+from agentcli.permissions.git.config import git_program, read_regular
+from agentcli.permissions.sandbox import temp_folder
+from agentcli.permissions.sandbox.caches import cache_environment, cache_folder
+from agentcli.permissions.sandbox.granted import Connection, WritablePaths
+from agentcli.permissions.sandbox.linux.inside import Inside
+from agentcli.permissions.sandbox.linux.limits import CPU_SIGNAL, Limits, LimitWatch, with_kernel_limits
+from agentcli.permissions.sandbox.linux.mounts import Mounts, SessionFiles
+from agentcli.permissions.sandbox.linux.probe import Ability
+from agentcli.permissions.sandbox.linux.seccomp import seccomp_filter
+from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
+from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, Watched, inner_folders
+from agentcli.permissions.sandbox.planted.inventory import Inventory, change_time
+from agentcli.permissions.sandbox.planted.late_search import MOST_SECONDS, LateSearch
+from agentcli.permissions.sandbox.planted.leftovers import remove_leftovers
+from agentcli.permissions.sandbox.planted.notify import NoticePool
+from agentcli.permissions.sandbox.planted.protected import Protection, protection, uses_git
+from agentcli.permissions.sandbox.planted.quarantine import Quarantine
+from agentcli.permissions.sandbox.secrets import VARIABLES
+from agentcli.permissions.sandbox.session_folder import SessionFolder
+
+_NO_SOCKET = re.compile(r"Address family not supported|EAFNOSUPPORT|\[Errno 97\]|os error 97\b")
+_LAST_SECONDS = 5.0
+_PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
+
+
+@frozen(kw_only=True)
+class Places:
+    """Folders outside of what a sandboxed command may touch."""
+
+    temp_root: Path
+    """Where the session's private folder is made."""
+    locks: Path | None
+    """Where earlier versions noted what they left in working directories."""
+    quarantine: Path | None = None
+    """Where planted files are moved; None: a folder that ends with the session."""
+
+
+class BubblewrapLauncher:
+    """Implements `core.launch.Launcher`. What it keeps on disk goes with it, or when the program ends."""
+
+    name = "bubblewrap"
+
+    def __init__(self, rules: SandboxRules, ability: Ability, places: Places) -> None:
+        self._rules = rules
+        self._ability = ability
+        self._places = places
+        self._folder: SessionFolder | None = None
+        excluded = (*rules.own_folders, *((places.quarantine,) if places.quarantine else ()))
+        self._inventory = Inventory(rules.working_dirs, excluded)
+        self._notices = NoticePool()
+        self._first_walk: threading.Thread | None = None
+        self._guards: list[Guard] = []
+        self._late_search = LateSearch(self._inventory, self._guards)
+        self._files: SessionFiles | None = None
+        self._limits = LimitWatch(rules.limits)
+        self._making = threading.Lock()
+        self._running: list[Protection] = []
+
+    @property
+    def level(self) -> str:
+        return f"{self.name}, {self._rules.level}"
+
+    @property
+    def network(self) -> bool:
+        return self._rules.network
+
+    @property
+    def is_strict(self) -> bool:
+        return self._rules.strict
+
+    @property
+    def filters_system_calls(self) -> bool:
+        return self._ability.seccomp
+
+    @property
+    def limits(self) -> Limits:
+        return self._rules.limits
+
+    def for_trial(self, folders: TrialFolders, limits: Limits | None = None) -> BubblewrapLauncher:
+        """The same sandbox around scratch folders; `limits` in place of its own."""
+        places = replace(self._places, quarantine=folders.quarantine)
+        return BubblewrapLauncher(self._rules.for_trial(folders, limits), self._ability, places)
+
+    def close(self) -> None:
+        """Remove the session's private folder now, not when the program ends. Nothing may run in it any more.
+
+        Blocks for up to `_LAST_SECONDS` while a search for planted repositories is unfinished."""
+        self._late_search.close(_LAST_SECONDS)
+        with self._making:
+            if self._folder is not None:
+                self._folder.remove()
+            self._files = self._folder = None
+
+    def launch(
+        self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
+    ) -> Launch:
+        """Raises OSError when there is no place for the session's private folder.
+
+        To be started in a session of its own, without a terminal: a second one in here would cost 1.5 ms, and a
+        terminal that a command can reach is a keyboard it can type on.
+        """
+        if self._is_excluded(arguments):
+            return Launch(tuple(arguments), environ)
+        files = self._session_files()
+        session = files.folder
+        rules = self._rules
+        began = change_time()
+        protected = protection(rules.working_dirs, rules.home, arguments, rules.installation)
+        protected = protected.opened_for(grant.opened_names)
+        if grant.guards_obeyed_names:
+            protected = protected.with_obeyed_names(rules.working_dirs)
+        guard = self._guard(protected, session, arguments, began, grant)
+        inside = Inside()
+        filter = -1
+        connection = Connection()
+        # What is new in /tmp goes to the session's own folder.
+        written = (path for path in grant.write if self.outside(str(path)) == str(path))
+        granted = WritablePaths(written, self._never_opened(), rules.home)
+        try:
+            if self._offers_hosts(grant):
+                connection = Connection.through_proxy(grant.hosts, session, rules.upstream)
+            protected = replace(protected, writable=self._steady(protected.writable))
+            mounts = Mounts(rules, find_masks(rules), files, environ.get("PATH", ""), is_git=uses_git(arguments))
+            variables = connection.variables(self._variables(files.temp, environ))
+            network = self.shares_network(grant)
+            filter = self._system_call_filter(network)
+            command = (
+                self._ability.program,
+                *self._namespaces(network),
+                *(("--seccomp", str(filter)) if filter >= 0 else ()),
+                *mounts.dropped_capabilities(),
+                *("--info-fd", str(inside.descriptor)),
+                *mounts.arguments(protected, granted.paths),
+                *connection.mounts,
+                *("--chdir", str(cwd), "--"),
+                *connection.command(with_kernel_limits(tuple(arguments), rules.limits)),
+            )
+        except BaseException:
+            inside.close()
+            guard.close()
+            connection.close()
+            granted.close()
+            if filter >= 0:
+                os.close(filter)
+            raise
+        ending = _Ending(self, inside, guard, protected, (filter, connection, granted))
+        self._limits.add(ending, inside.first_process)
+        self._walk_once(began)
+        return Launch(
+            command,
+            variables,
+            ending.close,
+            pass_descriptors=(inside.descriptor, *((filter,) if filter >= 0 else ())),
+            stopped_for=ending.stopped_for,
+            terminate=inside.terminate,
+            watch=guard.descriptor,
+            look=lambda: guard.look() > (0 if rules.strict else MOST_FINDINGS),
+            refused_hosts=connection.refused_hosts,
+            private_hosts=connection.private_hosts,
+        )
+
+    def _never_opened(self) -> tuple[Path, ...]:
+        rules = self._rules
+        return (*rules.working_dirs, *rules.own_folders, *rules.installation, *find_masks(rules).all)
+
+    def _guard(self, protected: Protection, session: Path, arguments: Sequence[str], began: int, grant: Grant) -> Guard:
+        contents = {path: data for path in protected.contents if (data := read_regular(path)) is not None}
+        watched = Watched(
+            missing=protected.missing,
+            contents=contents,
+            own=protected.repositories,
+            read_only=protected.read_only,
+            makes_repository=protected.makes_repository,
+            inside=(*self._rules.working_dirs, session / "tmp", Path("/tmp")),  # noqa: S108 - its name in the sandbox
+            program=git_program(tuple(map(str, self._rules.working_dirs))),
+            began=began,
+            inner=inner_folders(protected.repositories),
+            settings_approved=grant.git_settings,
+        )
+        quarantine = Quarantine(self._places.quarantine or session / "quarantine")
+        command = arguments[-1] if arguments else ""
+        return Guard(watched, quarantine, self._inventory, self._notices, command)
+
+    def _walk_once(self, began: int) -> None:
+        """While the first command starts: the walk takes a while, and what changed since `began` is left out of it."""
+        with self._making:
+            if self._first_walk is None:
+                self._first_walk = threading.Thread(target=self._begin_inventory, args=(began,), daemon=True)
+                self._first_walk.start()
+
+    def _begin_inventory(self, began: int) -> None:
+        self._inventory.begin(began)
+        if not self._inventory.complete:
+            self._late_search.begin(began)
+
+    @property
+    def uncontained(self) -> str:
+        return "" if self._ability.network else "bubblewrap cannot take the network away from commands here."
+
+    def shares_network(self, grant: Grant) -> bool:
+        if self._rules.strict:
+            return False
+        return grant.network == "all" or (grant.network == "default" and self._rules.network)
+
+    def _offers_hosts(self, grant: Grant) -> bool:
+        """Strict mode has no Unix sockets, which the way to the proxy needs."""
+        asked = grant.network == "hosts" or (grant.network == "default" and grant.hosts and not self._rules.network)
+        return bool(asked) and not self._rules.strict
+
+    def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
+        from agentcli.permissions.sandbox.explain import names_missing_network
+
+        return code != 0 and not self.shares_network(grant) and names_missing_network(output)
+
+    def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
+        from agentcli.permissions.sandbox.explain import (
+            Refusals,
+            explain,
+            explain_missing,
+            names_missing_file,
+            worth_explaining,
+        )
+
+        rules = self._rules
+        if rules.limits.cpu_seconds is not None and code == 128 + CPU_SIGNAL:
+            return (
+                f"Sandbox: a process used more than its limit of {rules.limits.cpu_seconds:,} s of processor time and "
+                "was stopped. The setting sandbox.maxCpuSeconds raises the limit."
+            )
+        is_clear = worth_explaining(code, output)
+        if not is_clear and not names_missing_file(output):
+            return None
+        if is_clear and rules.strict and _NO_SOCKET.search(output[-20_000:]):
+            return (
+                "Sandbox: commands cannot use Unix sockets in strict mode: services behind them act outside of the "
+                "sandbox. Start with --sandbox on to allow them."
+            )
+        masks = find_masks(rules)
+        return (explain if is_clear else explain_missing)(
+            output,
+            Refusals(
+                working_dirs=rules.working_dirs,
+                masked=masks.all,
+                home=rules.home,
+                network=self.shares_network(grant),
+                temporary=None if self._files is None else self._files.temp,
+                writable=rules.allow_write,
+                installation=rules.installation,
+                can_ask=rules.can_ask,
+            ),
+        )
+
+    @property
+    def temp_folder(self) -> Path | None:
+        return self._session_files().temp
+
+    def outside(self, path: str) -> str:
+        if not path.startswith(temp_folder.SYSTEM_TEMP):
+            return path
+        visible = (
+            *self._rules.working_dirs,
+            *self._rules.allow_write,
+            *self._rules.readable,
+            *temp_folder.siblings(self._rules.working_dirs),
+        )
+        try:
+            return temp_folder.outside(path, self._session_files().temp, visible)
+        except OSError:
+            return path
+
+    def inside(self, path: str) -> str:
+        return path if self._files is None else temp_folder.inside(path, self._files.temp)
+
+    def clean(self) -> None:
+        """Remove what a session of an old version that was killed has left in the folders."""
+        remove_leftovers(self._places.locks)
+
+    def permit(self, path: str) -> None:
+        with self._making:
+            guards = list(self._guards)
+        for guard in guards:
+            guard.permit(Path(os.path.realpath(path)))
+
+    def _steady(self, folders: Iterable[Path]) -> tuple[Path, ...]:
+        """Without those that a command which runs already could replace by a link until they are mounted, writable."""
+        with self._making:
+            return tuple(
+                folder
+                for folder in folders
+                if all(running.fixes(folder) for running in self._running)
+                or not any(folder.is_relative_to(root) for root in self._rules.working_dirs)
+            )
+
+    def started(self, protected: Protection, guard: Guard) -> None:
+        """For `_Ending`, as is `ended`."""
+        with self._making:
+            self._running.append(protected)
+            self._guards.append(guard)
+
+    def ended(self, protected: Protection, guard: Guard) -> tuple[Finding, ...]:
+        if self._first_walk is not None:
+            self._first_walk.join()
+        with self._making:
+            # Otherwise the first to look would take what another command planted for something that was there.
+            guard.widen(min(other.began for other in self._guards))
+        try:
+            findings = guard.finish()
+            if guard.is_cut:
+                self._late_search.add(guard)
+                if self._rules.strict:
+                    self._late_search.wait(MOST_SECONDS)
+                    findings += tuple(iter(self._late_search.take_finding, None))
+            return findings
+        finally:
+            with self._making:
+                self._running.remove(protected)
+                self._guards.remove(guard)
+
+    def take_notice(self) -> str | None:
+        finding = self._late_search.take_finding()
+        return None if finding is None else finding.text
+
+    def unwatch(self, ending: _Ending) -> str:
+        return self._limits.remove(ending)
+
+    def _system_call_filter(self, network: bool) -> int:
+        """A descriptor to read the filter from, -1 where there is none. A pipe: each needs its own offset."""
+        if not self._ability.seccomp:
+            return -1
+        reading, writing = os.pipe()
+        os.write(writing, seccomp_filter(network=network, strict=self._rules.strict))
+        os.close(writing)
+        return reading
+
+    # ------------------------------------------------------------------------------------------------- arguments
+
+    def _namespaces(self, network: bool) -> tuple[str, ...]:
+        rules, ability = self._rules, self._ability
+        return (
+            *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent"),
+            *ability.privileges,
+            *(() if network else ("--unshare-net",)),
+            *(ability.lockdown if rules.strict else ()),
+        )
+
+    def _variables(self, temp: Path, environ: Mapping[str, str]) -> dict[str, str]:
+        kept = {name: value for name, value in environ.items() if name not in VARIABLES}
+        own = str(temp)
+        kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
+        if (cache := cache_folder(self._rules)) is not None:
+            kept |= cache_environment(cache, environ, self._rules)
+        return kept
+
+    # --------------------------------------------------------------------------------------------------- folders
+
+    def _session_files(self) -> SessionFiles:
+        with self._making:
+            if self._files is None:
+                self._folder = SessionFolder(self._places.temp_root)
+                weakref.finalize(self, self._folder.remove)
+                self._files = SessionFiles(self._folder.path)
+            return self._files
+
+    def runs_bare(self, command: str) -> bool:
+        """Whether a shell command is excluded from the sandbox by the settings."""
+        return self._is_excluded([command])
+
+    def _is_excluded(self, arguments: Sequence[str]) -> bool:
+        """Only a plain command: behind an operator or a substitution anything else could come along."""
+        text = arguments[-1].strip() if arguments else ""
+        if not self._rules.excluded_commands or not _PLAIN_COMMAND.fullmatch(text):
+            return False
+        words = text.split()
+        beginnings = (beginning.removesuffix("*").split() for beginning in self._rules.excluded_commands)
+        return any(beginning and words[: len(beginning)] == beginning for beginning in beginnings)
+
+
+class _Ending:
+    """What is left to do when a command has ended. Runs once."""
+
+    def __init__(
+        self,
+        launcher: BubblewrapLauncher,
+        inside: Inside,
+        guard: Guard,
+        protected: Protection,
+        held: tuple[int, Connection, WritablePaths],
+    ) -> None:
+        """`held`: the filter's descriptor, and what the grant opened."""
+        self._launcher = launcher
+        """Kept, because the session's folder goes with it."""
+        self._inside = inside
+        self._guard = guard
+        self._protected = protected
+        self._filter, self._connection, self._granted = held
+        self._stopped_for = ""
+        self._findings: tuple[Finding, ...] | None = None
+        launcher.started(protected, guard)
+
+    def close(self) -> tuple[Finding, ...]:
+        if self._findings is None:
+            self._findings = ()
+            self._stopped_for = self._launcher.unwatch(self)
+            self._inside.wait_until_gone()
+            self._inside.close()
+            if self._filter >= 0:
+                os.close(self._filter)
+            self._connection.close()
+            self._granted.close()
+            self._findings = self._launcher.ended(self._protected, self._guard)
+        return self._findings
+
+    def stopped_for(self) -> str:
+        return self._stopped_for

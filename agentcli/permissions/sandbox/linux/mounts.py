@@ -1,0 +1,190 @@
+"""Mounts of the Linux sandbox: what a command sees, and what of it it may write.
+
+Owns their order, which is what makes the sandbox safe: later ones lie over earlier ones. The file system is read-only,
+then working directories are writable, then protected paths in them are read-only again, then secrets are covered, also
+where they lie in a working directory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from agentcli.permissions.sandbox import temp_folder
+from agentcli.permissions.sandbox.caches import cache_folder, cache_mounts
+from agentcli.permissions.sandbox.filtered import FilteredCopies
+from agentcli.permissions.sandbox.plan import Masks, SandboxRules
+from agentcli.permissions.sandbox.planted.protected import Protection, folders_between
+
+_HIDDEN = (Path("/run"), Path("/tmp"))  # noqa: S108 - hidden, not used
+"""Where programs outside keep sockets that do anything for whoever asks: session buses, tmux, container engines."""
+_NEEDED_IN_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers", "/run/systemd/resolve")
+_REFUSING_FILE = "/dev/null"
+"""Lies over a file that must not be read. Bubblewrap's mounts have no devices, so opening it is refused to root too,
+whom no mode refuses anything; and git, to whom an empty file is one more to commit, does not take a device."""
+
+
+class SessionFiles:
+    """The session's private folder: the commands' own /tmp, and what is mounted over secrets."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` exists and is empty. Raises OSError."""
+        self.folder = folder
+        self.temp = folder / "tmp"
+        self.empty = folder / "empty"
+        self.no_folder = folder / "no-folder"
+        self.filtered = FilteredCopies(folder / "filtered")
+        self.temp.mkdir(0o700)
+        self.empty.touch(0o444)
+        self.no_folder.mkdir(0o000)
+
+
+class Mounts:
+    """The mounts of one command. `is_git`: it runs git, which would record what merely looks removed or changed."""
+
+    def __init__(
+        self, rules: SandboxRules, masks: Masks, files: SessionFiles, search_path: str, *, is_git: bool
+    ) -> None:
+        self._rules = rules
+        self._masks = masks
+        self._files = files
+        self._is_git = is_git
+        self._shown = _shown(rules.home, search_path)
+        self._siblings = temp_folder.siblings(rules.working_dirs)
+
+    def arguments(self, protected: Protection, granted: Sequence[Path]) -> list[str]:
+        """Arguments for bubblewrap. `granted`: further folders and files that this command may write."""
+        return [*self._system(), *self._folders(protected, granted), *self._covers()]
+
+    def dropped_capabilities(self) -> tuple[str, ...]:
+        """Root would see a covered folder as an empty one, and git would record that all in it was removed."""
+        if not self._is_git or os.geteuid() != 0:
+            return ()
+        covered = any(path.is_dir() and self._is_worked_in(path) for path in self._masks.refused)
+        return ("--cap-drop", "CAP_DAC_OVERRIDE") if covered else ()
+
+    def _system(self) -> list[str]:
+        made = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
+        if os.geteuid() == 0:
+            # The kernel's settings in there ask for root's number, not for a capability; core_pattern runs anything.
+            made += ["--remount-ro", "/proc"]
+        for folder in (*_needed_in_run(), *(path for path in self._shown if path.is_relative_to("/run"))):
+            made += _bind(folder, writable=False)
+        return [*made, "--remount-ro", "/run"]
+
+    def _folders(self, protected: Protection, granted: Sequence[Path]) -> list[str]:
+        made = ["--bind", str(self._files.temp), "/tmp"]  # noqa: S108 - a folder of ours in its place
+        for folder in self._siblings:
+            # Others may have removed it by then.
+            made += ["--ro-bind-try", str(folder), str(folder)]
+        made += _bind(self._files.temp, writable=True)
+        for folder in self._shown:
+            if not folder.is_relative_to("/run"):
+                made += _bind(folder, writable=False)
+        made += cache_mounts(self._rules, cache_folder(self._rules))
+        for folder in _unmovable((*self._rules.working_dirs, *self._further_writable(), *granted)):
+            made += _bind(folder, writable=True)
+        for folder in protected.writable:
+            made += _bind(folder, writable=True)
+        for path in (*protected.read_only, *self._read_only_elsewhere(protected)):
+            made += _bind(path, writable=False)
+        return made
+
+    def _read_only_elsewhere(self, protected: Protection) -> list[Path]:
+        """The installation around a working directory, or in a folder that the settings make writable."""
+        writable = (*self._rules.working_dirs, *self._further_writable())
+        return [
+            path
+            for path in self._rules.installation
+            if path not in protected.read_only
+            and any(path.is_relative_to(folder) or folder.is_relative_to(path) for folder in writable)
+        ]
+
+    def _is_worked_in(self, path: Path) -> bool:
+        return any(path.is_relative_to(folder) for folder in self._rules.working_dirs)
+
+    def _covers(self) -> list[str]:
+        """Secrets covered; last, so that nothing lies over them."""
+        rules, masks = self._rules, self._masks
+        visible = (*self._shown, *rules.working_dirs, *rules.allow_write, *self._siblings)
+        made: list[str] = []
+        # What is beside something opened again looks as if it were gone, which git would record.
+        closed = [path for path in masks.refused if self._is_git and self._is_worked_in(path)]
+        reopened = [path for path in masks.reopened if not any(path.is_relative_to(folder) for folder in closed)]
+        for path in masks.refused:
+            if not _is_visible(path, visible):
+                continue
+            if any(opened.is_relative_to(path) for opened in reopened) and path.is_dir():
+                # Passable, not listable: what is opened again inside has to be reached.
+                made += ["--perms", "0111", "--tmpfs", str(path)]
+            else:
+                made += ["--ro-bind", str(self._files.no_folder) if path.is_dir() else _REFUSING_FILE, str(path)]
+        for path in masks.emptied:
+            if _is_visible(path, visible) and (shown_as := self._shown_as(path)):
+                made += ["--ro-bind", shown_as, str(path)]
+        for path in dict.fromkeys((*reopened, *(path for path in rules.readable if path not in masks.reopened))):
+            if path.exists():
+                made += _bind(path, writable=False)
+        return made
+
+    def _shown_as(self, path: Path) -> str:
+        """What lies over a file with settings and secrets; empty where it holds no secret."""
+        if path.is_dir():
+            return str(self._files.no_folder)
+        if self._is_git and self._is_worked_in(path):
+            # It may be tracked, and nothing tracked may look changed. Git does not start without its own settings.
+            return "" if path in self._masks.settings else _REFUSING_FILE
+        clean = self._masks.filters.get(path)
+        if clean is None:
+            return str(self._files.empty)
+        copy = self._files.filtered.copy_of(path, clean)
+        return "" if copy == path else str(copy or self._files.empty)
+
+    def _further_writable(self) -> list[Path]:
+        """Never one inside a working directory: a command could have put a link in its place."""
+        found = [path for path in self._rules.allow_write if path.exists() and not self._is_worked_in(path)]
+        if (cache := cache_folder(self._rules)) is not None:
+            found.append(cache)
+        return found
+
+
+def _shown(home: Path | None, search_path: str) -> list[Path]:
+    """What of the hidden folders is needed: programs on the PATH, and a home that lies there."""
+    found = [] if home is None else [home]
+    for entry in search_path.split(os.pathsep):
+        folder = Path(entry)
+        found.append(folder.parent if folder.name in ("bin", "sbin", "Scripts") else folder)
+    shown = []
+    for path in dict.fromkeys(found):
+        hidden = any(path != folder and path.is_relative_to(folder) for folder in _HIDDEN)
+        if hidden and path.is_dir() and not any(root.is_relative_to(path) for root in _HIDDEN):
+            shown.append(path)
+    return sorted(shown)
+
+
+def _bind(path: Path, *, writable: bool) -> list[str]:
+    return ["--bind" if writable else "--ro-bind", str(path), str(path)]
+
+
+def _unmovable(folders: Iterable[Path]) -> list[Path]:
+    """Writable folders, outer ones first, with those between one and another inside it. As mounts of their own none of
+    them can be renamed and replaced by a link, which the next command would get writable."""
+    roots = tuple(dict.fromkeys(folders))
+    found = sorted({*roots, *folders_between(roots, roots)})
+    return [folder for folder in found if os.path.realpath(folder) == str(folder)]
+
+
+def _is_visible(path: Path, visible: Iterable[Path]) -> bool:
+    if not any(path.is_relative_to(folder) for folder in _HIDDEN):
+        return True
+    return any(path.is_relative_to(folder) for folder in visible)
+
+
+def _needed_in_run() -> list[Path]:
+    """Name resolution, and where some systems keep their programs."""
+    found = [Path(name) for name in _NEEDED_IN_RUN]
+    resolver = Path(os.path.realpath("/etc/resolv.conf"))
+    if resolver.is_relative_to("/run") and not any(resolver.is_relative_to(path) for path in found):
+        found.append(resolver)
+    return [path for path in found if path.exists()]

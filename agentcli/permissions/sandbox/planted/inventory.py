@@ -1,0 +1,250 @@
+"""The repositories below the working directories: which there are, and what of them git obeys.
+
+The first walk reads every folder, later ones only those whose change time is another one, which a program cannot set.
+Bounded by folders and time; whether it came to the end is part of the answer. A new entry changes its folder's change
+time, so what lies in folders that changed since a command began is looked at first. Changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from agentcli.core.frozen import frozen
+from agentcli.permissions.git.config import read_regular
+from agentcli.permissions.git.obeyed_files import completes_repository
+
+MOST_FOLDERS = 20_000
+MOST_SECONDS = 0.5
+_MOST_KEPT = 100_000
+"""Folders that are remembered. Others are read again by each walk."""
+_MOST_REPORTED = 3
+_LAST = frozenset({"node_modules", "target", ".venv", "venv", "build", "dist", "__pycache__", ".tox", "vendor"})
+_COARSE_CLOCK = 5
+"""CLOCK_REALTIME_COARSE: the clock that change times are taken from, so the two can be compared exactly."""
+CONTROLS = ("config", "config.worktree", "commondir", "gitdir")
+
+Kind = Literal["folder", "file", "link", "bare"]
+Signature = tuple[int, int, int, int]
+
+
+@frozen
+class Repository:
+    kind: Kind
+    path: Path
+    """The `.git`, or the bare repository's folder."""
+
+
+@frozen
+class State:
+    """What git obeys of a repository at one moment."""
+
+    signatures: tuple[tuple[str, Signature], ...]
+    contents: tuple[tuple[str, bytes], ...]
+    hooks: tuple[tuple[str, Signature], ...]
+    """Active ones: git ignores samples."""
+
+    @property
+    def newest(self) -> int:
+        return max((found[3] for _name, found in (*self.signatures, *self.hooks)), default=0)
+
+    def content(self, name: str) -> bytes | None:
+        return dict(self.contents).get(name)
+
+
+@frozen
+class _Folder:
+    signature: Signature
+    inner: tuple[str, ...]
+    kind: Kind | None
+    bare: bool
+
+
+class Walk:
+    """One walk through the folders: how far it may go, and how far it came."""
+
+    def __init__(self, since: int, may_go_on: Callable[[int], bool] | None = None) -> None:
+        """`since`: when the command began, in ns. `may_go_on`: asked before each folder, with the number of folders so
+        far; None: as far as a command's result may wait for it."""
+        self.since = since
+        self.complete = False
+        self.changed = 0
+        """Number of folders that changed since then."""
+        self.unread: dict[str, Signature] = {}
+        """Folders that could not be listed."""
+        self.is_late = may_go_on is not None
+        deadline = time.monotonic() + MOST_SECONDS
+        self.may_go_on = may_go_on or (lambda count: count < MOST_FOLDERS and time.monotonic() <= deadline)
+
+    @property
+    def is_flooded(self) -> bool:
+        """Whether it was cut short because of the folders that the command itself made or changed."""
+        return not self.complete and self.changed > MOST_FOLDERS // 2
+
+
+class Inventory:
+    """One per launcher. Safe to use from several threads."""
+
+    def __init__(self, roots: Iterable[Path], excluded: Iterable[Path] = ()) -> None:
+        """`excluded`: folders of our own that may lie below a root."""
+        self._roots = tuple(roots)
+        self._excluded = frozenset(map(str, excluded))
+        self._folders: dict[str, _Folder] = {}
+        self._known: dict[Path, State] = {}
+        self._guard = threading.Lock()
+        self.complete = False
+        """Whether a walk came to its end: what is not known after that is new."""
+        self._reported = False
+        self._unseen: int | None = None
+        self.cut_since: int | None = None
+        """When the first of the commands began after which the folders were not yet searched to the end, in ns."""
+
+    def unseen_since(self, began: int) -> int:
+        """From when on a repository that is not known may be a command's: `began`, or earlier where one was hidden in a
+        folder that could not be listed, or was not reached, at the end of its command."""
+        return min(time for time in (began, self._unseen, self.cut_since) if time is not None)
+
+    def note_unread(self, walk: Walk, began: int) -> list[str]:
+        """The folders that a walk could not list, of those that changed since a command `began`."""
+        found = [path for path, signature in walk.unread.items() if signature[3] >= began]
+        if found:
+            self._unseen = self.unseen_since(began)
+        return found[:_MOST_REPORTED]
+
+    def is_first_cut(self) -> bool:
+        """To be asked after a walk that was cut short: whether nobody was told so before."""
+        first = not self._reported
+        self._reported = True
+        return first
+
+    def known(self, path: Path) -> State | None:
+        return self._known.get(path)
+
+    def remember(self, repository: Repository) -> None:
+        self._known[repository.path] = state_of(repository)
+
+    def forget(self, path: Path) -> None:
+        self._known.pop(path, None)
+
+    def begin(self, before: int, walk: Walk | None = None) -> None:
+        """Remember what is there, as far as it has not changed since `before`, in ns: a command runs already."""
+        for repository in self.follow(walk or Walk(before)):
+            state = state_of(repository)
+            if repository.path not in self._known and state.newest < before:
+                self._known[repository.path] = state
+
+    def follow(self, walk: Walk) -> Iterator[Repository]:
+        """Walk, and yield the repositories on the way."""
+        first, waiting, later = deque[str](), deque(map(str, self._roots)), deque[str]()
+        fresh: dict[str, _Folder] = {}
+        gone = set[Path]() if walk.is_late else set(self._known)
+        since, may_go_on = walk.since, walk.may_go_on
+        count = 0
+        while queue := first or waiting or later:
+            if not may_go_on(count):
+                self._keep(fresh, complete=False)
+                return
+            path = queue.popleft()
+            count += 1
+            folder = None if path in fresh or path in self._excluded else self._look(path, walk)
+            if folder is None:
+                continue
+            if len(fresh) < _MOST_KEPT:
+                fresh[path] = folder
+            is_changed = folder.signature[3] >= since
+            if is_changed:
+                walk.changed += 1
+            if folder.kind is not None or folder.bare:
+                for repository in _repositories(path, folder):
+                    gone.discard(repository.path)
+                    yield repository
+            if folder.inner:
+                base, soon = path.rstrip("/"), first if is_changed else waiting
+                for name in folder.inner:
+                    (later if name in _LAST else soon).append(f"{base}/{name}")
+        walk.complete = True
+        self._keep(fresh, complete=True)
+        for known in gone:
+            self.forget(known)
+
+    def _keep(self, fresh: dict[str, _Folder], *, complete: bool) -> None:
+        with self._guard:
+            if complete or len(self._folders) > _MOST_KEPT:
+                self._folders = fresh
+            else:
+                self._folders.update(fresh)
+            self.complete = complete
+
+    def _look(self, path: str, walk: Walk) -> _Folder | None:
+        signature = signature_of(path)
+        known = self._folders.get(path)
+        if signature is None or (known is not None and known.signature == signature):
+            return known if signature is not None else None
+        inner: list[str] = []
+        names: list[str] = []
+        kind: Kind | None = None
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if entry.name == ".git":
+                        kind = "link" if entry.is_symlink() else "folder" if entry.is_dir() else "file"
+                    elif entry.is_dir(follow_symlinks=False):
+                        inner.append(entry.name)
+                    names.append(entry.name)
+        except OSError:
+            walk.unread[path] = signature
+            return None
+        return _Folder(signature, tuple(inner), kind, completes_repository(names))
+
+
+def _repositories(path: str, folder: _Folder) -> Iterator[Repository]:
+    if folder.kind is not None:
+        yield Repository(folder.kind, Path(path, ".git"))
+    if folder.bare:
+        yield Repository("bare", Path(path))
+
+
+def change_time() -> int:
+    """The change time that a file would get now, in ns."""
+    return time.clock_gettime_ns(_COARSE_CLOCK)
+
+
+def signature_of(path: str | Path) -> Signature | None:
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return None
+    return (found.st_ino, found.st_mode, found.st_size, found.st_ctime_ns)
+
+
+def state_of(repository: Repository) -> State:
+    path = repository.path
+    files = {"": path} if repository.kind in ("file", "link") else {name: path / name for name in CONTROLS}
+    signatures = {name: found for name, file in files.items() if (found := signature_of(file)) is not None}
+    contents = {}
+    for name in signatures:
+        data = None if stat.S_ISLNK(signatures[name][1]) else read_regular(files[name])
+        if data is not None:
+            contents[name] = data
+    hooks = active_hooks(path / "hooks") if repository.kind in ("folder", "bare") else {}
+    return State(tuple(signatures.items()), tuple(contents.items()), tuple(hooks.items()))
+
+
+def active_hooks(folder: Path) -> dict[str, Signature]:
+    """What git would run: everything but samples. A `hooks` that is no folder of its own counts as one hook."""
+    own = signature_of(folder)
+    if own is None:
+        return {}
+    if not stat.S_ISDIR(own[1]):
+        return {"": own}
+    try:
+        names = [name for name in os.listdir(folder) if not name.endswith(".sample")]  # noqa: PTH208
+    except OSError:
+        return {"": own}
+    return {name: found for name in sorted(names) if (found := signature_of(folder / name)) is not None}

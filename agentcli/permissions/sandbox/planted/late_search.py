@@ -1,0 +1,126 @@
+"""Searches for planted repositories that were cut short at the end of a command, finished in a thread.
+
+A command can make more folders than are searched while its result waits. What it hides behind them is found here, and
+until then everything that changed since that command counts as new for the commands after it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from agentcli.core.launch import Finding
+from agentcli.permissions.sandbox.planted.guard import Guard, unread_findings
+from agentcli.permissions.sandbox.planted.inventory import Inventory, Repository, Walk, signature_of, state_of
+
+MOST_FOLDERS = 500_000
+MOST_SECONDS = 120.0
+_SLICE = 100
+"""Folders between two pauses: a millisecond or two."""
+_PAUSE = 0.005
+_UNFINISHED = (
+    "The search for planted repositories was not finished. Check the working directories for folders that you do not "
+    "know before you run git in them."
+)
+
+
+class LateSearch:
+    """One per launcher; one search at a time. Safe to use from several threads."""
+
+    def __init__(self, inventory: Inventory, running: Sequence[Guard]) -> None:
+        """`running`: the guards of the commands that run, kept up to date by the launcher."""
+        self._inventory = inventory
+        self._running = running
+        self._lock = threading.Lock()
+        self._before: int | None = None
+        self._waiting: list[Guard] = []
+        self._findings: deque[Finding] = deque()
+        self._thread: threading.Thread | None = None
+        self._hurry = threading.Event()
+        self._stopped = False
+        self._was_reported = False
+
+    def begin(self, before: int) -> None:
+        """Finish the first walk, which remembers what has not changed since `before`, in ns."""
+        with self._lock:
+            self._before = before
+            self._start()
+
+    def add(self, guard: Guard) -> None:
+        """Search again, to the end, for what the command of this guard planted."""
+        with self._lock:
+            self._waiting.append(guard)
+            self._inventory.cut_since = self._inventory.unseen_since(guard.began)
+            self._start()
+
+    def take_finding(self) -> Finding | None:
+        return self._findings.popleft() if self._findings else None
+
+    def wait(self, seconds: float) -> None:
+        """Let it search without pauses, for at most so long."""
+        thread = self._thread
+        if thread is not None:
+            self._hurry.set()
+            thread.join(seconds)
+            self._hurry.clear()
+
+    def close(self, seconds: float) -> None:
+        """End the search, after at most so long."""
+        self.wait(seconds)
+        self._stopped = True
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._stopped = False
+            self._thread = threading.Thread(target=self._run, name="sandbox search", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        complete = False
+        while True:
+            with self._lock:
+                before, self._before = self._before, None
+                guards, self._waiting = self._waiting, []
+                if self._stopped or (before is None and not guards):
+                    if complete:
+                        self._inventory.cut_since = None
+                    self._thread = None
+                    return
+            if before is not None:
+                self._inventory.begin(before, self._walk(before))
+            if guards:
+                complete = self._search(guards)
+
+    def _search(self, guards: list[Guard]) -> bool:
+        since = min(self._inventory.unseen_since(guard.began) for guard in guards)
+        walk = self._walk(since)
+        for repository in self._inventory.follow(walk):
+            for guard in guards:
+                if not self._is_of_a_later_command(repository, guard):
+                    self._findings.extend(guard.check_late(repository))
+        self._findings.extend(unread_findings(self._inventory, walk, since))
+        if walk.complete and any(guard.is_flooded for guard in guards):
+            self._findings.append(Finding("The search for planted repositories has ended."))
+        if not walk.complete and not self._was_reported and not self._stopped:
+            self._was_reported = True
+            self._findings.append(Finding(_UNFINISHED))
+        return walk.complete
+
+    def _is_of_a_later_command(self, repository: Repository, guard: Guard) -> bool:
+        """Whether a command that was started after the guard's own one, and still runs, made or changed a repository:
+        it is checked when that command ends."""
+        own = signature_of(repository.path)
+        newest = max(state_of(repository).newest, 0 if own is None else own[3])
+        return any(guard.ended <= later.began <= newest for later in tuple(self._running))
+
+    def _walk(self, since: int) -> Walk:
+        deadline = time.monotonic() + MOST_SECONDS
+
+        def may_go_on(folders: int) -> bool:
+            if folders % _SLICE == 0 and not self._hurry.is_set():
+                self._hurry.wait(_PAUSE)
+            return not self._stopped and folders < MOST_FOLDERS and time.monotonic() <= deadline
+
+        return Walk(since, may_go_on)

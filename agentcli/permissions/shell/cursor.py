@@ -1,0 +1,111 @@
+"""The position of the strict walk in the text of a command: every byte is accounted for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from agentcli.permissions.shell.expansions import Expansions
+from agentcli.permissions.shell.strict import Joint, Scope, Step
+from agentcli.permissions.shell.syntax_tree import text_of
+from agentcli.permissions.shell.words import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tree_sitter import Node
+
+_REASONS = {
+    "command_substitution": "of the command substitution",
+    "process_substitution": "of the process substitution",
+    "simple_expansion": "of the variable",
+    "expansion": "of the variable",
+    "arithmetic_expansion": "of the arithmetic",
+    "ansi_c_string": "of the $'…' string",
+    "translated_string": 'of the $"…" string',
+    "brace_expression": "of the brace expansion",
+    "variable_assignment": "of the assignment",
+    "variable_assignments": "of the assignments",
+    "function_definition": "it defines a function",
+    "c_style_for_statement": "of the for loop",
+    "heredoc_redirect": "of the here-document",
+    "declaration_command": "it sets variables",
+    "unset_command": "it unsets variables",
+    "test_command": "of the [[ … ]] or (( … )) expression",
+    "compound_statement": "of the (( … )) expression",
+    "concatenation": "of a word that is not plain",
+}
+
+
+def refusal(node: Node) -> Refused:
+    clause = _REASONS.get(node.type, "it is not made of plain words")
+    shown = text_of(node)
+    if node.type in ("simple_expansion", "expansion", "command_substitution", "variable_assignment"):
+        clause += f" {shown if len(shown) <= 60 else shown[:57] + '…'}"
+    return Refused(clause)
+
+
+# A line that goes on does so after a blank: otherwise the shell would join two words into one.
+_GAP = re.compile(rb"(?:[ \t]|(?<=[ \t\n])\\\n)*")
+_WIDE_GAP = re.compile(rb"(?:[ \t\n]|(?<=[ \t\n])\\\n)*")
+
+
+@dataclass
+class Cursor:
+    source: bytes
+    root: Node
+    steps: list[Step] = field(default_factory=list)
+    joint: Joint = ""
+    position: int = 0
+    """How far the source is accounted for."""
+    started: bool = False
+    """The list of commands that is being read has a command already."""
+    concurrent: bool = False
+    leading: tuple[int, bool] | None = None
+    """The list of which only the last command belongs to a pipeline, and whether the others run beside something."""
+    looped: bool = False
+
+    def __post_init__(self) -> None:
+        self.expansions = Expansions(self)
+
+    def skip(self, end: int, *, wide: bool = False, blank: bool = False) -> None:
+        between = self.source[self.position : end]
+        gap = (_WIDE_GAP if wide else _GAP).fullmatch(between)
+        if gap is None or (blank and not between):
+            raise Refused("it is not made of plain words")
+        self.position = end
+
+    def token(self, node: Node, *expected: str) -> None:
+        text = text_of(node)
+        if text not in expected:
+            raise Refused("it is not made of plain words")
+        self.skip(node.start_byte, wide=True)
+        self.position = node.end_byte
+
+    @contextmanager
+    def nested(self, kind: Literal["subshell", "branch", "loop"]) -> Iterator[None]:
+        """A command list of its own: what it defines is not certain after it, and it must be complete."""
+        variables = self.expansions.variables
+        joint, started, defined, looped = self.joint, self.started, set(variables.defined), self.looped
+        self.joint, self.started, self.looped = "", False, looped or kind == "loop"
+        self.steps.append(Scope(kind, begins=True))
+        yield
+        if self.joint not in ("", ";") or not self.started:
+            raise Refused("it is not complete")
+        self.steps.append(Scope(kind, begins=False))
+        self.joint, self.started, self.looped = joint, started, looped
+        variables.defined = defined
+
+    def gap_before(self, node: Node) -> bytes:
+        return self.source[self.position : node.start_byte]
+
+    def statements(self, node: Node, children: Iterable[Node] | None = None) -> None:
+        """Read a list of commands; see `shell_walk`."""
+        raise NotImplementedError
+
+    def statement(self, node: Node) -> None:
+        """Read one command of a list; see `shell_walk`."""
+        raise NotImplementedError

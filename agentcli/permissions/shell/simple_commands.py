@@ -1,0 +1,285 @@
+"""Simple commands of the strict walk: words, assignments, `read`, `export` and tests."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from itertools import product
+from typing import TYPE_CHECKING
+
+from agentcli.permissions.shell.cursor import Cursor, refusal
+from agentcli.permissions.shell.strict import Joint, Redirection, SimpleCommand, Variant
+from agentcli.permissions.shell.syntax_tree import text_of
+from agentcli.permissions.shell.values import MARKED, STREAM, UNKNOWN, is_own_name
+from agentcli.permissions.shell.words import Alternative, Refused, Word, read_word
+from agentcli.permissions.shell.wrappers import harmless_assignment
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_PROGRAM = re.compile(r"[A-Za-z0-9_\-./+]+|:")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MOST_VARIANTS = 32
+_BRACES = re.compile(
+    r"([A-Za-z0-9_\-./:=*?]*)\{([A-Za-z0-9_\-./*?]*(?:,[A-Za-z0-9_\-./*?]*)+)\}([A-Za-z0-9_\-./:=*?]*)"
+)
+"""One brace expansion without quotes, ranges or others inside."""
+_LITERALS = frozenset(
+    {"word", "number", "raw_string", "string", "string_content", "concatenation", "command_name", "extglob_pattern"}
+)
+_EXPANSIONS = frozenset({"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"})
+
+
+class SimpleCommands(Cursor):
+    def redirection(self, node: Node) -> Redirection:
+        """Read one redirection; see `shell_redirections`."""
+        raise NotImplementedError
+
+    def word(self, node: Node, *, assigned: bool = False) -> list[Alternative]:
+        """What one word of the source may become."""
+        if node.type == "process_substitution" and not assigned:
+            self.expansions.stream(node)
+            return [(Word(STREAM),)]
+        braces = _BRACES.fullmatch(text_of(node)) if not assigned else None
+        if braces is not None and self._is_literal(node):
+            texts = (f"{braces[1]}{choice}{braces[3]}" for choice in braces[2].split(","))
+            return [tuple(Word(text, re.search(r"[*?]", text) is not None) for text in texts if text)]
+        if self._is_literal(node):
+            value, glob = read_word(text_of(node))
+            return [(Word(value, glob and not assigned),)]
+        return self.expansions.read(node, assigned=assigned)
+
+    def _is_literal(self, node: Node) -> bool:
+        """Nothing in it but words, quoted literals and, if not literal, expansions."""
+        literal = True
+        waiting = [node]
+        while waiting:
+            current = waiting.pop()
+            if current.is_named and current.type in _EXPANSIONS:
+                literal = False
+                continue
+            if current.is_named and current.type not in _LITERALS:
+                raise refusal(current)
+            waiting += current.children
+        return literal
+
+    def _command(self, node: Node) -> SimpleCommand:
+        found: list[list[Alternative]] = []
+        sources: list[str] = []
+        assignments: list[tuple[str, str]] = []
+        redirections: list[Redirection] = []
+        joint = self.joint
+        for child in node.children:
+            if child.type in ("file_redirect", "herestring_redirect"):
+                redirections.append(self.redirection(child))
+                continue
+            self.skip(child.start_byte, blank=child.start_byte > node.start_byte)
+            text = text_of(child)
+            if child.type == "variable_assignment" and not found:
+                assignments.append(self._prefix(child))
+                self.position = child.end_byte
+                continue
+            if child.type == "command_name":
+                if not _PROGRAM.fullmatch(text) or "=" in text:
+                    raise Refused("the program's name is not a plain word")
+            elif not child.is_named and text not in ("!", "=", "=="):
+                raise Refused("it is not made of plain words")
+            found.append(self.word(child))
+            sources.append(_shown(text, found[-1], child))
+            self.position = child.end_byte
+        if not found:
+            raise Refused("of the assignment")
+        first, *others = _variants(found)
+        if first.words[0] == "read":
+            self._read(first, others, assignments)
+            assignments = []
+        return SimpleCommand(
+            first.words,
+            tuple(sources),
+            first.globs,
+            joint,
+            assignments=tuple(assignments),
+            redirections=tuple(redirections),
+            others=tuple(others),
+            concurrent=self.concurrent,
+            looped=self.looped,
+            expanded=next((index for index, each in enumerate(found) if _is_expanded(each)), None),
+        )
+
+    def _read(self, first: Variant, others: list[Variant], assignments: list[tuple[str, str]]) -> None:
+        """`read` sets variables to whatever comes in; a separator given for it alone changes nothing else."""
+        words = list(first.words[1:])
+        while words and words[0] in ("-r", "-d"):
+            del words[: 2 if words[0] == "-d" else 1]
+        if (
+            others
+            or any(name != "IFS" for name, _value in assignments)
+            or not all(map(is_own_name, words))
+            or not words
+        ):
+            raise Refused("of what read is given")
+        for name in words:
+            self.expansions.assign(name, [UNKNOWN])
+
+    def _prefix(self, node: Node) -> tuple[str, str]:
+        """An assignment for one command only."""
+        name, written = _assignment(node)
+        for child in node.children:
+            if child.is_named and child.type != "variable_name" and not self._is_literal(child):
+                raise refusal(node)
+        value, glob = read_word(written) if written else ("", False)
+        if glob:
+            raise refusal(node)
+        return name, value
+
+    def _assignments(self, node: Node) -> None:
+        """Variables of the command itself."""
+        for each in [node] if node.type == "variable_assignment" else node.children:
+            name, written = _assignment(each)
+            self.skip(each.start_byte, blank=each.start_byte > node.start_byte)
+            value = each.child_by_field_name("value")
+            if written and (value is None or text_of(value) != written):
+                raise refusal(each)
+            self.position = each.start_byte + len(name) + 1
+            alternatives = self.word(value, assigned=True) if value is not None and written else [(Word(""),)]
+            values = [alternative[0].text for alternative in alternatives]
+            harmless = all(harmless_assignment(name, text) for text in values)
+            if not is_own_name(name) and not harmless:
+                raise refusal(each)
+            self.expansions.assign(name, values)
+            self.position = each.end_byte
+        self.joint, self.started = "", True
+
+    def _export(self, node: Node) -> SimpleCommand:
+        """`export CI=1`: of harmless variables only."""
+        words, sources = ["export"], ["export"]
+        if text_of(node.children[0]) != "export" or len(node.children) < 2:
+            raise refusal(node)
+        joint = self.joint
+        self.token(node.children[0], "export")
+        for child in node.children[1:]:
+            if child.type != "variable_assignment":
+                raise refusal(node)
+            self.skip(child.start_byte, blank=True)
+            name, value = self._prefix(child)
+            if not harmless_assignment(name, value):
+                raise refusal(child)
+            self.expansions.assign(name, [value])
+            words.append(f"{name}={value}")
+            sources.append(text_of(child))
+            self.position = child.end_byte
+        return SimpleCommand(tuple(words), tuple(sources), joint=joint, concurrent=self.concurrent, looped=self.looped)
+
+    # ------------------------------------------------------------------------------------------------ tests
+
+    def _test(self, node: Node) -> SimpleCommand:
+        """`[ … ]`: the grammar makes an expression of it; for the shell they are words like any others."""
+        found: list[list[Alternative]] = []
+        sources: list[str] = []
+        joint = self.joint
+        for leaf in _test_leaves(node):
+            if self.position != leaf.start_byte and not found:
+                raise Refused("it is not made of plain words")
+            self.skip(leaf.start_byte, blank=bool(found))
+            text = text_of(leaf)
+            if text in ("[", "]", "!", "=", "!=", "=="):
+                alternatives: list[Alternative] = [(Word(text),)]
+            elif leaf.is_named and leaf.type != "test_operator":
+                alternatives = self.word(leaf)
+            else:
+                alternatives = [(Word(read_word(text)[0]),)]
+            if any(word.glob for alternative in alternatives for word in alternative):
+                raise Refused("of the pattern in [ … ]")
+            found.append(alternatives)
+            sources.append(text)
+            self.position = leaf.end_byte
+        if len(found) < 2 or sources[-1] != "]" or self.position != node.end_byte:
+            raise refusal(node)
+        first, *others = _variants(found)
+        return self._test_part(first, others, sources, joint)
+
+    def _test_part(self, first: Variant, others: list[Variant], sources: list[str], joint: Joint) -> SimpleCommand:
+        return SimpleCommand(
+            first.words,
+            tuple(sources),
+            joint=joint,
+            others=tuple(others),
+            concurrent=self.concurrent,
+            looped=self.looped,
+        )
+
+    def _double_test(self, node: Node) -> SimpleCommand:
+        """`[[ … ]]`, as words; `readonly` judges which operators may have which operands."""
+        found: list[list[Alternative]] = []
+        sources: list[str] = []
+        joint = self.joint
+        for leaf in _test_leaves(node):
+            text = text_of(leaf)
+            self.skip(leaf.start_byte, blank=bool(found) and text != ")" and sources[-1] != "(")
+            if leaf.type == "regex":
+                if not re.fullmatch(r"[\w.^*+?\[\]/:,\\-]+\$?", text):
+                    raise refusal(node)
+                alternatives: list[Alternative] = [(Word(text),)]
+            elif leaf.is_named and leaf.type != "test_operator":
+                # Nothing is split or expanded to names here; a pattern is matched against text.
+                alternatives = self.word(leaf, assigned=True)
+            else:
+                alternatives = [(Word(text),)]
+            found.append(alternatives)
+            sources.append(text)
+            self.position = leaf.end_byte
+        if sources[:1] != ["[["] or sources[-1] != "]]" or self.position != node.end_byte:
+            raise refusal(node)
+        first, *others = _variants(found)
+        return self._test_part(first, others, sources, joint)
+
+
+def _is_expanded(alternatives: list[Alternative]) -> bool:
+    """Whether a word has more than one value, or one that the text alone does not decide."""
+    return len(alternatives) != 1 or len(alternatives[0]) != 1 or MARKED.search(alternatives[0][0].text) is not None
+
+
+def _shown(source: str, alternatives: list[Alternative], node: Node) -> str:
+    """How a word appears to rules and on the screen: as written, or as its value where that is certain."""
+    if node.type in ("word", "number", "raw_string", "command_name") or ("$" not in source and "`" not in source):
+        return source
+    if _is_expanded(alternatives) or alternatives[0][0].glob:
+        return source
+    return shlex.quote(alternatives[0][0].text)
+
+
+def _variants(words: list[list[Alternative]]) -> list[Variant]:
+    found: list[Variant] = []
+    for choice in product(*words):
+        if len(found) >= _MOST_VARIANTS:
+            raise Refused("its variables have too many values to be looked at")
+        flat = [word for alternative in choice for word in alternative]
+        globs = frozenset(index for index, word in enumerate(flat) if word.glob)
+        found.append(Variant(tuple(word.text for word in flat), globs))
+    return list(dict.fromkeys(found))
+
+
+def _assignment(node: Node) -> tuple[str, str]:
+    name, equals, written = text_of(node).partition("=")
+    if not equals or not _NAME.fullmatch(name):
+        raise refusal(node)
+    return name, written
+
+
+def _test_leaves(node: Node) -> list[Node]:
+    leaves: list[Node] = []
+    waiting = [node]
+    nested = (
+        "test_command",
+        "unary_expression",
+        "binary_expression",
+        "negation_expression",
+        "parenthesized_expression",
+    )
+    while waiting:
+        current = waiting.pop()
+        if current.type in nested:
+            waiting.extend(reversed(current.children))
+        else:
+            leaves.append(current)
+    return leaves

@@ -1,0 +1,114 @@
+"""The strict walk: a command as simple commands whose words are known, or the reason why it is not (S6).
+
+Proofs of harmlessness and allow rules stand on what comes out of here, so nothing may be guessed. The grammar gives
+the structure, and every byte is accounted for a second time: each word is read by rules of its own, and between words
+there may be blanks only. Where the grammar and bash disagree, one of the two checks refuses. Control flow is not
+followed: every command in a loop or a branch is a part like any other, with every value its variables may have.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal
+
+from agentcli.core.frozen import frozen
+from agentcli.core.shell import has_control_characters
+from agentcli.permissions.shell.syntax_tree import Unparsable, parse
+
+Joint = Literal["", "&&", "||", ";", "|"]
+
+
+@frozen
+class Redirection:
+    kind: Literal["harmless", "write", "read", "text"]
+    """`text`: input that is written in the command itself (a here-document or a here-string)."""
+    target: str
+    text: str
+
+
+@frozen
+class Variant:
+    """The words of a command for one choice of the values of its variables."""
+
+    words: tuple[str, ...]
+    globs: frozenset[int] = frozenset()
+
+
+@frozen
+class SimpleCommand:
+    """One part of a compound command."""
+
+    words: tuple[str, ...]
+    """Without quotes; with markers (see `shell_values`) for what is known only when it runs."""
+    sources: tuple[str, ...]
+    """The same words as they were written."""
+    globs: frozenset[int] = frozenset()
+    """Indexes of the words that the shell would expand to file names."""
+    joint: Joint = ""
+    """What stands before it."""
+    feeds: bool = False
+    """Its output is the input of the next part."""
+    assignments: tuple[tuple[str, str], ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+    others: tuple[Variant, ...] = ()
+    """What it is with other values of its variables."""
+    expanded: int | None = None
+    """Index in `sources` of the first word whose value the text alone does not decide."""
+    concurrent: bool = False
+    """It is inside of a loop, group or branch that is piped or redirected."""
+    looped: bool = False
+    """It may run more than once, so parts that come later in the text may run before it."""
+
+    @property
+    def text(self) -> str:
+        """With single blanks and without redirections: what rules are about."""
+        return " ".join(self.sources)
+
+    @property
+    def piped(self) -> bool:
+        return self.joint == "|"
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        return (Variant(self.words, self.globs), *self.others)
+
+
+@frozen
+class Scope:
+    """Where a nested command list begins or ends. After a subshell the folder is what it was before."""
+
+    kind: Literal["subshell", "branch", "loop"]
+    begins: bool
+
+
+Step = SimpleCommand | Scope
+
+
+class NotPlain(str):
+    """Why a command is not plain: a clause that goes after `because`."""
+
+    __slots__ = ()
+
+
+def plain_commands(command: str) -> tuple[SimpleCommand, ...] | NotPlain:
+    """The parts of a command in the order of the text."""
+    steps = plain_steps(command)
+    return steps if isinstance(steps, NotPlain) else tuple(s for s in steps if isinstance(s, SimpleCommand))
+
+
+@functools.lru_cache(maxsize=128)
+def plain_steps(command: str) -> tuple[Step, ...] | NotPlain:
+    """The parts and the scopes they are in. Remembered, because one call has its command judged several times."""
+    if has_control_characters(command):
+        return NotPlain("it contains control characters")
+    root = parse(command)
+    if isinstance(root, Unparsable):
+        return NotPlain(root)
+    from agentcli.permissions.shell.walk import Refused, Walk
+
+    walk = Walk(command.encode(), root)
+    try:
+        walk.statements(root)
+        return walk.finished()
+    except Refused as refused:
+        return NotPlain(str(refused))

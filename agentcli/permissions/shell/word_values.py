@@ -1,0 +1,181 @@
+"""Words whose markers are replaced by what the place decides: `$PWD`, `$HOME`, `$TMPDIR`, matches of patterns."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from itertools import product
+from typing import Protocol
+
+from agentcli.permissions.commands.listers import read_listing
+from agentcli.permissions.commands.listings import are_harmless
+from agentcli.permissions.git.revisions import references_are_plain, toplevel
+from agentcli.permissions.paths import expanded_pattern
+from agentcli.permissions.shell.strict import Variant
+from agentcli.permissions.shell.values import (
+    HOME,
+    LISTED,
+    LISTED_END,
+    MATCH,
+    MATCH_END,
+    NAME,
+    NAMED_REVISION,
+    NOT_KNOWN,
+    OF_THE_PLACE,
+    PLAIN_TEXT,
+    PWD,
+    REVISION,
+    SOME,
+    TEMP,
+    TOPLEVEL,
+    UNKNOWN,
+    UNQUOTED,
+    VARIES,
+)
+
+_MOST_VARIANTS = 200
+_MATCHED = re.compile(f"({UNQUOTED}*){MATCH}([^{MATCH_END}]*){MATCH_END}")
+_OF_PLACE = re.compile(f"({UNQUOTED}*)([{PWD}{HOME}{TEMP}])")
+_PRINTED = re.compile(f"({UNQUOTED}*)(?:{LISTED}([^{LISTED_END}]*){LISTED_END}|({NAMED_REVISION}))")
+
+
+class NotResolved(Exception):
+    """Why a word is not known even where the place is: a clause that goes after `because`."""
+
+
+class Surroundings(Protocol):
+    @property
+    def home(self) -> str: ...
+    @property
+    def temp(self) -> str: ...
+    @property
+    def resolve(self) -> Callable[[str], str]: ...
+    @property
+    def working_dirs(self) -> tuple[str, ...]: ...
+    @property
+    def hides(self) -> Callable[[str], bool] | None: ...
+    @property
+    def has_visible_restricted_files(self) -> bool: ...
+
+    def may_read(self, path: str) -> bool: ...
+    def locate(self, path: str) -> str: ...
+
+
+def depends_on_place(variant: Variant) -> bool:
+    return any(map(OF_THE_PLACE.search, variant.words))
+
+
+def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: Surroundings) -> list[Variant]:
+    """All that the words may be when they run in `folder`. Patterns of loops were expanded in one of `seen`."""
+    choices: list[list[str]] = []
+    count = 1
+    for index, word in enumerate(variant.words):
+        values = _values(word, folder, seen, place) if OF_THE_PLACE.search(word) else [word]
+        if index in variant.globs:
+            _check_literal(word, folder, place)
+        choices.append(values)
+        count *= len(values)
+        if count > _MOST_VARIANTS:
+            raise NotResolved("its patterns match too much to be looked at")
+    return [Variant(words, variant.globs) for words in product(*choices)]
+
+
+def known_words(variant: Variant, folders: tuple[str, ...], place: Surroundings) -> tuple[str, ...] | None:
+    """The words with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if they differ by folder or anything stays open."""
+    if any(VARIES.search(word) or (TEMP in word and ".." in word) for word in variant.words):
+        return None
+    try:
+        found = {one.words for folder in folders for one in resolved(variant, folder, (), place)}
+    except NotResolved:
+        return None
+    words = found.pop() if len(found) == 1 else None
+    return None if words is None or any(map(NOT_KNOWN.search, words)) else words
+
+
+def _check_literal(word: str, folder: str, place: Surroundings) -> None:
+    """A value inside of a pattern must not be a pattern itself."""
+    for _unquoted, marker in _OF_PLACE.findall(word):
+        if re.search(r"[*?\[\]\\]", _value(marker, folder, place)):
+            raise NotResolved("of the pattern, a part of which is not known")
+
+
+def _values(word: str, folder: str, seen: tuple[str, ...], place: Surroundings) -> list[str]:
+    def replaced(found: re.Match[str]) -> str:
+        return _checked(_value(found[2], folder, place), unquoted=bool(found[1]))
+
+    def printed(found: re.Match[str]) -> str:
+        folders, whole = seen or (folder,), found.group() == word
+        if found[3]:
+            known = all(references_are_plain(one, place.home, place.working_dirs) for one in folders)
+            marker = REVISION
+        else:
+            words, patterns = read_listing(found[2])
+            known = all(are_harmless(words, patterns, one, folder, place) for one in folders)
+            marker = NAME if whole else (SOME if found[1] else UNKNOWN)
+        if not known and found[1]:
+            raise NotResolved("it is not known what names a substitution prints")
+        return marker if known else UNKNOWN
+
+    texts = [_OF_PLACE.sub(replaced, _PRINTED.sub(printed, word))]
+    if TOPLEVEL in word:
+        texts = [text.replace(TOPLEVEL, top) for text in texts for top in _toplevels(word, seen or (folder,))]
+    while any(MATCH in text for text in texts):
+        following: list[str] = []
+        for text in texts:
+            found = _MATCHED.search(text)
+            if found is None:
+                following.append(text)
+                continue
+            before, after, unquoted = text[: found.start()], text[found.end() :], bool(found[1])
+            names, kept = _matches(found[2], seen or (folder,), place)
+            following += (before + _checked(name, unquoted=unquoted) + after for name in names)
+            if kept:
+                # Outside of quotes it is a pattern again, and another one if anything is added to it.
+                if unquoted and (before or after):
+                    raise NotResolved("of a variable that is not quoted")
+                following.append(before + found[2] + after)
+        texts = list(dict.fromkeys(following))
+        if len(texts) > _MOST_VARIANTS:
+            raise NotResolved("its patterns match too much to be looked at")
+    return texts
+
+
+def _toplevels(word: str, folders: tuple[str, ...]) -> list[str]:
+    """The folder of the repository, and nothing for the case that git fails."""
+    # Outside of quotes nothing would be no word at all, and `cd` alone leads home.
+    if f"{UNQUOTED}{TOPLEVEL}" in word:
+        raise NotResolved("git may print no folder, and the substitution is not quoted")
+    return [*dict.fromkeys(toplevel(folder) or UNKNOWN for folder in folders), ""]
+
+
+def _value(marker: str, folder: str, place: Surroundings) -> str:
+    if marker == PWD:
+        return folder
+    value = (place.home or os.environ.get("HOME", "")) if marker == HOME else place.temp
+    if not value.startswith("/"):
+        raise NotResolved(f"of the variable {'$HOME' if marker == HOME else '$TMPDIR'}, which is not known")
+    return value
+
+
+def _matches(pattern: str, folders: tuple[str, ...], place: Surroundings) -> tuple[list[str], bool]:
+    """The names that the pattern of a loop matches, and whether the shell may find none and keep the pattern itself."""
+    found: list[str] = []
+    kept = False
+    for folder in folders:
+        path = os.path.join(folder, pattern)  # noqa: PTH118
+        if place.locate(path) != path:
+            raise NotResolved("of the pattern, whose matches in the temp folder are not known")
+        names = expanded_pattern(pattern, folder)
+        if names is None:
+            raise NotResolved(f"the pattern {pattern} matches too much to be looked at")
+        # What is listed is rather too much: a bracket stands for any character there.
+        kept = kept or not names or "[" in pattern or all(os.path.basename(n) in (".", "..") for n in names)  # noqa: PTH119
+        found += names
+    return found, kept
+
+
+def _checked(value: str, *, unquoted: bool) -> str:
+    if unquoted and not PLAIN_TEXT.fullmatch(value):
+        raise NotResolved("of a variable that is not quoted")
+    return value

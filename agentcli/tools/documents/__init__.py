@@ -1,0 +1,1 @@
+"""Pictures, PDFs and notebooks: reading them, and NotebookEdit."""

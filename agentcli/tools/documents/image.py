@@ -1,0 +1,153 @@
+"""Pictures within what the API takes: small enough in pixels and bytes, whole, and in one of its four formats.
+
+Never shown larger than `LONGEST_SIDE`: the API would scale it down itself, after it was paid for in time. Pillow is
+imported only when a picture is read; without it pictures that fit already are sent as they are.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import Any
+
+from agentcli.core.frozen import frozen
+from agentcli.tools.files.file_kinds import image_kind
+
+LARGEST_IMAGE = 5 * 1024 * 1024 * 3 // 4
+"""The API takes 5 MB of base64, which is this many bytes."""
+LONGEST_SIDE = 1_568
+_LONGEST_ACCEPTED = 8_000
+_MOST_PIXELS = 80_000_000
+"""Below the number at which Pillow begins to suspect an attack; decoded that is 240 MB."""
+_SENDABLE = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+@frozen
+class Picture:
+    data: bytes
+    media_type: str
+    width: int
+    height: int
+    original: tuple[int, int] | None = None
+    """Width and height in the file, if it is shown smaller than that."""
+
+    @property
+    def words(self) -> str:
+        size = f"{self.width}×{self.height}"
+        if self.original is None:
+            return f"{self.media_type}, {size}"
+        width, height = self.original
+        scale = f"multiply coordinates by {width / self.width:.2f}"
+        return f"{self.media_type}, shown at {size}, {width}×{height} in the file: {scale}"
+
+
+@frozen
+class Unshowable:
+    reason: str
+
+
+def fitted(data: bytes) -> Picture | Unshowable:
+    """The picture as it can be sent. Blocking; never raises for what is in the data."""
+    kind = image_kind(data)
+    size = _dimensions(data, kind)
+    if kind is None or size is None:
+        return Unshowable("it is damaged or cut off")
+    if size[0] * size[1] > _MOST_PIXELS:
+        return Unshowable(f"it has {size[0]}×{size[1]} pixels, which is too large to be decoded")
+    fits = max(size) <= LONGEST_SIDE and len(data) <= LARGEST_IMAGE and kind in _SENDABLE
+    try:
+        from PIL import Image, ImageOps
+    except ImportError:
+        if (fits or max(size) <= _LONGEST_ACCEPTED) and len(data) <= LARGEST_IMAGE and kind in _SENDABLE:
+            return Picture(data, kind, *size)
+        return Unshowable("it has to be made smaller first, and Pillow is not there to do it: pip install pillow")
+    try:
+        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP", "BMP")) as image:
+            # What a decoder takes for the size need not be where it was looked for above.
+            if image.width * image.height > _MOST_PIXELS:
+                return Unshowable(f"it has {image.width}×{image.height} pixels, which is too large to be decoded")
+            if not fits:
+                image.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))
+            image.load()
+            if fits:
+                return Picture(data, kind, *size)
+            return _smaller(ImageOps.exif_transpose(image), kind, size)
+    except Exception as error:  # noqa: BLE001 - decoders fail in many ways, and all of them mean this
+        return Unshowable(f"it is damaged or of an unknown kind ({type(error).__name__})")
+
+
+def _smaller(image: Any, kind: str, original: tuple[int, int]) -> Picture | Unshowable:
+    image = image.convert("RGBA" if _is_transparent(image) else "RGB")
+    # A picture that is lossy already loses nothing visible; drawings and screenshots stay sharp as PNG.
+    formats = ("JPEG",) if kind == "image/jpeg" else ("PNG", "JPEG")
+    side = LONGEST_SIDE
+    while side >= 200:
+        image.thumbnail((side, side))
+        for format in formats:
+            data = _encoded(image, format)
+            if len(data) <= LARGEST_IMAGE:
+                turned = (image.width > image.height) != (original[0] > original[1]) and original[0] != original[1]
+                shown = (original[1], original[0]) if turned else original
+                scaled = None if shown == (image.width, image.height) else shown
+                return Picture(data, f"image/{format.lower()}", image.width, image.height, scaled)
+        side //= 2
+    return Unshowable("it cannot be made small enough")
+
+
+def _is_transparent(image: Any) -> bool:
+    return image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+
+
+def _encoded(image: Any, format: str) -> bytes:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    if format == "JPEG" and image.mode == "RGBA":
+        flat = Image.new("RGB", image.size, "white")
+        flat.paste(image, mask=image.getchannel("A"))
+        image = flat
+    image.save(buffer, format, **({"quality": 85} if format == "JPEG" else {}))
+    return buffer.getvalue()
+
+
+def _dimensions(data: bytes, kind: str | None) -> tuple[int, int] | None:
+    """Width and height from the header alone: a bomb must be known before anything decodes it."""
+    try:
+        if kind == "image/png":
+            return struct.unpack(">II", data[16:24])
+        if kind == "image/gif":
+            return struct.unpack("<HH", data[6:10])
+        if kind == "image/bmp":
+            width, height = struct.unpack("<ii", data[18:26])
+            return width, abs(height)
+        if kind == "image/webp":
+            return _webp_dimensions(data)
+        return _jpeg_dimensions(data) if kind == "image/jpeg" else None
+    except (struct.error, IndexError):
+        return None
+
+
+def _webp_dimensions(data: bytes) -> tuple[int, int] | None:
+    match data[12:16]:
+        case b"VP8X":
+            return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
+        case b"VP8L":
+            bits = int.from_bytes(data[21:25], "little")
+            return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+        case b"VP8 ":
+            width, height = struct.unpack("<HH", data[26:30])
+            return width & 0x3FFF, height & 0x3FFF
+    return None
+
+
+def _jpeg_dimensions(data: bytes) -> tuple[int, int] | None:
+    at = 2
+    while at + 9 < len(data):
+        if data[at] != 0xFF:
+            return None
+        marker = data[at + 1]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+            return width, height
+        at += 1 if marker == 0xFF else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return None

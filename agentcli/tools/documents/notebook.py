@@ -1,0 +1,169 @@
+"""A Jupyter notebook as Read shows it: its cells with their ids, sources and outputs. Pure; changes nothing."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from agentcli.core.bounded_json import is_too_deep
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import ImageBlock, Json, TextBlock
+from agentcli.core.plaintext import plain_text
+from agentcli.core.plural import counted
+from agentcli.tools.base import Output
+from agentcli.tools.builtin import failure
+from agentcli.tools.documents.image import Picture, fitted
+from agentcli.tools.files.numbered_lines import MOST_CHARACTERS, Wanted, for_people, legible
+
+_MOST_OF_A_SOURCE = 20_000
+_MOST_OF_AN_OUTPUT = 4_000
+_MOST_PICTURES = 5
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+@frozen
+class Shown:
+    output: Output
+    whole: bool
+    """Whether all of every source was shown; outputs do not count, nobody edits them."""
+
+
+def parse_notebook(text: str) -> Json | None:
+    """None if this is not a notebook."""
+    try:
+        # Outputs may hold NaN, which is no JSON but what Jupyter writes.
+        notebook = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if is_too_deep(notebook, text):
+        return None
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+        return None
+    return notebook if isinstance(notebook, dict) else None
+
+
+def cell_id(cell: Json, index: int) -> str:
+    """Older notebooks have no ids: their cells are `cell-0`, `cell-1` … by place."""
+    given = cell.get("id")
+    return given if isinstance(given, str) and given else f"cell-{index}"
+
+
+def source_of(value: object) -> str:
+    """Text that may be a list of lines in the file."""
+    return "".join(map(str, value)) if isinstance(value, list) else str(value or "")
+
+
+def show_notebook(notebook: Json, wanted: Wanted) -> Shown:
+    cells: list[Json] = notebook["cells"]
+    if not cells:
+        return Shown(Output(f"{wanted.shown} is a notebook without cells.", summary="0 cells"), whole=True)
+    if wanted.offset > len(cells):
+        text = f"{wanted.shown} has {counted(len(cells), 'cell')}; offset {wanted.offset} is past its end."
+        return Shown(failure(text, summary="past the end"), whole=False)
+    blocks: list[TextBlock | ImageBlock] = []
+    size, last, pictures, cut = 0, wanted.offset, 0, False
+    for index in range(wanted.offset - 1, min(len(cells), wanted.offset - 1 + wanted.limit)):
+        parts, long = _cell(cells[index], index, _MOST_PICTURES - pictures)
+        length = sum(len(part.text) for part in parts if isinstance(part, TextBlock))
+        if size and size + length > MOST_CHARACTERS:
+            break
+        size, last, cut = size + length, index + 1, cut or long
+        pictures += sum(isinstance(part, ImageBlock) for part in parts)
+        blocks += parts
+    partial = wanted.offset > 1 or last < len(cells)
+    if partial:
+        more = f" Continue with offset {last + 1}." if last < len(cells) else ""
+        blocks.append(TextBlock(f"[Partial: cells {wanted.offset}–{last} of {len(cells)}.{more}]"))
+    count = last - wanted.offset + 1
+    summary = f"{count} of {counted(len(cells), 'cell')}" if partial else counted(count, "cell")
+    texts = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+    output = Output(
+        tuple(blocks),
+        summary=summary,
+        display={"kind": "text", "path": wanted.shown, "text": for_people(texts[:10_000])},
+        structured={
+            "type": "notebook",
+            "path": wanted.path,
+            "first_cell": wanted.offset,
+            "cell_count": count,
+            "total_cells": len(cells),
+        },
+    )
+    return Shown(output, whole=not partial and not cut)
+
+
+def _cell(cell: Json, index: int, pictures: int) -> tuple[list[TextBlock | ImageBlock], bool]:
+    kind = str(cell.get("cell_type") or "raw")
+    ran = f' execution_count="{cell["execution_count"]}"' if isinstance(cell.get("execution_count"), int) else ""
+    source = legible(source_of(cell.get("source")))
+    long = len(source) > _MOST_OF_A_SOURCE
+    body = _capped(source, _MOST_OF_A_SOURCE)
+    parts: list[TextBlock | ImageBlock] = []
+    text = f'<cell id="{legible(cell_id(cell, index))}" type="{legible(kind)}"{ran}>\n{body}\n</cell>'
+    outputs = cell.get("outputs")
+    for output in outputs if isinstance(outputs, list) else []:
+        if not isinstance(output, dict):
+            continue
+        for part in _output(output):
+            if isinstance(part, str):
+                text += f"\n<output>\n{part}\n</output>"
+            elif pictures > 0:
+                pictures -= 1
+                # The API refuses a text without content.
+                parts += [TextBlock(text), part] if text.strip() else [part]
+                text = ""
+            else:
+                text += "\n<output>(a picture, not shown)</output>"
+    return [*parts, *([TextBlock(text.lstrip("\n"))] if text.strip() else [])], long
+
+
+def _output(output: Json) -> Iterator[str | ImageBlock]:
+    match output.get("output_type"):
+        case "stream":
+            yield _clean(source_of(output.get("text")))
+        case "error":
+            trace = source_of([f"{line}\n" for line in output.get("traceback") or ()])
+            yield _clean(trace) or f"{output.get('ename')}: {output.get('evalue')}"
+        case _:
+            data = output.get("data")
+            yield from _rich_output(data if isinstance(data, dict) else {})
+
+
+def _rich_output(data: dict[str, Any]) -> Iterator[str | ImageBlock]:
+    for kind in _PICTURES:
+        if kind in data:
+            block = _picture(source_of(data[kind]))
+            if block is not None:
+                yield block
+                return
+    for kind in ("text/markdown", "text/plain", "text/latex", "application/json"):
+        if kind in data:
+            value = data[kind]
+            text = value if isinstance(value, str | list) else json.dumps(value, ensure_ascii=False)
+            yield _clean(source_of(text))
+            return
+    if data:
+        yield f"({', '.join(map(str, data))}, not shown)"
+
+
+def _picture(encoded: str) -> ImageBlock | None:
+    try:
+        picture = fitted(base64.b64decode(re.sub(r"\s", "", encoded)))
+    except ValueError:
+        return None
+    if not isinstance(picture, Picture):
+        return None
+    data = base64.b64encode(picture.data).decode("ascii")
+    return ImageBlock({"type": "base64", "media_type": picture.media_type, "data": data})
+
+
+def _clean(text: str) -> str:
+    return _capped(legible(plain_text(text)).rstrip(), _MOST_OF_AN_OUTPUT)
+
+
+def _capped(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… [{counted(len(text) - most, 'more character')}]"

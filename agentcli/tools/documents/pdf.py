@@ -1,0 +1,137 @@
+"""Pages of a PDF, as text; a page that has none (a scan) as its picture.
+
+Text, not the document itself: it costs a fraction of the tokens, works with every endpoint that speaks the protocol,
+and can be continued page by page. Parsing is done by `pdf_worker` in a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from agentcli.core.abort import Aborted, AbortSignal
+from agentcli.core.frozen import frozen
+from agentcli.core.installation import library_folders
+from agentcli.core.messages import ImageBlock, TextBlock
+from agentcli.core.own_programs import PIPE, isolated_python, kill_group, start_program_async
+from agentcli.core.plural import counted
+from agentcli.tools.base import Output
+from agentcli.tools.builtin import failure, in_thread
+from agentcli.tools.documents.image import Picture, fitted
+from agentcli.tools.files.numbered_lines import MOST_CHARACTERS, Wanted, for_people, legible
+
+MOST_PAGES = 20
+_SECONDS = 60
+_MOST_OF_A_PAGE = 20_000
+
+
+@frozen
+class PageRange:
+    first: int
+    last: int
+
+
+def page_range(given: str) -> PageRange | str:
+    """`3` or `1-5`; a sentence if it is neither."""
+    match = re.fullmatch(r"\s*(\d{1,6})\s*(?:[-–]\s*(\d{1,6})?\s*)?", given)
+    if match is None or not int(match[1]):
+        return f"pages must be a page or a range of pages, such as 3 or 1-5, not {given[:40]!r}."
+    first = int(match[1])
+    open_ended = match[2] is None and re.search(r"[-–]", given) is not None
+    last = first + MOST_PAGES - 1 if open_ended else int(match[2] or first)
+    if last < first:
+        return f"pages {given[:40]!r} ends before it begins."
+    if last - first >= MOST_PAGES:
+        return f"At most {MOST_PAGES} pages can be read at once; {given.strip()} are {last - first + 1}."
+    return PageRange(first, last)
+
+
+async def read_pdf(data: bytes, wanted: Wanted, pages: PageRange | None, signal: AbortSignal) -> Output:
+    """`data` is the whole file."""
+    asked = pages or PageRange(1, MOST_PAGES)
+    try:
+        result = await _parsed(data, asked, signal)
+    except Aborted:
+        return failure("Interrupted while the PDF was read.", summary="interrupted")
+    if "error" in result:
+        return failure(f"{wanted.shown} is a PDF that cannot be read: {result['error']}.", summary="PDF")
+    if not result["pages"]:
+        text = f"{wanted.shown} has {counted(result['total'], 'page')}; page {asked.first} is past its end."
+        return failure(text, summary="past the end")
+    return await in_thread(_shown, result, wanted)
+
+
+async def _parsed(data: bytes, pages: PageRange, signal: AbortSignal) -> dict[str, Any]:
+    worker = Path(__file__).with_name("pdf_worker.py").read_text(encoding="utf-8")
+    code = f"exec(compile({worker!r}, 'pdf_worker', 'exec'))"
+    command = isolated_python(code, str(pages.first), str(pages.last), libraries=library_folders())
+    process = await start_program_async(command, cwd="/", environ={}, stdin=PIPE, stdout=PIPE)
+    try:
+        async with asyncio.timeout(_SECONDS):
+            written, _nothing = await signal.run(process.communicate(data))
+        result: dict[str, Any] = json.loads(written)
+        return result
+    except TimeoutError:
+        return {"error": f"it took longer than {_SECONDS} seconds"}
+    except ValueError:
+        return {"error": "it takes too much memory or time, or is damaged"}
+    finally:
+        if process.returncode is None:
+            kill_group(process.pid)
+            await process.wait()
+
+
+def _shown(result: dict[str, Any], wanted: Wanted) -> Output:
+    total, found = result["total"], result["pages"]
+    blocks: list[TextBlock | ImageBlock] = []
+    size, last = 0, found[0]["number"]
+    for page in found:
+        text = _page_text(page["text"])
+        if size and size + len(text) > MOST_CHARACTERS:
+            break
+        size += len(text)
+        last = page["number"]
+        blocks += _page_blocks(page, text, total)
+    first = found[0]["number"]
+    if first > 1 or last < total:
+        more = f' Continue with pages "{last + 1}-{min(total, last + MOST_PAGES)}".' if last < total else ""
+        blocks.append(TextBlock(f"[Partial: pages {first}–{last} of {total}.{more}]"))
+    count = last - first + 1
+    partly = f" of {total}" if count != total else ""
+    structured = {"type": "pdf", "path": wanted.path, "first_page": first, "last_page": last, "total_pages": total}
+    shown = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))[:10_000]
+    display = {"kind": "text", "path": wanted.shown, "text": for_people(shown)}
+    summary = f"{count}{partly} {'page' if total == 1 else 'pages'}"
+    return Output(_joined(blocks), summary=summary, display=display, structured=structured)
+
+
+def _page_text(text: str) -> str:
+    text = legible(text).strip()
+    if len(text) > _MOST_OF_A_PAGE:
+        return f"{text[:_MOST_OF_A_PAGE]}… [{counted(len(text) - _MOST_OF_A_PAGE, 'more character')} on this page]"
+    return text
+
+
+def _page_blocks(page: dict[str, Any], text: str, total: int) -> Iterator[TextBlock | ImageBlock]:
+    picture = fitted(base64.b64decode(page["picture"])) if "picture" in page else None
+    missing = "(as a picture)" if isinstance(picture, Picture) else "(no text; it may be a scan or empty)"
+    yield TextBlock(f"--- page {page['number']} of {total} ---\n{text or missing}\n")
+    if isinstance(picture, Picture):
+        encoded = base64.b64encode(picture.data).decode("ascii")
+        yield ImageBlock({"type": "base64", "media_type": picture.media_type, "data": encoded})
+
+
+def _joined(blocks: list[TextBlock | ImageBlock]) -> tuple[TextBlock | ImageBlock, ...]:
+    """Neighbouring texts in one: a block costs tokens of its own."""
+    joined: list[TextBlock | ImageBlock] = []
+    for block in blocks:
+        if joined and isinstance(block, TextBlock) and isinstance(joined[-1], TextBlock):
+            joined[-1] = TextBlock(f"{joined[-1].text}\n{block.text}")
+        else:
+            joined.append(block)
+    return tuple(joined)

@@ -1,0 +1,113 @@
+"""Edit: replace an exact piece of a file by another. How a piece is found is `edit_apply`'s business."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need
+from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.builtin import BuiltinTool, failure, object_schema, path_problem
+from agentcli.tools.files.change import Change, Intent, Present, change_file, preview_change, write_need
+from agentcli.tools.files.edit_apply import Applied, Problem, Replacement, apply
+from agentcli.tools.files.numbered_lines import legible
+from agentcli.tools.files.write import written
+
+EDIT_FIELDS: Json = {
+    "old_string": {"type": "string", "description": "The exact text to replace"},
+    "new_string": {"type": "string", "description": "What to put in its place"},
+    "replace_all": {"type": "boolean", "description": "Replace every occurrence, not just a unique one"},
+}
+
+
+class Edit(BuiltinTool):
+    name = "Edit"
+    subject = "file_path"
+    input_schema = object_schema(
+        ["file_path", "old_string", "new_string"],
+        {
+            "file_path": {"type": "string", "description": "The file, absolute or relative to the project's root"},
+            **EDIT_FIELDS,
+        },
+    )
+
+    def is_safe(self, input: Json) -> bool:
+        return False
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return (write_need(input.get("file_path"), context),)
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        return edit_problem(input) or editable_problem(input["file_path"])
+
+    def preview(self, input: Json, context: ToolContext) -> Json | Output | None:
+        return preview_change(_intent(input), context)
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        yield await change_file(_intent(input), context)
+
+
+def edit_problem(edit: Json) -> str | None:
+    if edit["old_string"] == edit["new_string"]:
+        return "old_string and new_string are equal: there is nothing to change."
+    return None
+
+
+def editable_problem(file_path: object) -> str | None:
+    if isinstance(file_path, str) and file_path.endswith(".ipynb"):
+        return "Notebooks are changed cell by cell: use NotebookEdit."
+    return path_problem(file_path)
+
+
+def replacement_of(edit: Json) -> Replacement:
+    return Replacement(edit["old_string"], edit["new_string"], bool(edit.get("replace_all")))
+
+
+def _intent(input: Json) -> Intent:
+    replacement = replacement_of(input)
+
+    def plan(present: Present) -> Change | Output:
+        if not replacement.old:
+            return creation(present, replacement.new)
+        assert present.decoded is not None
+        applied = apply(present.text, replacement, present.shown)
+        if isinstance(applied, Problem):
+            return failure(applied.text, summary=applied.summary)
+        return _change(present, applied)
+
+    return Intent(input["file_path"], plan, create=not replacement.old)
+
+
+def creation(present: Present, content: str) -> Change | Output:
+    """An empty old_string stands for a file that is not there yet, or has nothing in it."""
+    if present.text:
+        return failure(
+            f"old_string is empty, but {present.shown} is not. Give the text to replace; to add something, replace the "
+            "line before it by itself and the addition."
+        )
+    return written(present, content)
+
+
+def encoded(present: Present, text: str) -> bytes | Output:
+    assert present.decoded is not None
+    data = present.decoded.encode(text)
+    if data is not None:
+        return data
+    name = present.decoded.unusual or "UTF-8"
+    lacking = legible(present.decoded.lacking(text))
+    return failure(
+        f"{present.shown} is {name}, which lacks some characters of new_string: {lacking}. Write them otherwise, or "
+        "convert the file first."
+    )
+
+
+def _change(present: Present, applied: Applied) -> Change | Output:
+    data = encoded(present, applied.text)
+    if isinstance(data, Output):
+        return data
+    where = f"in {applied.count} places" if applied.count > 1 else f"at line {applied.line}"
+    note = f" {applied.note}" if applied.note else ""
+    return Change(data, applied.text, f"Edited {present.shown} {where}.{note}")

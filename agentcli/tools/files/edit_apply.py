@@ -1,0 +1,219 @@
+"""One replacement in a text: found exactly or not at all, with one exception, and nothing else is touched. Pure.
+
+Line ends match whichever kind the file has, since Read does not show them. The exception: when the text as given is
+nowhere, but exactly one place differs from it only in trailing blanks or typographic characters, that place is taken
+and the caller is told. Also then every character of the file that the replacement leaves alone stays as it was.
+Indentation is never guessed at.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate, islice
+
+from agentcli.core.frozen import frozen
+from agentcli.tools.files.disk import LARGEST_LOADED
+from agentcli.tools.files.edit_miss import MOST_COUNTED, ambiguity, line_number, miss
+
+_LONGEST_LOOSE = 20_000
+_MOST_TOKENS = 3_000
+_ALIKE = (
+    '"\u201c\u201d\u201e\u201f\u2033',
+    "'\u2018\u2019\u201a\u201b\u2032",
+    "-\u2010\u2011\u2012\u2013\u2014\u2212",
+    " \u00a0\u2007\u2009\u202f",
+)
+_CLASSES = {char: f"[{re.escape(chars)}]" for chars in _ALIKE for char in chars}
+_PLAIN = str.maketrans({char: chars[0] for chars in _ALIKE for char in chars[1:]})
+_TOKEN = re.compile(r"\w+|\W")
+
+Span = tuple[int, int]
+
+
+@frozen
+class Replacement:
+    old: str
+    new: str
+    every: bool = False
+
+
+@frozen
+class Applied:
+    text: str
+    count: int
+    line: int
+    """Of the first place, counted from 1, in the text as it was before."""
+    note: str = ""
+    """What was overlooked to find the place; empty if nothing."""
+
+
+@frozen
+class Problem:
+    text: str
+    summary: str
+
+
+def apply(text: str, replacement: Replacement, shown: str) -> Applied | Problem:
+    old, new = replacement.old.replace("\r\n", "\n"), replacement.new.replace("\r\n", "\n")
+    line_end = "\r" if "\n" not in text and "\r" in text else r"\r?\n"
+    if replacement.every and "\r" not in text and (count := text.count(old)):
+        if too_large := _too_large(text, old, new, count, shown):
+            return too_large
+        return Applied(text.replace(old, new), count, line_number(text, text.find(old)))
+    found = _exact(text, old, line_end, apart=replacement.every)
+    spans = list(found if replacement.every else islice(found, MOST_COUNTED + 1))
+    if len(spans) == 1 or (spans and replacement.every):
+        if too_large := _too_large(text, old, new, len(spans), shown):
+            return too_large
+        return Applied(_with(text, spans, old, new), len(spans), line_number(text, spans[0][0]))
+    if spans:
+        return Problem(ambiguity(shown, text, [start for start, _end in spans]), "ambiguous")
+    if not replacement.every and len(old) <= _LONGEST_LOOSE and old.strip():
+        loose = list(islice(_loose(text, old, line_end), 2))
+        if len(loose) == 1:
+            start, end = loose[0]
+            note = _overlooked(text[start:end], old)
+            return Applied(_with(text, loose, old, new, loosely=True), 1, line_number(text, start), note)
+    return Problem(miss(shown, text, old, new), "no match")
+
+
+def _too_large(text: str, old: str, new: str, count: int, shown: str) -> Problem | None:
+    """Refuse a result that could not be edited again. A few kilobytes of input can ask for gigabytes, and building such
+    a text stops the whole process."""
+    carriage_returns = new.count("\n") if "\r" in text else 0
+    size = len(text) + count * (len(new) + carriage_returns - len(old))
+    if size <= max(LARGEST_LOADED, len(text)):
+        return None
+    return Problem(
+        f"{shown} would grow to {size:,} characters, because old_string is in it {count:,} times; edited files have at "
+        f"most {LARGEST_LOADED:,}. Use a longer old_string.",
+        "too large",
+    )
+
+
+def _exact(text: str, old: str, line_end: str, *, apart: bool) -> Iterator[Span]:
+    """`apart`: places that do not overlap, as can be replaced; else also overlapping ones, as make a place doubtful."""
+    if "\n" not in old or "\r" not in text:
+        at = text.find(old)
+        while at >= 0:
+            yield at, at + len(old)
+            at = text.find(old, at + (len(old) if apart else 1))
+        return
+    pattern = line_end.join(re.escape(line) for line in old.split("\n"))
+    yield from _matches(text, old, re.compile(pattern), line_end, apart=apart)
+
+
+def _loose(text: str, old: str, line_end: str) -> Iterator[Span]:
+    bodies = ["".join(_CLASSES.get(char) or re.escape(char) for char in line) for line in _stripped(old).split("\n")]
+    pattern = rf"[ \t]*{line_end}".join(bodies)
+    if old[-1] in " \t":
+        pattern += rf"[ \t]*(?={line_end}|\Z)"
+    return _matches(text, _stripped(old.translate(_PLAIN)), re.compile(pattern), line_end, loosely=True)
+
+
+def _matches(
+    text: str, wanted: str, expression: re.Pattern[str], line_end: str, *, apart: bool = True, loosely: bool = False
+) -> Iterator[Span]:
+    """Where the expression matches. It is tried only where `wanted`, the same as plain text, is in the text made plain.
+
+    Searching with the expression itself costs the product of both lengths, minutes for a file of a megabyte, and
+    nothing else in the process runs meanwhile.
+    """
+    lines = text.split("\r" if line_end == "\r" else "\n")
+    kept = [*(line.removesuffix("\r") for line in lines[:-1]), lines[-1]]
+    if loosely:
+        kept = [line.translate(_PLAIN).rstrip(" \t") for line in kept]
+    plain = "\n".join(kept)
+    starts, plain_starts = ([0, *accumulate(len(line) + 1 for line in each)] for each in (lines, kept))
+    at = plain.find(wanted)
+    while at >= 0:
+        line = bisect_right(plain_starts, at) - 1
+        found = expression.match(text, starts[line] + at - plain_starts[line])
+        if found is None and wanted[:1] == "\n":
+            # It begins with the blanks at a line's end, but not with those no-break spaces before them.
+            found = expression.match(text, starts[line] + len(lines[line].removesuffix("\r").rstrip(" \t")))
+        if found:
+            yield found.span()
+        at = plain.find(wanted, at + (len(wanted) if found and apart else 1))
+
+
+def _stripped(old: str) -> str:
+    return "\n".join(line.rstrip(" \t") for line in old.split("\n"))
+
+
+def _overlooked(original: str, old: str) -> str:
+    plain = original.replace("\r\n", "\n")
+    kinds = []
+    if len(_stripped(plain)) != len(plain) or _stripped(old) != old:
+        kinds.append("trailing blanks")
+    if _stripped(plain) != _stripped(old):
+        kinds.append("typographic characters (quotes, dashes, no-break spaces)")
+    return (
+        f"old_string was not there exactly; it was matched overlooking {' and '.join(kinds)}. What new_string does not "
+        "change was kept as it was in the file."
+    )
+
+
+def _with(text: str, spans: list[Span], old: str, new: str, *, loosely: bool = False) -> str:
+    pieces: list[str] = []
+    position = 0
+    for start, end in spans:
+        piece = _carried_over(text[start:end], old, new, _line_end(text, start), loosely=loosely)
+        pieces += [text[position:start], piece]
+        position = end
+    return "".join([*pieces, text[position:]])
+
+
+def _carried_over(original: str, old: str, new: str, line_end: str, *, loosely: bool) -> str:
+    """The new text for one place, in which everything that old and new have in common is as the file has it."""
+    pairs, feeds = original.count("\r\n"), original.count("\n")
+    if not loosely and (pairs == feeds if line_end == "\r\n" else pairs == 0):
+        return new.replace("\n", line_end)
+    if loosely:
+        old = _stripped(old)
+        units = re.findall(r"[ \t]*(?:\r\n|\n)|.", original, re.DOTALL)
+        # Blanks at the very end belong to no character of the stripped text.
+        units[len(old) - 1 :] = ["".join(units[len(old) - 1 :])]
+    else:
+        units = re.findall(r"\r\n|.", original, re.DOTALL)
+    return merged(units, old, new, line_end)
+
+
+def merged(units: list[str], old: str, new: str, line_end: str) -> str:
+    """`new`, with the file's own spelling of what it shares with `old`. There is one unit per character of `old`."""
+    pieces: list[str] = []
+    for equal, a, b, c, d in _operations(old, new):
+        pieces.append("".join(units[a:b]) if equal else new[c:d].replace("\n", line_end))
+    return "".join(pieces)
+
+
+def _operations(old: str, new: str) -> Iterator[tuple[bool, int, int, int, int]]:
+    """What is equal and what is not, as (equal, a, b, c, d): old[a:b] and new[c:d]."""
+    shorter = min(len(old), len(new))
+    head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
+    yield True, 0, head, 0, head
+    middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
+    left, right = _TOKEN.findall(middle_old), _TOKEN.findall(middle_new)
+    a = c = head
+    if max(len(left), len(right)) > _MOST_TOKENS:
+        yield False, a, len(old) - tail, c, len(new) - tail
+    else:
+        for tag, i, j, k, m in difflib.SequenceMatcher(None, left, right).get_opcodes():
+            b, d = a + sum(map(len, left[i:j])), c + sum(map(len, right[k:m]))
+            yield tag == "equal", a, b, c, d
+            a, c = b, d
+    yield True, len(old) - tail, len(old), len(new) - tail, len(new)
+
+
+def _line_end(text: str, start: int) -> str:
+    """The kind of line end that belongs at a place: in a file with several kinds the place itself says which."""
+    at = text.find("\n", start)
+    if at < 0:
+        at = text.rfind("\n", 0, start)
+    if at < 0:
+        return "\r" if "\r" in text else "\n"
+    return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"

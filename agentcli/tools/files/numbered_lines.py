@@ -1,0 +1,215 @@
+"""Text as Read shows it: numbered lines, capped, with a notice of what is missing and how to get it.
+
+A file too large to load is walked in chunks: whoever reads a few lines of a gigabyte pays for those before them in
+time, not in memory. Blocking; the walk looks at `stopped` often.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import BinaryIO
+
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json, clean_text
+from agentcli.core.plaintext import spell_hidden, visible_text
+from agentcli.core.plural import counted
+from agentcli.tools.base import Output
+from agentcli.tools.builtin import failure
+from agentcli.tools.files.disk import open_without_links
+from agentcli.tools.files.encoding import Decoded, decode, looks_binary
+from agentcli.tools.files.file_kinds import binary_name
+from agentcli.tools.files.language import language_of
+
+MOST_LINES = 2_000
+LONGEST_LINE = 2_000
+MOST_CHARACTERS = 48_000
+"""Below the limit at which a result is moved out of the conversation: what Read shows stays readable."""
+_MOST_DISPLAYED = 10_000
+_CHUNK = 1 << 20
+
+
+@frozen
+class Wanted:
+    path: str
+    shown: str
+    offset: int = 1
+    limit: int = MOST_LINES
+
+
+@frozen
+class Page:
+    """Some lines of a file."""
+
+    lines: tuple[str, ...]
+    first: int
+    total: int | None
+    """None: not counted, there may be more."""
+    cut_lines: int = 0
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.lines) - 1
+
+    @property
+    def whole(self) -> bool:
+        return self.first == 1 and self.last == self.total and not self.cut_lines
+
+
+def legible(text: str) -> str:
+    """Safe for screens and for the API, character for character."""
+    return clean_text(visible_text(text))
+
+
+def for_people(text: str) -> str:
+    """Legible text for `Output.display`: what people cannot see, or see in another order, is spelled out as in diffs.
+
+    Not for the model: it copies what it reads into edits.
+    """
+    return spell_hidden(text)
+
+
+def text_page(decoded: Decoded, wanted: Wanted) -> Page | Output:
+    lines = decoded.text.split(decoded.newline if decoded.newline == "\r" else "\n")
+    if lines[-1] == "":
+        lines.pop()
+    page = _page(lines[wanted.offset - 1 :], wanted, total=len(lines))
+    return page or _past_the_end(wanted, len(lines))
+
+
+def _past_the_end(wanted: Wanted, count: int) -> Output:
+    text = f"{wanted.shown} has {counted(count, 'line')}; offset {wanted.offset:,} is past its end."
+    return failure(text, summary="past the end")
+
+
+def shown_page(page: Page, wanted: Wanted, encoding: str | None, size: int | None = None) -> Output:
+    notices: list[str] = []
+    if page.total is None or page.first > 1 or page.last < page.total:
+        of = f" of {page.total:,}" if page.total is not None else ""
+        more = f" Continue with offset {page.last + 1}." if page.total is None or page.last < page.total else ""
+        large = f" The file has {counted(size, 'byte')}." if size is not None else ""
+        notices.append(f"Partial: lines {page.first:,}–{page.last:,}{of}.{more}{large}")
+    if page.cut_lines:
+        verb = "is" if page.cut_lines == 1 else "are"
+        notices.append(
+            f"{counted(page.cut_lines, 'long line')} {verb} cut at {LONGEST_LINE:,} characters; "
+            "get the rest with a command (cut -c) or Grep."
+        )
+    if encoding is not None:
+        notices.append(f"Encoding: {encoding}.")
+    text = "\n".join(f"{number}\t{line}" for number, line in enumerate(page.lines, page.first))
+    if notices:
+        text += f"\n\n[{' '.join(notices)}]"
+    count = len(page.lines)
+    partly = f" of {page.total:,}" if page.total is not None and page.total != count else ""
+    structured = {
+        "type": "text",
+        "path": wanted.path,
+        "start_line": page.first,
+        "line_count": count,
+        "total_lines": page.total,
+        "encoding": encoding or "UTF-8",
+    }
+    summary = f"{count:,}{partly} {'line' if (page.total or count) == 1 else 'lines'}"
+    return Output(text, summary=summary, display=_display(page, wanted), structured=structured)
+
+
+def _display(page: Page, wanted: Wanted) -> Json:
+    text = "\n".join(page.lines)
+    if len(text) > _MOST_DISPLAYED:
+        text = text[:_MOST_DISPLAYED].rpartition("\n")[0]
+    return {
+        "kind": "code",
+        "path": wanted.shown,
+        "language": language_of(wanted.path),
+        "text": for_people(text),
+        "start": page.first,
+        "lines": len(page.lines),
+    }
+
+
+def _page(lines: Iterable[str], wanted: Wanted, *, total: int | None) -> Page | None:
+    """The lines from the offset on, which is where `lines` begins; None if there are none."""
+    shown: list[str] = []
+    size = cut = 0
+    for line, _index in zip(lines, range(wanted.limit), strict=False):
+        line = line.removesuffix("\r")
+        text = legible(line[:LONGEST_LINE])
+        if len(line) > LONGEST_LINE:
+            # A line of a file that is not loaded is itself cut before it gets here, so that its length is not known.
+            more = f"{counted(len(line) - LONGEST_LINE, 'more character')} in this line" if total is not None else "cut"
+            text += f"… [{more}]"
+            cut += 1
+        size += len(text) + 8
+        if size > MOST_CHARACTERS and shown:
+            break
+        shown.append(text)
+    return Page(tuple(shown), wanted.offset, total, cut) if shown else None
+
+
+# ------------------------------------------------------------------------------------------------------- large files
+
+
+def read_large(real: str, wanted: Wanted, stopped: Callable[[], bool]) -> Output:
+    """Raises OSError."""
+    with open(real, "rb", opener=open_without_links) as file:
+        size = os.fstat(file.fileno()).st_size
+        sample = file.read(1 << 16)
+        encoding = _encoding_of(sample)
+        if encoding is None:
+            text = f"{wanted.shown} is {binary_name(sample)} ({counted(size, 'byte')}) and cannot be shown as text."
+            return failure(text, summary="binary")
+        if encoding.encoding.startswith(("utf-16", "utf-32")):
+            name = encoding.unusual
+            large = f"{wanted.shown} is {name} and too large to be loaded ({counted(size, 'byte')})."
+            text = f"{large} Convert it first (iconv)."
+            return failure(text, summary="too large")
+        file.seek(len(encoding.mark))
+        skipped = _skip_lines(file, wanted.offset - 1, stopped)
+        if stopped():
+            return failure("Interrupted while looking for the line.", summary="interrupted")
+        if skipped < wanted.offset - 1:
+            return _past_the_end(wanted, skipped)
+        errors = "replace" if encoding.encoding != "utf-8" or not encoding.invalid else "surrogateescape"
+        raw = iter(lambda: _bounded_line(file.readline, stopped), b"")
+        lines = (line.decode(encoding.encoding, errors).rstrip("\n") for line in raw)
+        page = _page(lines, wanted, total=None)
+    return shown_page(page, wanted, encoding.unusual, size) if page else _past_the_end(wanted, skipped)
+
+
+def _encoding_of(sample: bytes) -> Decoded | None:
+    # The sample may end inside a character; a few bytes less cannot all do.
+    for cut in range(4):
+        decoded = decode(sample[: len(sample) - cut])
+        if decoded is not None and not decoded.invalid and decoded.encoding == "utf-8":
+            return decoded
+    return None if looks_binary(sample[:8192]) or b"\x00" in sample[:8192] else decode(sample) or Decoded("", "latin-1")
+
+
+def _skip_lines(file: BinaryIO, count: int, stopped: Callable[[], bool]) -> int:
+    """Leaves the file at the beginning of a line; returns how many lines were skipped, fewer only at its end."""
+    skipped, unended = 0, False
+    while skipped < count and not stopped():
+        chunk = file.read(_CHUNK)
+        if not chunk:
+            return skipped + unended
+        ends = chunk.count(b"\n")
+        if skipped + ends < count:
+            skipped += ends
+            unended = not chunk.endswith(b"\n")
+            continue
+        at = -1
+        for _end in range(count - skipped):
+            at = chunk.index(b"\n", at + 1)
+        file.seek(at + 1 - len(chunk), os.SEEK_CUR)
+        return count
+    return skipped
+
+
+def _bounded_line(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> bytes:
+    line = readline(LONGEST_LINE * 4)
+    rest = line
+    # The rest of a line too long to be shown is read away piece by piece.
+    while rest and not rest.endswith(b"\n") and not stopped():
+        rest = readline(_CHUNK)
+    return line if line.endswith(b"\n") or not line else line + b"\n"

@@ -1,0 +1,216 @@
+"""Read: a file as numbered lines, a picture as a picture, a PDF by its pages, a notebook by its cells.
+
+Notes what was seen in the read cache. Never changes a file; a file of any size costs bounded memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import threading
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.messages import ImageBlock, Json, TextBlock
+from agentcli.core.permission import Need
+from agentcli.core.plural import counted
+from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, object_schema, os_failure, shown_path
+from agentcli.tools.files.disk import (
+    LARGEST_LOADED,
+    Refusal,
+    folder_names,
+    inspect,
+    load,
+    name_in_words,
+    near_names,
+)
+from agentcli.tools.files.encoding import decode, looks_binary
+from agentcli.tools.files.file_kinds import binary_name, image_kind, is_pdf
+from agentcli.tools.files.numbered_lines import MOST_LINES, Page, Wanted, read_large, shown_page, text_page
+from agentcli.tools.files.read_cache import Seen, digest_of
+
+_MOST_NAMES = 50
+
+
+class Read(BuiltinTool):
+    name = "Read"
+    subject = "file_path"
+    input_schema = object_schema(
+        ["file_path"],
+        {
+            "file_path": {"type": "string", "description": "The file, absolute or relative to the project's root"},
+            "offset": {"type": "integer", "minimum": 0, "description": "First line (of a notebook: cell), from 1"},
+            "limit": {"type": "integer", "minimum": 1, "description": "How many lines (of a notebook: cells)"},
+            "pages": {"type": "string", "description": "Of a PDF: a page or a range, e.g. 3 or 1-5; at most 20 pages"},
+        },
+    )
+
+    def title(self, input: Json) -> str:
+        title = super().title(input)
+        if input.get("pages"):
+            return f"{title} (pages {str(input['pages'])[:20]})"
+        first, count = input.get("offset"), input.get("limit")
+        if isinstance(first, int) and isinstance(count, int):
+            return f"{title} (lines {max(1, first)}–{max(1, first) + count - 1})"
+        return f"{title} (from line {first})" if isinstance(first, int) and first > 1 else title
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        path = absolute_path(input.get("file_path"), context)
+        try:
+            real = os.path.realpath(path)
+        except (OSError, ValueError):
+            real = path
+        return (Need("read", path, "" if real == path else real),)
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        if input.get("pages"):
+            from agentcli.tools.documents.pdf import page_range
+
+            pages = page_range(input["pages"])
+            if isinstance(pages, str):
+                return pages
+        return super().check(input, context)
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        path = absolute_path(input["file_path"], context)
+        shown = shown_path(path, context)
+        try:
+            real = await in_thread(os.path.realpath, path)
+        except OSError as error:
+            # A link that goes away while it is followed.
+            yield os_failure(error, f"{shown} cannot be found")
+            return
+        decided = [need.real or need.target for need in context.needs if need.kind == "read"]
+        if decided and real not in decided:
+            yield failure(
+                f"{shown} leads elsewhere now than when this was decided. Try again.", summary="led elsewhere"
+            )
+            return
+        found = await in_thread(inspect, real, shown)
+        if isinstance(found, Refusal):
+            yield await in_thread(_refused, found, path, context)
+            return
+        offset = max(1, int(input.get("offset") or 1))
+        wanted = Wanted(path, shown, offset, min(MOST_LINES, int(input.get("limit") or MOST_LINES)))
+        try:
+            if found.st_size > LARGEST_LOADED:
+                output = await _large(real, wanted, signal)
+                yield _without_pages(output) if input.get("pages") else output
+                return
+            data = await load(real)
+        except OSError as error:
+            yield os_failure(error, f"{shown} cannot be read")
+            return
+        if is_pdf(data):
+            yield await _pdf(data, wanted, input.get("pages"), signal)
+            return
+        output, seen = await in_thread(_present, data, wanted)
+        if seen is not None:
+            context.read_cache.note_digest(real, seen.digest, seen.whole, data)
+        yield _without_pages(output) if input.get("pages") else output
+
+
+async def _large(real: str, wanted: Wanted, signal: AbortSignal) -> Output:
+    stop = threading.Event()
+    unhook = signal.on_abort(lambda _reason: stop.set())
+    work = asyncio.ensure_future(in_thread(read_large, real, wanted, stop.is_set))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.wait({work})
+        raise
+    finally:
+        unhook()
+
+
+async def _pdf(data: bytes, wanted: Wanted, pages: str | None, signal: AbortSignal) -> Output:
+    from agentcli.tools.documents.pdf import page_range, read_pdf
+
+    chosen = page_range(pages) if pages else None
+    return failure(chosen) if isinstance(chosen, str) else await read_pdf(data, wanted, chosen, signal)
+
+
+def _without_pages(output: Output) -> Output:
+    """Says that the pages that were asked for are not what is shown."""
+    note = "[This is not a PDF, so pages was ignored. Use offset and limit to choose lines.]"
+    if isinstance(output.content, str):
+        return replace(output, content=f"{output.content}\n\n{note}")
+    return replace(output, content=(*output.content, TextBlock(note)))
+
+
+def _refused(refusal: Refusal, path: str, context: ToolContext) -> Output:
+    if refusal.is_folder:
+        return failure(f"{refusal.text}{_listed(path, context)}", summary="directory")
+    if not refusal.missing:
+        return failure(refusal.text)
+    near = near_names(path, context.hides)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    folder = Path(path).parent
+    if not hint and not folder.is_dir():
+        hint = f" Neither does its folder, {shown_path(str(folder), context)}."
+    return failure(f"{refusal.text}{hint} Relative paths start at {context.root}.", summary="not found")
+
+
+def _listed(folder: str, context: ToolContext) -> str:
+    names = [name_in_words(name) for name in folder_names(folder, context.hides)]
+    if not names:
+        return " It is empty."
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return f" It contains: {', '.join(names[:_MOST_NAMES])}{more}."
+
+
+def _present(data: bytes, wanted: Wanted) -> tuple[Output, Seen | None]:
+    """What is shown of a file, and what the model has then seen of it."""
+    if image_kind(data) is not None:
+        return _image(data, wanted), None
+    if not data:
+        return Output(f"{wanted.shown} exists and is empty.", summary="empty"), Seen(digest_of(data), whole=True)
+    decoded = decode(data)
+    if decoded is None:
+        is_binary = looks_binary(data[:8192]) or b"\x00" in data
+        what = binary_name(data) if is_binary else "in an unknown encoding"
+        text = f"{wanted.shown} is {what} ({counted(len(data), 'byte')}) and cannot be shown as text."
+        return failure(text, summary="binary"), None
+    if wanted.path.endswith(".ipynb"):
+        from agentcli.tools.documents.notebook import parse_notebook, show_notebook
+
+        notebook = parse_notebook(decoded.text)
+        if notebook is not None:
+            cells = show_notebook(notebook, wanted)
+            return cells.output, None if cells.output.is_error else Seen(digest_of(data), cells.whole)
+    page = text_page(decoded, wanted)
+    if not isinstance(page, Page):
+        return page, None
+    return shown_page(page, wanted, decoded.unusual), Seen(digest_of(data), page.whole)
+
+
+def _image(data: bytes, wanted: Wanted) -> Output:
+    from agentcli.tools.documents.image import Picture, fitted
+
+    picture = fitted(data)
+    if not isinstance(picture, Picture):
+        text = f"{wanted.shown} is a picture ({counted(len(data), 'byte')}) that cannot be shown: {picture.reason}."
+        return failure(text, summary="picture")
+    source = {
+        "type": "base64",
+        "media_type": picture.media_type,
+        "data": base64.b64encode(picture.data).decode("ascii"),
+    }
+    content = (TextBlock(f"{wanted.shown} ({picture.words})"), ImageBlock(source))
+    summary = f"picture, {picture.width}×{picture.height}"
+    structured = {
+        "type": "image",
+        "path": wanted.path,
+        "media_type": picture.media_type,
+        "width": picture.width,
+        "height": picture.height,
+    }
+    display = {"kind": "image", "path": wanted.shown, "width": picture.width, "height": picture.height}
+    return Output(content, summary=summary, display=display, structured=structured)

@@ -1,0 +1,172 @@
+"""Putting new content in place of a file, whole or not at all, and only if the file is still what it was taken for.
+
+The folder is opened once, without following links, and everything else happens relative to it: whatever is done to the
+path meanwhile, nothing outside that folder is written. Blocking; raises OSError and `ChangedMeanwhile`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+
+from agentcli.core.frozen import frozen
+from agentcli.tools.files.disk import open_below, open_folder
+from agentcli.tools.files.read_cache import digest_of
+
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
+
+
+class ChangedMeanwhile(Exception):
+    """The file is not what the new content was made from; it was left as it is."""
+
+
+@frozen
+class _Place:
+    folder: int
+    name: str
+    temporary: str
+
+    def unlink_temporary(self) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self.temporary, dir_fd=self.folder)
+
+
+def replace_file(path: str, data: bytes, temporary_name: str, expected: str | None) -> None:
+    """`expected` is the digest of the content that is replaced; None if there must not be a file yet.
+
+    Parents are created; mode, owner and extended attributes stay. A file with several names (hard links) is written in
+    place, because a rename would part them; a copy is kept beside it until that has succeeded.
+    """
+    parent, _slash, name = path.rpartition("/")
+    folder = open_folder(parent, create=expected is None)
+    place = _Place(folder, name, temporary_name)
+    try:
+        if expected is None:
+            _create(place, data)
+        else:
+            _replace(place, data, expected)
+        _sync_folder(folder)
+    finally:
+        os.close(folder)
+
+
+def _create(place: _Place, data: bytes) -> None:
+    try:
+        # A new file gets the mode that the umask leaves.
+        _write_temporary(place, data, 0o666, None)
+        try:
+            # A link fails where a rename would silently overwrite what somebody else has created meanwhile.
+            os.link(place.temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+        except FileExistsError:
+            raise ChangedMeanwhile from None
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if _exists(place):
+                raise ChangedMeanwhile from None
+            os.rename(place.temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+    finally:
+        place.unlink_temporary()
+
+
+def _replace(place: _Place, data: bytes, expected: str) -> None:
+    try:
+        original = open_below(place.folder, place.name, os.O_RDONLY)
+    except FileNotFoundError:
+        raise ChangedMeanwhile from None
+    with os.fdopen(original, "rb") as file:
+        old = os.fstat(file.fileno())
+        if not old.st_mode & 0o222:
+            raise PermissionError(errno.EACCES, "the file is read-only")
+        if old.st_nlink > 1:
+            _write_in_place(place, data, expected)
+            return
+        try:
+            _write_temporary(place, data, 0o600, file.fileno())
+            _check(place, expected)
+            os.rename(place.temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+        except BaseException:
+            place.unlink_temporary()
+            raise
+
+
+def _write_temporary(place: _Place, data: bytes, mode: int, model: int | None) -> None:
+    # Beside the target, so that the rename stays on one file system.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(place.temporary, flags, mode, dir_fd=place.folder), "wb") as file:
+        if model is not None:
+            _take_after(model, file.fileno())
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _take_after(model: int, copy: int) -> None:
+    """Owner, mode and extended attributes (access lists, labels) of one file for another, as far as is permitted."""
+    old = os.fstat(model)
+    if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+        with contextlib.suppress(PermissionError):
+            os.fchown(copy, old.st_uid, old.st_gid)
+    # After the owner: changing the owner clears some bits of the mode.
+    os.fchmod(copy, stat.S_IMODE(old.st_mode))
+    if hasattr(os, "listxattr"):
+        with contextlib.suppress(OSError):
+            for name in os.listxattr(model):
+                with contextlib.suppress(OSError):
+                    os.setxattr(copy, name, os.getxattr(model, name))
+
+
+def _check(place: _Place, expected: str) -> bytes:
+    try:
+        with os.fdopen(open_below(place.folder, place.name, os.O_RDONLY), "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        raise ChangedMeanwhile from None
+    if digest_of(data) != expected:
+        raise ChangedMeanwhile
+    return data
+
+
+def _exists(place: _Place) -> bool:
+    try:
+        os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _write_in_place(place: _Place, data: bytes, expected: str) -> None:
+    original = _check(place, expected)
+    try:
+        _write_temporary(place, original, 0o600, None)
+    except OSError:
+        place.unlink_temporary()
+        raise
+    try:
+        _overwrite(place, data)
+    except OSError:
+        # The copy stays if this fails too: then it is all that is left of the original.
+        _overwrite(place, original)
+        place.unlink_temporary()
+        raise
+    place.unlink_temporary()
+
+
+def _overwrite(place: _Place, data: bytes) -> None:
+    with os.fdopen(open_below(place.folder, place.name, os.O_RDWR), "r+b") as file:
+        file.write(data)
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: int) -> None:
+    # Best effort: some file systems do not take it, and the file itself is already on disk.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

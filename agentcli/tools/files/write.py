@@ -1,0 +1,87 @@
+"""Write: a file with exactly this content. An existing file keeps its encoding, mark, line ends and mode."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need
+from agentcli.core.plural import counted
+from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.builtin import BuiltinTool, object_schema
+from agentcli.tools.files.change import Change, Intent, Present, change_file, preview_change, write_need
+from agentcli.tools.files.edit_apply import merged
+from agentcli.tools.files.encoding import Decoded
+
+_LARGEST_COMPARED = 1 << 20
+
+
+class Write(BuiltinTool):
+    name = "Write"
+    subject = "file_path"
+    input_schema = object_schema(
+        ["file_path", "content"],
+        {
+            "file_path": {"type": "string", "description": "The file, absolute or relative to the project's root"},
+            "content": {"type": "string", "description": "The whole new content"},
+        },
+    )
+
+    def is_safe(self, input: Json) -> bool:
+        return False
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return (write_need(input.get("file_path"), context),)
+
+    def preview(self, input: Json, context: ToolContext) -> Json | Output | None:
+        return preview_change(_intent(input), context)
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        yield await change_file(_intent(input), context)
+
+
+def _intent(input: Json) -> Intent:
+    content: str = input["content"]
+    return Intent(input["file_path"], lambda present: written(present, content), whole=True, create=True)
+
+
+def written(present: Present, content: str) -> Change:
+    old = present.decoded
+    if old is None:
+        return Change(_utf8(content), content, f"Created {present.shown} ({_lines(content)}).")
+    content = _with_line_ends(old, content)
+    data = old.encode(content)
+    if data is not None:
+        return Change(data, content, f"Replaced {present.shown} ({_lines(content)}).")
+    name = old.unusual or "UTF-8"
+    note = f"It was {name} and is UTF-8 now, because the new text has characters that {name} lacks."
+    return Change(_utf8(content), content, f"Replaced {present.shown} ({_lines(content)}). {note}")
+
+
+def _with_line_ends(old: Decoded, content: str) -> str:
+    """Read shows no line ends, so the model cannot know them: they stay what they were."""
+    plain = content.replace("\r\n", "\n")
+    if old.newline is not None:
+        return plain.replace("\n", old.newline)
+    if "\n" not in old.text:
+        return content
+    if max(len(old.text), len(content)) > _LARGEST_COMPARED:
+        return plain
+    # Mixed: a line that stays keeps its own kind, a new one gets the more frequent.
+    usual = "\r\n" if old.text.count("\r\n") * 2 > old.text.count("\n") else "\n"
+    units = re.findall(r"\r\n|.", old.text, re.DOTALL)
+    return merged(units, old.text.replace("\r\n", "\n"), plain, usual)
+
+
+def _utf8(text: str) -> bytes:
+    # A lone surrogate is the one thing that UTF-8 cannot hold.
+    return text.encode("utf-8", errors="replace")
+
+
+def _lines(text: str) -> str:
+    count = text.count("\n") + (1 if text and not text.endswith("\n") else 0)
+    return counted(count, "line")

@@ -1,0 +1,1 @@
+"""TodoWrite, AskUserQuestion and plan mode."""

@@ -1,0 +1,1 @@
+"""Grep, Glob and the file index, on ripgrep."""

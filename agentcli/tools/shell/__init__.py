@@ -1,0 +1,1 @@
+"""Bash and background commands: processes, their output and their environment."""

@@ -1,0 +1,262 @@
+"""Bash: one shell command, to its end or an abort, or into the background when it is told so or takes too long.
+
+The next command runs in the directory that this one ended in, when that is inside the working directories; no other
+tool follows it. What a command leaves running when it ends is ended with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from agentcli.core.abort import AbortReason, AbortSignal
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need
+from agentcli.core.plaintext import plain_line
+from agentcli.core.shell import has_control_characters, shown_command
+from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema, os_failure
+from agentcli.tools.files.read_cache import CommandRun
+from agentcli.tools.shell.background import MOST_RUNNING, Shell, Shells
+from agentcli.tools.shell.output import CollectedOutput
+from agentcli.tools.shell.process import GRACE, SHUTDOWN_GRACE, exit_text
+from agentcli.tools.shell.running_command import Ending, ShellCommand, private_hosts_note, refused_hosts_note
+
+DEFAULT_TIMEOUT_MS = 120_000
+LONGEST_TIMEOUT_MS = 600_000
+_PROGRESS_INTERVAL = 0.1
+
+
+class Bash(BuiltinTool):
+    name = "Bash"
+    subject = "command"
+    input_schema = object_schema(
+        ["command"],
+        {
+            "command": {"type": "string", "minLength": 1, "description": "The command"},
+            "timeout": {
+                "type": "integer",
+                "minimum": 1,
+                "description": f"Milliseconds, default {DEFAULT_TIMEOUT_MS}, at most {LONGEST_TIMEOUT_MS}",
+            },
+            "description": {"type": "string", "description": "What it does, in a few words, for the person"},
+            "run_in_background": {"type": "boolean", "description": "Return at once; see BashOutput and KillShell"},
+        },
+    )
+
+    def __init__(self, read_only: Callable[[str], bool] = lambda _command: False) -> None:
+        """`read_only` proves that a command only reads. What is not proven runs alone."""
+        self._read_only = read_only
+
+    def title(self, input: Json) -> str:
+        where = " (in the background)" if input.get("run_in_background") else ""
+        return plain_line(f"Bash {input.get('command', '')}{where}")
+
+    def is_safe(self, input: Json) -> bool:
+        # A reply that is thrown away must not leave a command behind that nobody knows of.
+        return not input.get("run_in_background") and self._read_only(input["command"])
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return (Need("execute", input["command"]),)
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        if not input["command"].strip():
+            return "The command is empty."
+        if has_control_characters(input["command"]) or not is_encodable(input["command"]):
+            return "The command contains control characters. Write it without them, for example with printf."
+        return None
+
+    def preview(self, input: Json, context: ToolContext) -> Json | None:
+        """For a question: the command as it is, never shortened (S8)."""
+        shown = {"kind": "command", "command": shown_command(input["command"]), "folder": str(context.cwd)}
+        return {**shown, "description": plain_line(str(input.get("description") or ""))}
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        if signal.aborted:
+            yield failure("The command was not started: the work was stopped before.", summary="stopped")
+            return
+        if not context.cwd.is_dir():
+            gone = f"{_whose_directory(context)}, {context.cwd}, is gone, so the command was not run."
+            yield Output(
+                f"{gone} It is {context.root} now; run the command again from there.",
+                is_error=True,
+                summary="the working directory is gone",
+                new_cwd=context.root,
+            )
+            return
+        shells, wants_background = context.shells, bool(input.get("run_in_background"))
+        if wants_background and (shells is None or shells.full):
+            yield failure(_no_room(shells), summary="no background")
+            return
+        output = CollectedOutput(context.results_dir, f"bash-{os.urandom(6).hex()}.txt")
+        began = time.time_ns()
+        try:
+            command = await ShellCommand.start(input["command"], context, output)
+        except OSError as error:
+            yield os_failure(error, "The command could not be started")
+            return
+        if wants_background and shells is not None:
+            moved = _moved(shells.add(command), "", "The command runs in the background as {id}.")
+            # The title says the rest.
+            yield replace(moved, summary=f"as {moved.structured['background_id']}")
+            return
+        seconds = min(input.get("timeout") or DEFAULT_TIMEOUT_MS, LONGEST_TIMEOUT_MS) / 1000
+        async with aclosing(_in_front(command, context, signal, seconds)) as items:
+            async for item in items:
+                if isinstance(item, Output) and not context.by_person:
+                    context.read_cache.runs.append(CommandRun(input["command"], began, time.time_ns()))
+                yield item
+
+
+async def _in_front(
+    command: ShellCommand, context: ToolContext, signal: AbortSignal, seconds: float
+) -> AsyncGenerator[Progress | Output, None]:
+    """Watch a command until it ends, is stopped, or goes on in the background."""
+    loop = asyncio.get_running_loop()
+    shells, deadline = context.shells, loop.time() + seconds
+    # In the very call that aborts, not one loop iteration later.
+    unhook = signal.on_abort(lambda _reason: command.terminate())
+    given_away = False
+    try:
+        with shells.in_front(context.call_id) if shells is not None else nullcontext(asyncio.Event()) as wanted_away:
+            while not (signal.aborted or wanted_away.is_set() or (left := deadline - loop.time()) <= 0):
+                if await command.wait(min(_PROGRESS_INTERVAL, left)):
+                    break
+                if text := command.output.fresh():
+                    yield Progress(text, {"bytes": command.output.bytes})
+        ending = Ending.ABORTED if signal.aborted else Ending.EXITED if command.done else Ending.TIMED_OUT
+        if ending is Ending.TIMED_OUT and shells is not None and not shells.full:
+            unhook()
+            given_away = True
+            why = "was sent to the background" if wanted_away.is_set() else f"is still running after {seconds:g} s"
+            shell = shells.add(command)
+            text = await command.output.take_unread()
+            yield _moved(shell, text, f"The command {why}; it continues in the background as {{id}}.")
+            return
+        await command.stop(SHUTDOWN_GRACE if signal.reason is AbortReason.SHUTDOWN else GRACE)
+        await command.wait(0)
+        reason = signal.reason or AbortReason.USER_CANCEL
+        yield await in_thread(_result, ending, command, context, seconds, reason)
+    finally:
+        unhook()
+        if not given_away:
+            await command.aclose()
+
+
+def _no_room(shells: Shells | None) -> str:
+    if shells is None:
+        return "Commands cannot run in the background here. Run it without run_in_background."
+    running = ", ".join(shell.id for shell in shells.known() if shell.status == "running")
+    return f"{MOST_RUNNING} commands run in the background already ({running}). End one with KillShell first."
+
+
+def _moved(shell: Shell, text: str, sentence: str) -> Output:
+    text = text.strip("\n")
+    sentence = sentence.format(id=shell.id)
+    sentence += " Read its output with BashOutput, stop it with KillShell; you are notified when it ends."
+    return Output(
+        f"{text}\n\n{sentence}" if text else sentence,
+        summary=f"in the background as {shell.id}",
+        display={"kind": "text", "text": text, "background": shell.id},
+        structured={"output": text, "background_id": shell.id},
+    )
+
+
+_STOPPED_BY = {
+    AbortReason.USER_CANCEL: "The user stopped this command",
+    AbortReason.INTERRUPT: "The user stopped this command with a new prompt",
+    AbortReason.BUDGET: "This command was stopped because the budget was spent",
+    AbortReason.SHUTDOWN: "This command was stopped because agentcli was closed",
+}
+
+
+def _so_far(text: str) -> str:
+    return "; its output so far is above." if text else "; it had printed nothing."
+
+
+def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds: float, reason: AbortReason) -> Output:
+    output = command.output
+    text = output.text().strip("\n")
+    notes: list[str] = []
+    new_cwd: Path | None = None
+    wanted_hosts: tuple[str, ...] | None = None
+    match ending:
+        case Ending.ABORTED:
+            summary = "stopped"
+            notes.append(f"{_STOPPED_BY[reason]}{_so_far(text)}")
+        case Ending.TIMED_OUT:
+            summary = f"timed out after {seconds:g} s"
+            notes.append(f"The command was stopped after {seconds:g} s, its time limit{_so_far(text)}")
+        case Ending.EXITED:
+            summary = exit_text(command.code)
+            if command.code != 0:
+                notes.append(f"{summary[0].upper()}{summary[1:]}")
+            # Also of one that ended well: a pipe or `; true` takes the failure away, not its reason.
+            cause = command.stopped_for or context.launcher.explain(command.code, text, context.grant)
+            if cause:
+                notes.append(cause)
+            new_cwd, note = _taken_over(command.folder, context)
+            notes += [note] if note else []
+            wanted_hosts = _wanted_hosts(command, text, context)
+            if wanted_hosts:
+                notes.append(f"{refused_hosts_note(wanted_hosts)}.")
+            if private_hosts := command.private_hosts:
+                notes.append(f"{private_hosts_note(private_hosts)}.")
+    if command.left_running and ending is Ending.EXITED:
+        notes.append("Processes it left running were stopped. Use run_in_background to keep a process running.")
+    if command.stopped_by_sandbox:
+        summary = "stopped by the sandbox"
+        notes.append("The command was stopped because it created protected files.")
+    findings = tuple(finding.text for finding in command.findings)
+    notes += [f"Sandbox: {text}" for text in findings]
+    if not text and ending is Ending.EXITED:
+        notes.insert(0, "(no output)" if command.code else "(no output, exit code 0)")
+    return Output(
+        "\n\n".join([*([text] if text else []), *notes]),
+        is_error=ending is not Ending.EXITED or command.code != 0 or command.stopped_by_sandbox,
+        is_exit_code=ending is Ending.EXITED and not command.stopped_by_sandbox,
+        summary=summary,
+        display={"kind": "text", "text": text},
+        structured={
+            "output": text,
+            "exit_code": command.code,
+            "interrupted": ending is Ending.ABORTED,
+            "timed_out": ending is Ending.TIMED_OUT,
+            "saved_to": str(output.saved_to) if output.saved_to else None,
+        },
+        new_cwd=new_cwd,
+        wanted_hosts=wanted_hosts,
+        notices=findings,
+    )
+
+
+def _wanted_hosts(command: ShellCommand, text: str, context: ToolContext) -> tuple[str, ...] | None:
+    """The hosts that a command was kept from; empty if it failed for want of network and nobody knows which."""
+    if refused := command.refused_hosts:
+        return refused
+    return () if context.launcher.lacked_network(command.code, text, context.grant) else None
+
+
+def _taken_over(folder: str, context: ToolContext) -> tuple[Path | None, str]:
+    """The directory that the next command runs in, if it is another one, and a note for the model."""
+    if not folder.startswith("/") or folder == os.path.realpath(context.cwd):
+        return None, ""
+    if not Path(folder).is_dir():
+        return None, ""
+    real = Path(os.path.realpath(folder))
+    if any(real.is_relative_to(os.path.realpath(allowed)) for allowed in context.working_dirs):
+        return real, f"{_whose_directory(context)} is now {plain_line(str(real))}."
+    outside = f"{plain_line(folder)} is outside the working directories."
+    return None, f"{_whose_directory(context)} is {context.cwd} again: {outside}"
+
+
+def _whose_directory(context: ToolContext) -> str:
+    """The tool and the user's own shell lines have a directory each."""
+    return f"The working directory of {'! commands' if context.by_person else 'Bash'}"

@@ -1,0 +1,197 @@
+"""BashOutput: what a background command has put out since it was last asked for, and how it stands."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import IO
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need
+from agentcli.core.plaintext import plain_line, visible_text
+from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema
+from agentcli.tools.search.ripgrep import Found, search
+from agentcli.tools.shell.background import Shell, Shells
+from agentcli.tools.shell.output import SHOWN, HeadAndTail
+
+_MOST_LINES = 30_000
+_PIECE = 1 << 20
+_LONGEST_LINE = 16_384
+"""More than an unended line can have before it counts as put out."""
+
+
+class BashOutput(BuiltinTool):
+    name = "BashOutput"
+    subject = "bash_id"
+    input_schema = object_schema(
+        ["bash_id"],
+        {
+            "bash_id": {"type": "string", "description": "As Bash gave it"},
+            "filter": {
+                "type": "string",
+                "description": "A regular expression; other new lines are left out, and are not shown later either",
+            },
+        },
+    )
+
+    def is_safe(self, input: Json) -> bool:
+        # What has been read is gone: it must not be asked for in a reply that may be thrown away.
+        return False
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return ()
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        if not is_encodable(input.get("filter", "")):
+            return "The filter contains characters that cannot be searched for."
+        return None if shell_of(input, context) else unknown(input, context.shells)
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        shell = shell_of(input, context)
+        if shell is None:
+            yield failure(unknown(input, context.shells))
+            return
+        pattern, output = input.get("filter"), shell.command.output
+        # Before anything is taken: with a filter that does not work, all of it would be gone.
+        if pattern and (problem := await _problem(pattern, context, signal)):
+            yield failure(problem)
+            return
+        # The state first: what comes between the two is then shown, and the end is not said before its output.
+        status, ended = shell.status, shell.ended
+        unread, characters = output.unread, output.characters
+        text = await output.take_unread()
+        if status != "running":
+            shell.told = True
+        saved = output.saved_to
+        new = _New(text, saved, max(0, characters - unread), unread)
+        shown = await _filtered(new, pattern, context, signal) if pattern and text else _Shown(text.strip("\n"))
+        state = "It is still running." if status == "running" else f"It has ended: {ended}."
+        lines = shown.text.count("\n") + 1 if shown.text else 0
+        yield Output(
+            f"{shown.text}\n\n{shown.note}{state}" if shown.text else f"{shown.note or 'No new output. '}{state}",
+            summary=f"{lines:,} new {'matching ' if pattern else ''}lines, {ended or 'running'}",
+            display={"kind": "text", "text": shown.text, "background": shell.id},
+            structured={
+                "output": shown.text,
+                "status": status,
+                "exit_code": None if status == "running" else shell.command.code,
+                "saved_to": str(saved) if saved else None,
+            },
+        )
+
+
+def shell_of(input: Json, context: ToolContext) -> Shell | None:
+    return context.shells.get(input["bash_id"]) if context.shells is not None else None
+
+
+def unknown(input: Json, shells: Shells | None) -> str:
+    for shell in shells.earlier if shells is not None else ():
+        if shell.id == input["bash_id"]:
+            return f"{shell.id} ran before this session was resumed: {shell.ended}. Its output is gone."
+    known = [f"{shell.id} ({shell.status})" for shell in shells.known()] if shells is not None else []
+    there = f"There are {', '.join(known)}." if known else "There are none."
+    return f"There is no background command {plain_line(input['bash_id'], 40)!r} in this session. {there}"
+
+
+# ------------------------------------------------------------------------------------------------------- filtering
+
+
+@frozen
+class _New:
+    text: str
+    """As it would be shown: cut in the middle if it is long."""
+    saved: Path | None
+    """The file that then has all of it, and what was before it."""
+    read: int
+    """How many characters of the file were given out before; a line that was not ended then may make it fewer."""
+    size: int
+
+    @property
+    def is_cut(self) -> bool:
+        return len(self.text) > SHOWN
+
+
+@frozen
+class _Shown:
+    text: str
+    note: str = ""
+
+
+async def _problem(pattern: str, context: ToolContext, signal: AbortSignal) -> str:
+    with tempfile.TemporaryFile() as nothing:
+        error = (await _search(pattern, nothing, context, signal)).error
+    return visible_text(f"The filter does not work: {error}\nNo output was taken; try again.") if error else ""
+
+
+async def _search(pattern: str, file: IO[bytes], context: ToolContext, signal: AbortSignal) -> Found:
+    number = file.fileno()
+    arguments = ["--no-filename", "--no-line-number", "--text", f"--regexp={pattern}", "--", f"/dev/fd/{number}"]
+    return await search(arguments, context, signal, most=_MOST_LINES, pass_descriptors=(number,))
+
+
+async def _filtered(new: _New, pattern: str, context: ToolContext, signal: AbortSignal) -> _Shown:
+    """The new lines that match. By ripgrep, whose expressions cannot be made to take for ever."""
+    with tempfile.TemporaryFile() as file:
+        lines, whole = await in_thread(_copy, new, file)
+        found = await _search(pattern, file, context, signal)
+    where = f"; {'all of it is in' if whole else 'see'} {new.saved}" if new.saved else ""
+    note = "" if whole else "Not all of it could be kept; what is missing was not filtered. "
+    if found.more or found.timed_out:
+        note += f"Not all of the new lines are filtered{where}. "
+    if found.error and not found.lines:
+        return _Shown(new.text.strip("\n"), visible_text(f"This is not filtered: {found.error}\n"))
+    if not found.lines:
+        return _Shown("", f"{_none_of(lines)} the filter{where}. {note}")
+    bounded = HeadAndTail()
+    bounded.add("\n".join(line.decode("utf-8", errors="replace") for line in found.lines))
+    return _Shown(bounded.text(where), note)
+
+
+def _none_of(lines: int) -> str:
+    return "1 new line, which does not match" if lines == 1 else f"{lines:,} new lines, none match"
+
+
+def _copy(new: _New, target: IO[bytes]) -> tuple[int, bool]:
+    """All that is new, to a file of its own; how many lines that are, and whether it is indeed all. Blocking."""
+    lines, ending = 0, ""
+    if new.is_cut and new.saved is not None:
+        # The saved file may have been removed; what is in memory is still there.
+        with contextlib.suppress(OSError):
+            for piece in _span(new):
+                lines += piece.count("\n")
+                ending = (ending + piece)[-SHOWN:]
+                target.write(piece.encode("utf-8", errors="replace"))
+    tail = new.text[-(SHOWN // 2) :]
+    whole = not new.is_cut or tail in ending
+    if not new.is_cut or not whole:
+        # A file that is full, or could not be written, has a beginning only.
+        rest = f"\n{tail}" if ending else new.text.strip("\n")
+        lines, ending = lines + rest.count("\n"), rest
+        target.write(rest.encode("utf-8", errors="replace"))
+    target.flush()
+    return lines + (not ending.endswith("\n")), whole
+
+
+def _span(new: _New) -> Iterator[str]:
+    """The new text as the file has it."""
+    assert new.saved is not None
+    with new.saved.open(encoding="utf-8", errors="replace", newline="") as file:
+        left = new.read
+        while left > 0 and (piece := file.read(min(left, _PIECE))):
+            left -= len(piece)
+        # Where the new text begins is told to within an unended line; its own beginning says where exactly.
+        head = new.text[: SHOWN // 2]
+        first = file.read(len(head) + _LONGEST_LINE)
+        first = first[max(0, first.find(head)) :]
+        yield first[: new.size]
+        left = new.size - len(first)
+        while left > 0 and (piece := file.read(min(left, _PIECE))):
+            yield piece
+            left -= len(piece)

@@ -1,0 +1,49 @@
+"""KillShell: ends a background command with all that it started."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need
+from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
+from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.builtin import BuiltinTool, failure, object_schema
+from agentcli.tools.shell.bashoutput import shell_of, unknown
+
+
+class KillShell(BuiltinTool):
+    name = "KillShell"
+    subject = "bash_id"
+    input_schema = object_schema(["bash_id"], {"bash_id": {"type": "string", "description": "As Bash gave it"}})
+
+    def is_safe(self, input: Json) -> bool:
+        return False
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return ()
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        return None if shell_of(input, context) else unknown(input, context.shells)
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        shell = shell_of(input, context)
+        if shell is None or context.shells is None:
+            yield failure(unknown(input, context.shells))
+            return
+        command = plain_line(shell.command.text)
+        shell.told = True
+        if shell.status != "running":
+            text = f"{shell.id} had ended already ({shell.ended}): {command}"
+            yield Output(text, summary=f"had ended already: {shell.ended}", structured={"status": shell.status})
+            return
+        await context.shells.stop(shell)
+        unread = shell.command.output.unread
+        rest = f" It has put out {counted(unread, 'character')} that you have not read." if unread else ""
+        yield Output(
+            f"{shell.id} was ended: {command}.{rest}", summary=f"ended {shell.id}", structured={"status": shell.status}
+        )

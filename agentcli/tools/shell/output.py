@@ -1,0 +1,194 @@
+"""The output of a command, of any size, in constant memory: its head, its tail, and a file with the rest.
+
+Text that leaves here has no control sequences. What is written to the file is the same text, up to a limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import re
+from pathlib import Path
+
+from agentcli.core.plaintext import ControlStripper
+from agentcli.core.plural import counted
+from agentcli.tools.builtin import in_thread
+from agentcli.tools.files.encoding import looks_binary
+
+SHOWN = 30_000
+"""Characters that go to the model; half from the beginning, half from the end."""
+FILE_LIMIT = 100 * 1024 * 1024
+_HALF = SHOWN // 2
+_FRESH = 4_000
+_FLUSH = 512 * 1024
+_SAMPLE = 4_096
+_LONGEST_LINE = 8_192
+"""A longer line is no progress bar, and is not waited for."""
+_OVERWRITTEN = re.compile(r"^[^\n]*\r(?![\r\n]|\Z)", re.MULTILINE)
+
+
+class HeadAndTail:
+    """The beginning and the end of a text that comes in pieces."""
+
+    def __init__(self) -> None:
+        self._head = ""
+        self._tail = ""
+        self.characters = 0
+
+    def add(self, text: str) -> None:
+        self.characters += len(text)
+        room = _HALF - len(self._head)
+        if room > 0:
+            self._head += text[:room]
+            text = text[room:]
+        self._tail += text
+        # Cut seldom, so that many small pieces do not each copy the whole tail.
+        if len(self._tail) > 4 * _HALF:
+            self._tail = self._tail[-_HALF:]
+
+    @property
+    def overflowed(self) -> bool:
+        return self.characters > SHOWN
+
+    def text(self, where: str) -> str:
+        """`where` says where the rest is."""
+        if not self.overflowed:
+            return self._head + self._tail
+        tail = self._tail[-_HALF:]
+        left_out = self.characters - _HALF - len(tail)
+        return f"{self._head}\n\n[… {counted(left_out, 'character')} left out{where} …]\n\n{tail}"
+
+
+class CollectedOutput:
+    """Feed it bytes with `add`; read `text()` at the end or `take_unread()` now and then, `fresh()` for the screen."""
+
+    def __init__(self, folder: Path | None, name: str) -> None:
+        self._path = folder / name if folder is not None else None
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._stripper = ControlStripper()
+        self._line = ""
+        """The last line, as long as it may still be overwritten."""
+        self._screen = ControlStripper()
+        self._whole = HeadAndTail()
+        self._unread = HeadAndTail()
+        self._fresh = ""
+        self._pending: list[str] = []
+        self._pending_size = 0
+        self._written = 0
+        self._file_failed = False
+        self._writing = asyncio.Lock()
+        self._sample = b""
+        self.bytes = 0
+
+    async def add(self, data: bytes) -> None:
+        self.bytes += len(data)
+        if len(self._sample) < _SAMPLE:
+            self._sample += data[: _SAMPLE - len(self._sample)]
+        elif looks_binary(self._sample):
+            return  # Nothing of it will be shown; a flood of it should cost no more than counting.
+        text = self._decoder.decode(data)
+        self._fresh = (self._fresh + self._screen.feed(text)[-_FRESH:])[-_FRESH:]
+        self._take(self._stripper.feed(self._settled(text)))
+        if self._pending_size >= _FLUSH:
+            await self._flush()
+
+    async def finish(self) -> None:
+        rest = self._settled(self._decoder.decode(b"", final=True)) + self._line
+        self._line = ""
+        self._take(self._stripper.feed(rest) + self._stripper.finish())
+        if self._whole.overflowed:
+            await self._flush()
+
+    def fresh(self) -> str:
+        """The newest text since the last call, at most a screenful; also what is overwritten later."""
+        text, self._fresh = self._fresh, ""
+        return "" if looks_binary(self._sample) else text
+
+    @property
+    def characters(self) -> int:
+        return self._whole.characters
+
+    @property
+    def unread(self) -> int:
+        """Characters that `take_unread` has not given out yet."""
+        return self._unread.characters + len(self._line)
+
+    def text(self) -> str:
+        """For the model. Call after `finish`."""
+        return self._shown(self._whole)
+
+    async def take_unread(self) -> str:
+        """What has come since this was last asked, head and tail of it; the file has all of it then."""
+        line, self._line = self._line, ""
+        self._take(self._stripper.feed(line))
+        unread, self._unread = self._unread, HeadAndTail()
+        if unread.overflowed:
+            await self._flush()
+        return self._shown(unread) if unread.characters else ""
+
+    @property
+    def saved_to(self) -> Path | None:
+        """The file that has the whole of it, if there is one."""
+        return self._path if self._written else None
+
+    def _shown(self, part: HeadAndTail) -> str:
+        if looks_binary(self._sample):
+            return f"[binary output, {counted(self.bytes, 'byte')}]"
+        return part.text(self._where())
+
+    def _where(self) -> str:
+        if not self._written:
+            return ""
+        size = _size_text(self._written)
+        if self._written >= FILE_LIMIT:
+            return f"; see {self._path}, which has the first {size}"
+        return f"; all of it is in {self._path} ({size})"
+
+    def _settled(self, text: str) -> str:
+        """What nothing can overwrite any more. Of a line that is written again and again, the last state is left."""
+        text = self._line + text
+        if "\r" in text:
+            text = _OVERWRITTEN.sub("", text)
+        end = text.rfind("\n") + 1
+        if len(text) - end > _LONGEST_LINE:
+            end = len(text)
+        self._line = text[end:]
+        return text[:end]
+
+    def _take(self, text: str) -> None:
+        if not text:
+            return
+        self._whole.add(text)
+        self._unread.add(text)
+        # Everything is kept for the file until it is known whether there will be one.
+        if self._path is not None and not self._file_failed and self._written < FILE_LIMIT:
+            self._pending.append(text)
+            self._pending_size += len(text)
+
+    async def _flush(self) -> None:
+        async with self._writing:
+            text = "".join(self._pending)
+            self._pending, self._pending_size = [], 0
+            if self._path is None or not text or self._file_failed:
+                return
+            data = text.encode("utf-8", errors="replace")[: FILE_LIMIT - self._written]
+            try:
+                await in_thread(_append, self._path, data, self._written == 0)
+                self._written += len(data)
+            except OSError:
+                # A full disk must not fail the command: head and tail are still there.
+                self._file_failed = True
+
+
+def _size_text(size: int) -> str:
+    return f"{size / 1024 / 1024:.1f} MB" if size >= 1024 * 1024 else f"{size / 1024:.0f} kB"
+
+
+def _append(path: Path, data: bytes, create: bool) -> None:
+    flags = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT | os.O_EXCL if create else os.O_APPEND)
+    if create:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(path, flags, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)

@@ -1,0 +1,130 @@
+"""From the bytes of an answer to text for a model: what kind it is, in which encoding, and how much of it.
+
+Pure. Never here: fetching, and the words of the tool.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.tools.web.htmlmarkdown import to_markdown
+
+MOST_CHARACTERS = 100_000
+_HTML = ("text/html", "application/xhtml+xml")
+_TEXT = re.compile(
+    r"text/.*|application/(?:[\w.-]+\+)?(?:json|xml|yaml|toml|javascript|ecmascript|typescript|graphql|sql|x-sh|ld\+json)"
+    r"|application/(?:x-)?(?:yaml|ndjson|jsonlines|httpd-php|www-form-urlencoded)|image/svg\+xml|message/.*",
+    re.IGNORECASE,
+)
+_META = re.compile(rb"<meta[^>]{0,500}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([\w:.-]{1,40})", re.IGNORECASE)
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_READ_AS = {
+    # What browsers do with these labels.
+    **dict.fromkeys(("iso-8859-1", "latin-1", "latin1", "ascii", "us-ascii"), "cp1252"),
+    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis"), "cp932"),
+    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
+    **dict.fromkeys(("euc-kr", "ks_c_5601-1987"), "cp949"),
+    **dict.fromkeys(("iso-8859-9",), "cp1254"),
+}
+_ODD = frozenset({"utf-7", "idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem"})
+_MAGIC = (
+    (b"%PDF-", "a PDF document"),
+    (b"\x89PNG\r\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"PK\x03\x04", "a ZIP archive or an office document"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"\x7fELF", "an ELF program"),
+)
+
+
+@frozen
+class Text:
+    title: str
+    text: str
+    """Markdown, or the text as it is; cut to MOST_CHARACTERS."""
+    cut: int
+    """How many characters are missing at the end, as far as known."""
+
+
+@frozen
+class Binary:
+    what: str
+    """`a PDF document`, `an image (image/webp)`, `binary data`"""
+
+
+def read_page(body: bytes, content_type: str, url: str) -> Text | Binary:
+    kind = content_type.partition(";")[0].strip().lower()
+    named = next((what for magic, what in _MAGIC if body.startswith(magic)), None)
+    is_html = kind in _HTML or (not kind and _looks_like_html(body))
+    if named is not None or not (is_html or _TEXT.fullmatch(kind) or (not _is_known(kind) and _looks_like_text(body))):
+        return Binary(named or _described(kind))
+    text = decoded(body, content_type)
+    if is_html or (kind in ("text/plain", "") and _looks_like_html(body)):
+        document = to_markdown(text, url)
+        title, text = plain_line(document.title), document.markdown
+    else:
+        title = ""
+    text = plain_text(text).strip()
+    return Text(title, text[:MOST_CHARACTERS], max(len(text) - MOST_CHARACTERS, 0))
+
+
+def decoded(body: bytes, content_type: str) -> str:
+    """By the BOM, the header, the page's own word, else UTF-8; what does not fit is replaced, never an error."""
+    for mark, name in _BOMS:
+        if body.startswith(mark):
+            return body[len(mark) :].decode(name, "replace")
+    header = re.search(r"charset\s*=\s*[\"']?\s*([\w:.-]{1,40})", content_type, re.IGNORECASE)
+    own = _META.search(body[:4096])
+    by_header = _codec(header[1]) if header else None
+    by_page = _codec(own[1].decode("ascii", "replace")) if own else None
+    if by_page is not None and by_page.startswith(("utf-16", "utf-32")):
+        by_page = "utf-8"  # what says so in letters that could be read cannot be it
+    chosen = by_header or by_page
+    if chosen is not None:
+        return body.decode(chosen, "replace")
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        # The end may have been cut in the middle of a character.
+        return body.decode("utf-8" if error.reason == "unexpected end of data" else "cp1252", "replace")
+
+
+def _codec(label: str) -> str | None:
+    name = label.strip().lower()
+    name = _READ_AS.get(name, name)
+    try:
+        found = codecs.lookup(name)
+    except (LookupError, ValueError):
+        return None
+    if found.name.replace("_", "-") in _ODD or not getattr(found, "_is_text_encoding", True):
+        return None
+    return found.name
+
+
+def _is_known(kind: str) -> bool:
+    return bool(kind) and kind not in ("application/octet-stream", "binary/octet-stream", "unknown/unknown")
+
+
+def _described(kind: str) -> str:
+    if kind == "application/pdf":
+        return "a PDF document"
+    family = kind.partition("/")[0]
+    if family in ("image", "audio", "video", "font"):
+        article = "an" if family[0] in "ai" else "a"
+        return f"{article} {family} ({plain_line(kind, limit=80)})"
+    return f"binary data ({plain_line(kind, limit=80)})" if kind else "binary data"
+
+
+def _looks_like_html(body: bytes) -> bool:
+    start = body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    return start.startswith((b"<!doctype html", b"<html", b"<head", b"<body"))
+
+
+def _looks_like_text(body: bytes) -> bool:
+    sample = body[:4096]
+    odd = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in sample)
+    return b"\x00" not in sample and odd <= len(sample) // 50

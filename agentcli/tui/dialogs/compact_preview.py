@@ -1,0 +1,149 @@
+"""The dialog that shows what a compaction would do, before it does: what stays, what goes, the summary to read and to
+change, tokens and prices. Esc leaves the conversation as it was.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from agentcli.core.events import CompactionProposed
+from agentcli.core.permission import Answer
+from agentcli.core.plaintext import plain_line
+from agentcli.interactive.wording import dollars
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.dialogs.subject import field_lines, markdown_lines
+from agentcli.tui.sheets.choices import Choice
+from agentcli.tui.sheets.editable import EditablePanel
+from agentcli.tui.sheets.panel import PAINTED
+from agentcli.tui.sheets.runs import tokens
+from agentcli.tui.theme.palette import Palette
+
+_FENCE = re.compile(r" {0,3}(?:```|~~~)")
+_EDGE = re.compile(r"(?<![\w\\])_+(?=\w)|(?<=[^\W_])_+(?!\w)")
+_MOST_LINES = 12
+"""Of what stays and of what goes: each is one line, but files may be many."""
+
+
+class CompactPreview(EditablePanel):
+    """Answers `allow`, with the summary if it was changed, or `deny`."""
+
+    def __init__(
+        self,
+        event: CompactionProposed,
+        palette: Palette,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        typed: Callable[[], float] | None = None,
+        environ: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        super().__init__(event.summary, palette, clock=clock, typed=typed, environ=environ, cwd=cwd)
+        self.event = event
+
+    @property
+    def question(self) -> str:
+        return "Edit the summary" if self.editing else "Put this summary in the place of the conversation?"
+
+    @property
+    def asides(self) -> tuple[str, ...]:
+        if self.editing:
+            return ()
+        change = f"{tokens(self.event.tokens_before)} → {tokens(self.event.tokens_after)} tokens"
+        return (f"{change}, edited by you", "edited by you", "edited") if self.edited else (change,)
+
+    @property
+    def hints(self) -> str:
+        if self.editing:
+            return "Esc back to the choices · Ctrl+G your own editor"
+        return "Enter accepts · n or Esc cancels · e edits · PgUp PgDn scroll · Ctrl+G own editor"
+
+    @property
+    def size_of_body(self) -> int:
+        return PAINTED * len(self.text)
+
+    def body(self, width: int) -> list[Line]:
+        palette, event = self.palette, self.event
+        fields = [("Tokens", self._tokens()), ("Price", self._prices())]
+        for label, listed in (("Stays", event.kept), ("Goes", event.dropped), ("New", event.added)):
+            if label == "New" and not listed:
+                continue
+            fields += [(label if not number else "", line) for number, line in enumerate(_capped(listed))]
+        lines = [line for label, text in fields for line in field_lines(f"{label:<6}", text, width, palette)]
+        lines += wrap([("", palette.text)], width)
+        if not self.text.strip():
+            return [*lines, *wrap([("The summary is empty.", palette.warning)], width)]
+        return [*lines, *markdown_lines(_literal_underscores(self.text), width, palette)]
+
+    def choices(self) -> Sequence[Choice]:
+        empty = "" if self.text.strip() else "the summary is empty"
+        found = [
+            Choice("accept", "Yes, go on with the summary", "y", "Yes", refused=empty),
+            Choice("edit", "Edit the summary", "e"),
+            Choice("cancel", "No, leave the conversation as it was", "n", "No"),
+        ]
+        return [*found, Choice("original", "Take back your edits", "u")] if self.edited else found
+
+    def choose(self, name: str) -> None:
+        match name:
+            case "accept":
+                changed = {"summary": self.text} if self.edited else None
+                self.dismiss(Answer("allow", updated_input=changed))
+            case "edit":
+                self.edit()
+            case "cancel":
+                self.leave()
+            case "original":
+                self.take_back_edits()
+
+    def changed(self) -> None:
+        self.index = 0 if self.text.strip() else 1
+
+    def back(self) -> None:
+        if self.editing:
+            super().back()
+        else:
+            self.leave()
+
+    def leave(self) -> None:
+        self.dismiss(Answer("deny"))
+
+    # -------------------------------------------------------------------------------------------------- in words
+
+    def _tokens(self) -> str:
+        event = self.event
+        freed = event.tokens_before - event.tokens_after
+        change = f"{freed:,} fewer" if freed >= 0 else f"{-freed:,} more"
+        about = " (before your edits)" if self.edited else ""
+        return f"about {event.tokens_before:,} become {event.tokens_after:,}, {change}{about}"
+
+    def _prices(self) -> str:
+        event = self.event
+        if event.cost_usd is None:
+            made = "the price of the summary is not known"
+        else:
+            made = f"the summary has cost {dollars(event.cost_usd)}"
+        if event.turn_usd_before is None or event.turn_usd_after is None:
+            return made
+        return f"{dollars(event.turn_usd_before)} a turn becomes {dollars(event.turn_usd_after)}; {made}"
+
+
+def _literal_underscores(text: str) -> str:
+    """Escape underscores at the edges of words, outside code: in a summary `__init__` is a name and no emphasis."""
+    lines, fenced = text.split("\n"), False
+    for place, line in enumerate(lines):
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced and not line.startswith(("    ", "\t")):
+            parts = line.split("`")
+            parts[::2] = [_EDGE.sub(lambda found: "\\_" * len(found[0]), part) for part in parts[::2]]
+            lines[place] = "`".join(parts)
+    return "\n".join(lines)
+
+
+def _capped(lines: Sequence[str]) -> list[str]:
+    shown = [plain_line(line, 300) for line in lines[:_MOST_LINES]] or ["nothing"]
+    return [*shown, f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else shown

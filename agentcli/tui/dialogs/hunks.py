@@ -1,0 +1,243 @@
+"""The review of a change hunk by hunk. The answer lets happen what was accepted and tells the model what was not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events, work
+from textual.strip import Strip
+
+from agentcli.core.bounded_read import Reason, Unread, read_bounded
+from agentcli.core.events import PermissionRequested
+from agentcli.core.permission import Answer
+from agentcli.core.plural import counted
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.dialogs.subject import BLANK, diff_lines, paragraph
+from agentcli.tui.hunks import Hunk, diff_of, narrowed, split, texts_of, verdict
+from agentcli.tui.sheets.choices import Choice
+from agentcli.tui.sheets.panel import PAINTED, Panel
+from agentcli.tui.theme.palette import Palette
+
+_LARGEST_FILE = 64 * 1024 * 1024
+
+
+class HunkReview(Panel[Answer | None]):
+    """Everything is accepted to begin with, as it was proposed; Esc goes back without effect."""
+
+    MARKS_CHOICE = False
+
+    def __init__(
+        self,
+        event: PermissionRequested,
+        palette: Palette,
+        *,
+        cwd: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        # Whoever comes here has pressed a key for it, so nothing is held back.
+        super().__init__(palette, guarded=False, clock=clock)
+        self.event = event
+        self.hunks: list[Hunk] | None = None
+        self.accepted: set[int] = set()
+        self.current = 0
+        self._cwd = cwd
+        self._present = ""
+        self._characters = 0
+        self._problem = ""
+        self._painted: dict[tuple[int, int], list[Line]] = {}
+        self._places: list[tuple[int, int]] = []
+
+    def on_mount(self) -> None:
+        # The base class does its own part of this: Textual calls both.
+        self._load()
+
+    @work(group="hunks")
+    async def _load(self) -> None:
+        path = _as_the_tool_takes_it(str(self.event.input.get("file_path", "")), self._cwd or Path.cwd())
+        try:
+            self._present, hunks = await asyncio.to_thread(_compared, self.event, path)
+        except (OSError, ValueError) as error:
+            self._problem = f"The change cannot be shown in hunks: {error}. Decide about it as a whole."
+            hunks = []
+        self.hunks = hunks
+        self.accepted = {hunk.number for hunk in hunks}
+        self._characters = sum(len(line) for hunk in hunks for line in (*hunk.removed, *hunk.added))
+        self.update()
+
+    @property
+    def question(self) -> str:
+        return "Which of these hunks?"
+
+    @property
+    def asides(self) -> tuple[str, ...]:
+        path = str(self.event.display.get("path") or self.event.input.get("file_path") or "")
+        return (path, path.rpartition("/")[2])
+
+    @property
+    def hints(self) -> str:
+        if not self.hunks:
+            return "Enter or Esc goes back"
+        return "Enter confirms · y accept · n reject · Esc back · ↑↓ hunk · a accept the rest · d reject the rest"
+
+    @property
+    def gated(self) -> bool:
+        return bool(self.hunks)
+
+    @property
+    def locked_hints(self) -> str:
+        return "↓ next hunk · PgDn scrolls · End jumps to the end · y accept · n reject · Esc back"
+
+    @property
+    def size_of_body(self) -> int:
+        return PAINTED * self._characters
+
+    def extra_head(self, width: int) -> list[Strip]:
+        """All hunks at a glance, with a sign for what becomes of each; a click turns one over."""
+        runs = []
+        for hunk in self.hunks or ():
+            sign, style = self._sign(hunk)
+            here = hunk.number == self.current
+            style = (style + Style(reverse=True)) if here else style
+            runs += [(f" {hunk.number + 1}{sign} ", style + Style(meta={"hunk": hunk.number})), (" ", Style.null())]
+        line = Strip([Segment(" "), *(Segment(text, style) for text, style in runs)])
+        # Of many only those around the current one: they are all in the body.
+        first = max(0, sum(len(text) for text, _style in runs[: 2 * self.current + 2]) + 1 - width)
+        return [line.crop(first, first + width)] if runs else []
+
+    def body(self, width: int) -> list[Line]:
+        palette = self.palette
+        if self.hunks is None:
+            return wrap([("Comparing with the file …", palette.muted)], width)
+        if not self.hunks:
+            return paragraph(self._problem or "Nothing would change.", width, palette.warning)
+        lines: list[Line] = []
+        places: list[tuple[int, int]] = []
+        for hunk in self.hunks:
+            start = len(lines)
+            lines += self._heading(hunk, width)
+            painted = self._diff(hunk, width)
+            if hunk.number not in self.accepted:
+                painted = [replace(line, strip=line.strip.apply_style(Style(dim=True))) for line in painted]
+            lines += [*painted, BLANK]
+            places.append((start, len(lines) - 2))
+        self._places = places
+        return lines[:-1]
+
+    def choices(self) -> Sequence[Choice]:
+        count, hunks = len(self.accepted), self.hunks
+        if not hunks:
+            return [Choice("back", "Back to the question")]
+        if not count:
+            return [Choice("done", "Deny: nothing is changed")]
+        which = f"{count} of" if count < len(hunks) else "all"
+        label = f"Apply {which} {counted(len(hunks), 'hunk')}"
+        return [Choice("done", label if len(hunks) > 1 else "Apply the hunk", locked=self.locked)]
+
+    def choose(self, name: str) -> None:
+        hunks = self.hunks or []
+        if name == "back":
+            self.dismiss(None)
+            return
+        told = verdict(hunks, self.accepted)
+        try:
+            input = narrowed(self.event.name, self.event.input, self._present, hunks, self.accepted)
+        except ValueError as error:
+            self.notify(f"This cannot be done: {error}. Take all or none.", severity="warning", markup=False)
+            return
+        if input is None:
+            self.dismiss(Answer("deny", message=told or verdict(hunks, ())))
+        elif input is self.event.input:
+            self.dismiss(Answer("allow"))
+        else:
+            accepted = (len(self.accepted), len(hunks))
+            self.dismiss(Answer("allow", message=told, updated_input=input, accepted_hunks=accepted))
+
+    def pressed(self, event: events.Key) -> bool:
+        if not self.hunks or self.typing:
+            return False
+        last = len(self.hunks) - 1
+        rest = set(range(self.current, last + 1))
+        match event.character if event.is_printable else event.key:
+            case "y":
+                self._set(self.accepted | {self.current}, min(last, self.current + 1))
+            case "n":
+                self._set(self.accepted - {self.current}, min(last, self.current + 1))
+            case " ":
+                self._set(self.accepted ^ {self.current}, self.current)
+            case "a":
+                self._set(self.accepted | rest, last)
+            case "d":
+                self._set(self.accepted - rest, last)
+            case "j" | "down" | "right" | "tab":
+                self._set(self.accepted, min(last, self.current + 1))
+            case "k" | "up" | "left" | "shift+tab":
+                self._set(self.accepted, max(0, self.current - 1))
+            case _:
+                return False
+        return True
+
+    def clicked(self, meta: dict[str, object]) -> None:
+        number = meta.get("hunk")
+        if isinstance(number, int):
+            self._set(self.accepted ^ {number}, number)
+
+    def _set(self, accepted: set[int], current: int) -> None:
+        self.accepted, self.current = accepted, current
+        self.update()
+        if current < len(self._places):
+            self.scrolled.reveal(*self._places[current])
+            if self._note_reading():
+                self._arrange()
+
+    def _sign(self, hunk: Hunk) -> tuple[str, Style]:
+        return ("✓", self.palette.success) if hunk.number in self.accepted else ("✗", self.palette.error)
+
+    def _heading(self, hunk: Hunk, width: int) -> list[Line]:
+        palette = self.palette
+        sign, style = self._sign(hunk)
+        here = hunk.number == self.current
+        which = f"Hunk {hunk.number + 1} of {len(self.hunks or ())}"
+        what = "accepted" if hunk.number in self.accepted else "rejected"
+        name = palette.accent + palette.strong if here else palette.muted
+        mark = [("❯ " if here else "  ", palette.accent)]
+        return wrap([(f"{sign} {what}  ", style), (which, name)], width, mark)
+
+    def _diff(self, hunk: Hunk, width: int) -> list[Line]:
+        key = (hunk.number, width)
+        if key not in self._painted:
+            path = str(self.event.input.get("file_path", ""))
+            self._painted[key] = diff_lines(diff_of([hunk]), width, self.palette, path)
+        return self._painted[key]
+
+
+def _compared(event: PermissionRequested, path: Path) -> tuple[str, list[Hunk]]:
+    """The file's present text, and the hunks of the change. Blocking."""
+    present = _present_text(path)
+    return present, split(*texts_of(event.name, event.input, present))
+
+
+def _as_the_tool_takes_it(given: str, cwd: Path) -> Path:
+    home = given == "~" or given.startswith("~/")
+    return Path(os.path.normpath(cwd / (Path(given).expanduser() if home else given)))
+
+
+def _present_text(path: Path) -> str:
+    from agentcli.tools.files.encoding import decode
+
+    data = read_bounded(path, _LARGEST_FILE)
+    if isinstance(data, Unread):
+        if data.reason is Reason.MISSING:
+            return ""
+        raise ValueError(f"the file is {data.detail or data.reason}")
+    decoded = decode(data)
+    if decoded is None:
+        raise ValueError("the file is no text")
+    return decoded.text

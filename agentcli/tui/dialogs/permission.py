@@ -1,0 +1,336 @@
+"""The dialog that asks whether a call may run. Shows all that would happen, and what "always" would save and where."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from textual import events
+
+from agentcli.core.errors import UsageError
+from agentcli.core.events import PermissionRequested
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.core.plural import counted
+from agentcli.core.shell import shown_command
+from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
+from agentcli.interactive.wording import in_order, question_of
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.dialogs.subject import BLANK, paragraph, subject_lines
+from agentcli.tui.hunks import REVIEWABLE
+from agentcli.tui.sheets.choices import Choice
+from agentcli.tui.sheets.panel import LONG, PAINTED, Panel
+from agentcli.tui.theme.palette import Palette
+
+Place = Literal["session", "local", "user"]
+_PLACES: tuple[tuple[Place, str, str], ...] = (
+    ("session", "this session", "until agentcli is closed"),
+    ("local", "this project", "in .agentcli/settings.local.json of this project, for you alone"),
+    ("user", "all projects", "in your own settings, for every project"),
+)
+_SHORT_RULE = 60
+"""Characters up to which a rule stands in the choice and not in the body."""
+_LONG_PART = 60
+"""Characters of a part of a command that are said again with what was found about it."""
+_BECAUSE = re.compile(r": (?:asks|allowed) because ")
+_SAYS_NOTHING = re.compile(r"(?:writing .*|Web\w+ .*|\S+) needs the user's approval", re.DOTALL)
+_EDITS = (*REVIEWABLE, "NotebookEdit")
+_Entry = Literal["why", "rule", "confirm"]
+"""What the line for typing is for."""
+
+
+class PermissionDialog(Panel[Answer | None]):
+    BODY_VARIES = True
+
+    def __init__(
+        self,
+        event: PermissionRequested,
+        palette: Palette,
+        waiting: int = 0,
+        *,
+        cwd: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        typed: Callable[[], float] | None = None,
+    ) -> None:
+        super().__init__(palette, clock=clock, typed=typed)
+        self.event = event
+        self._waiting = waiting
+        self._cwd = cwd
+        self._place = 0
+        self._reason = ""
+        self._rules_at: tuple[int, int] | None = None
+        self._offered = rule_choices(event)
+        self._rule_number = 0
+        self._entry: _Entry = "why"
+        self._typed_rules: list[str] = []
+        """Of the rules that are being edited, those that are done."""
+        self._subject: dict[int, list[Line]] = {}
+
+    @property
+    def question(self) -> str:
+        return question_of(self.event)
+
+    @property
+    def asides(self) -> tuple[str, ...]:
+        whose = f"asked by {self.event.agent}" if self.event.agent else ""
+        if not self._waiting:
+            return (whose,)
+        more = f"{counted(self._waiting, 'more question')} after this"
+        return (f"{whose} · {more}" if whose else more, more, f"+{self._waiting}")
+
+    @property
+    def hints(self) -> str:
+        if not self._offered:
+            return "Enter confirms · Esc stops the work · ↑↓ choose"
+        which = " · ←→ rule" if len(self._offered) > 1 else ""
+        return f"Enter confirms · Esc stops{which} · Tab where to save · r edit rule · ↑↓ choose"
+
+    @property
+    def gated(self) -> bool:
+        return self.event.display.get("kind") != "loop"
+
+    @property
+    def content_key(self) -> object:
+        return self._rules
+
+    @property
+    def _always(self) -> AlwaysChoice | None:
+        return self._offered[self._rule_number] if self._offered else None
+
+    @property
+    def _rules(self) -> tuple[str, ...]:
+        return self._always.rules if self._always is not None else ()
+
+    @property
+    def size_of_body(self) -> int:
+        display, whole = self.event.display, sum(len(str(value)) for value in self.event.input.values())
+        if display.get("kind") == "diff":
+            return PAINTED * len(str(display.get("diff", ""))) + (whole if display.get("truncated") else 0)
+        return whole * (PAINTED if display.get("kind") in ("markdown", "plan") else 1)
+
+    def body(self, width: int) -> list[Line]:
+        palette = self.palette
+        if width not in self._subject:
+            self._subject[width] = subject_lines(self.event, width, palette)
+        lines = [*self._subject[width]]
+        reasons = self._reasons(width)
+        lines += [BLANK, *reasons] if reasons else []
+        self._rules_at = None
+        if self._always is not None and not self._rule_in_choice:
+            first = len(lines) + 1
+            lines += [BLANK, *self._rule_lines(self._always, width)]
+            self._rules_at = (first, len(lines) - 1)
+        return lines
+
+    def _rule_lines(self, always: AlwaysChoice, width: int) -> list[Line]:
+        palette = self.palette
+        lines = wrap([(f"“Always” would save, {_PLACES[self._place][2]}:", palette.muted)], width)
+        for rule in always.rules:
+            lines += paragraph(rule, width, palette.code, mark=[("  + ", palette.success)])
+        lines += paragraph(always.covers, width, palette.text, mark=[("    covers ", palette.muted)])
+        if always.note:
+            lines += paragraph(always.note, width, palette.muted, indent="    ")
+        if always.risk:
+            lines += paragraph(always.risk, width, palette.warning, mark=[("  ! ", palette.warning)])
+        return lines
+
+    def _reasons(self, width: int) -> list[Line]:
+        """Each of them once: what is said about a part of a command is not said about the whole, too."""
+        palette, event = self.palette, self.event
+        reason = event.reason.removeprefix("asked because ")
+        told = any(reason.startswith(_clause(detail)) for detail in event.details)
+        because = "Asked because " if reason.startswith("of ") else "Asked because: "
+        if len(event.details) == 1 and told:
+            return paragraph(reason, width, palette.text, mark=[(because, palette.muted)])
+        if told:
+            lines = wrap([("Asked because:", palette.muted)], width)
+        elif _SAYS_NOTHING.fullmatch(reason):
+            lines = []
+        else:
+            lines = paragraph(reason, width, palette.text, mark=[(because, palette.muted)])
+        for detail in in_order(event.details):
+            lines += paragraph(_shortened(detail), width, palette.muted, mark=[("  · ", palette.faint)])
+        return lines
+
+    @property
+    def _rule_in_choice(self) -> bool:
+        always = self._always
+        if always is None or len(always.rules) != 1 or always.note or always.risk:
+            return False
+        # A body that is laid out in a thread does not know how much room the choices will have.
+        return len(always.rules[0]) <= _SHORT_RULE and not self.compact and self.size_of_body <= LONG
+
+    def choices(self) -> Sequence[Choice]:
+        if self.event.display.get("kind") == "loop":
+            return _GOING_ON
+        locked = self.locked
+        found = [Choice("once", "Allow once", "y", locked=locked), self._always_choice()]
+        if self.event.name in _EDITS:
+            found.append(Choice("edits", "Allow all edits from now on", "e", "Allow all edits", locked=locked))
+        if self.event.name in REVIEWABLE:
+            found.append(Choice("hunks", "Review hunk by hunk", "h"))
+        found.append(Choice("deny", "Deny", "n"))
+        found.append(Choice("why", "Deny and say what to do instead", "w", "Deny and say why"))
+        return found
+
+    def _always_choice(self) -> Choice:
+        always, (_, place, where) = self._always, _PLACES[self._place]
+        if always is None:
+            return Choice("always", "Always", "a", refused="no rule can cover this; it is asked each time")
+        count = len(self._offered)
+        which = f"{self._rule_number + 1} of {count}" if count > 1 else ""
+        if self._rule_in_choice:
+            label = f"Always allow {shown_command(always.rules[0])}"
+            detail = f"covers {shown_command(always.covers)}{'; saved' if self._place else ','} {where}"
+        else:
+            label = (
+                f"Always allow these {len(always.rules)} rules" if len(always.rules) > 1 else "Always allow this rule"
+            )
+            detail = ""
+        return Choice("always", label, "a", "Always allow", detail, turn=place, turn_more=which, locked=self.locked)
+
+    def choose(self, name: str) -> None:
+        match name:
+            case "once":
+                self.dismiss(Answer("allow"))
+            case "always":
+                self._save()
+            case "edits":
+                self.dismiss(Answer("allow", mode=PermissionMode.ACCEPT_EDITS))
+            case "hunks":
+                self._review()
+            case "deny":
+                self.dismiss(Answer("deny"))
+            case "why":
+                self._entry = "why"
+                self.ask("What should the agent do instead?", self._reason, "empty: just no")
+
+    def show_waiting(self, count: int) -> None:
+        """So many more questions wait now."""
+        self._waiting = count
+        self.update()
+
+    def turned(self, name: str, step: int) -> None:
+        self._place = (self._place + step) % len(_PLACES)
+        self.update()
+
+    def turned_more(self, name: str, step: int) -> None:
+        self._show_choice((self._rule_number + step) % len(self._offered))
+
+    def highlighted(self, name: str) -> None:
+        if name == "always" and self._rules_at is not None:
+            self.scrolled.reveal(*self._rules_at)
+
+    def pressed(self, event: events.Key) -> bool:
+        if event.character != "r" or self.asking or self._always is None:
+            return False
+        self._typed_rules = []
+        self._ask_rule()
+        return True
+
+    def entered(self, text: str) -> None:
+        match self._entry:
+            case "why":
+                self.dismiss(Answer("deny", message=text.strip()))
+            case "rule":
+                self._rule_entered(text)
+            case "confirm" if text.strip().lower() == "yes":
+                self._save(confirmed=True)
+            case "confirm":
+                self.stop_asking()
+
+    def left(self, text: str) -> None:
+        if self._entry == "why":
+            self._reason = text
+
+    # ------------------------------------------------------------------------------------------------------- rules
+
+    def _show_choice(self, number: int) -> None:
+        """Offer another choice. What was read of the call stays read, but the new rules have to be on the screen."""
+        was_read = not self.locked
+        self._rule_number = number
+        self.update()
+        if was_read and self._rules_at is not None:
+            self.scrolled.reveal(*self._rules_at)
+
+    def _ask_rule(self, problem: str = "", text: str | None = None) -> None:
+        self._entry = "rule"
+        place = len(self._typed_rules)
+        count = f" {place + 1} of {len(self._rules)}" if len(self._rules) > 1 else ""
+        what = f"Rule{count} to save, for example Bash(npm test *):"
+        self.ask(f"{problem} {what}" if problem else what, self._rules[place] if text is None else text)
+
+    def _rule_entered(self, text: str) -> None:
+        always, exact = self._always, self._offered[0]
+        assert always is not None
+        try:
+            if text.strip():
+                edited(always, [text], exact)
+            self._typed_rules.append(text)
+            if len(self._typed_rules) < len(self._rules):
+                self._ask_rule()
+                return
+            made = edited(always, self._typed_rules, exact)
+        except UsageError as error:
+            self._typed_rules = self._typed_rules[: len(self._rules) - 1]
+            self._ask_rule(str(error), text)
+            return
+        self.stop_asking()
+        if made.rules == always.rules:
+            return
+        kept = tuple(choice for choice in self._offered if not choice.edited)
+        self._offered = (*kept, made)
+        self.index = next(place for place, choice in enumerate(self.choices()) if choice.name == "always")
+        self._show_choice(len(kept))
+
+    def _save(self, *, confirmed: bool = False) -> None:
+        always = self._always
+        assert always is not None
+        if always.risk and not confirmed:
+            self._entry = "confirm"
+            self.ask(f"{always.risk} Type yes to save it:", "", "anything else: do not save it")
+            return
+        self.dismiss(Answer("allow", rules=always.rules, save_to=_PLACES[self._place][0]))
+
+    def _review(self) -> None:
+        from agentcli.tui.dialogs.hunks import HunkReview
+
+        sheet = self.query_one("#sheet")
+
+        def reviewed(answer: Answer | None) -> None:
+            sheet.display = True
+            if answer is not None:
+                self.dismiss(answer)
+
+        # Two questions one above the other would be read as two.
+        sheet.display = False
+        self.app.push_screen(HunkReview(self.event, self.palette, cwd=self._cwd), reviewed)
+
+
+_GOING_ON = (
+    Choice("once", "Yes, let it go on", "y", "Yes"),
+    Choice("deny", "No, end this task here", "n", "No"),
+    Choice("why", "No, and say what to do instead", "w", "No, and say why"),
+)
+"""Whether a model that repeats itself may go on: no rule is about that, and nothing is allowed by it."""
+
+
+def _clause(detail: str) -> str:
+    """Why, of what was found about a part of a command."""
+    found = _BECAUSE.search(detail)
+    return detail[found.end() :] if found else detail
+
+
+def _shortened(detail: str) -> str:
+    """Without most of the part that it is about, which stands above in full. What is said about it stays whole, also
+    when a part only looks as if it said something about itself."""
+    found = _BECAUSE.search(detail)
+    part, rest = (detail[: found.start()], detail[found.start() :]) if found else ("", detail)
+    first = part.split("\n", 1)[0]
+    if first != part or len(first) > _LONG_PART:
+        part = first[:_LONG_PART].rstrip() + " …"
+    head, *more = rest.split("\n")
+    return f"{part}{head}" + (f" … {more[-1]}" if more else "")

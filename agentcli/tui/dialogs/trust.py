@@ -1,0 +1,117 @@
+"""The question whether a folder's own settings may take effect. Shows all of them; decides and remembers nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+from agentcli.config.trust import UNREADABLE, Part, TrustState
+from agentcli.core.bounded_json import parse_json
+from agentcli.core.plural import counted
+from agentcli.core.shell import shown_name
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.dialogs.subject import BLANK, code_lines, paragraph
+from agentcli.tui.sheets.choices import Choice
+from agentcli.tui.sheets.panel import Panel
+from agentcli.tui.theme.palette import Palette
+
+Verdict = Literal["trust", "restricted", "exit"]
+
+
+class TrustDialog(Panel[Verdict | None]):
+    # Enter alone must not let a stranger's programs run.
+    FIRST = 1
+
+    def __init__(
+        self,
+        state: TrustState,
+        palette: Palette,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        typed: Callable[[], float] | None = None,
+    ) -> None:
+        super().__init__(palette, clock=clock, typed=typed)
+        self.state = state
+
+    @property
+    def question(self) -> str:
+        return "Changed settings: still trust it?" if self.state.known else "Trust this folder?"
+
+    @property
+    def hints(self) -> str:
+        return "Enter confirms · Esc closes · ↑↓ or a number choose"
+
+    @property
+    def size_of_body(self) -> int:
+        return sum(len(part.text) for part in self.state.parts)
+
+    def body(self, width: int) -> list[Line]:
+        palette, state = self.palette, self.state
+        lines = [*paragraph(shown_name(str(state.root)), width, palette.tool), BLANK]
+        count = len(state.changed)
+        files = counted(count, "file")
+        said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"
+        risk = "Such files can make agentcli run programs, or let them run without asking."
+        lines += wrap([(f"{said}. {risk}", palette.text)], width)
+        commands = [(part.name, command) for part in state.parts for command in _commands(part)]
+        if commands:
+            lines += [BLANK, *wrap([("Programs it would start:", palette.warning)], width)]
+            for name, command in commands:
+                lines += paragraph(command, width, palette.code, mark=[("  $ ", palette.accent)])
+                lines += paragraph(f"from {shown_name(name)}", width, palette.muted, "    ")
+        for part in sorted(state.parts, key=lambda part: part.name not in state.changed):
+            lines += [BLANK, *self._part(part, width)]
+        return lines
+
+    def choices(self) -> Sequence[Choice]:
+        refused = "a file cannot be shown" if self.state.unshowable else ""
+        return [
+            Choice("trust", "Trust it: all of this takes effect", "t", "Trust this folder", refused=refused),
+            Choice("restricted", "Go on without it: only its deny and ask rules hold", "r", "Go on without it"),
+            Choice("exit", "Exit", "x"),
+        ]
+
+    def choose(self, name: str) -> None:
+        verdicts: dict[str, Verdict] = {"trust": "trust", "restricted": "restricted", "exit": "exit"}
+        self.dismiss(verdicts[name])
+
+    def _part(self, part: Part, width: int) -> list[Line]:
+        palette = self.palette
+        if part.name not in self.state.changed:
+            what = "known, unchanged"
+        else:
+            what = "new or changed" if self.state.known else "new"
+        lines = wrap([(shown_name(part.name), palette.tool), (f"  ({what})", palette.muted)], width)
+        if part.digest == UNREADABLE:
+            text = (
+                "It cannot be shown: not a regular file inside the folder, or too large. The folder cannot be trusted "
+                "until it is removed."
+            )
+            return [*lines, *paragraph(text, width, palette.warning, mark=[("! ", palette.warning)])]
+        return [*lines, *code_lines(part.text.replace("\r\n", "\n"), width, palette)]
+
+
+def _commands(part: Part) -> Iterator[str]:
+    """What a settings or server file would start, as far as it can be read off it."""
+    if not part.name.endswith(".json"):
+        return
+    try:
+        value = parse_json(part.text)
+    except ValueError:
+        return
+    yield from _found(value)
+
+
+def _found(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _found(item)
+    elif isinstance(value, dict):
+        command = value.get("command")
+        if isinstance(command, str):
+            arguments = value.get("args")
+            yield " ".join([command, *(map(str, arguments) if isinstance(arguments, list) else ())])
+        for item in value.values():
+            yield from _found(item)

@@ -1,0 +1,87 @@
+"""Which of two versions of some lines to keep: the user changed them, and so did the prompt that is undone or redone.
+
+Closing it leaves the file as it is and stops nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from rich.style import Style
+
+from agentcli.core.events import PermissionRequested
+from agentcli.core.permission import Answer
+from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.dialogs.subject import BLANK, one_line, paragraph
+from agentcli.tui.sheets.choices import Choice
+from agentcli.tui.sheets.panel import PAINTED, Panel
+from agentcli.tui.theme.palette import Palette
+
+
+class UndoChoice(Panel[Answer | None]):
+    BODY_VARIES = True
+
+    def __init__(
+        self,
+        event: PermissionRequested,
+        palette: Palette,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        typed: Callable[[], float] | None = None,
+    ) -> None:
+        super().__init__(palette, clock=clock, typed=typed)
+        self.event = event
+
+    @property
+    def question(self) -> str:
+        return one_line(self.event.title)
+
+    @property
+    def hints(self) -> str:
+        return "Enter confirms · Esc leaves the file · ↑↓ choose"
+
+    @property
+    def size_of_body(self) -> int:
+        return PAINTED * sum(len(str(clash)) for clash in self.event.display.get("clashes", ()))
+
+    def body(self, width: int) -> list[Line]:
+        display, palette = self.event.display, self.palette
+        lines = [] if self.compact else paragraph(str(display.get("text", "")), width, palette.text)
+        for clash in display.get("clashes", ()):
+            where = f"Line {clash['line']}, " if clash.get("line") else ""
+            lines += [BLANK] if lines else []
+            lines += self._version_lines(
+                f"{where}{display['now_label']}", str(clash["now"]), "- ", palette.error, width
+            )
+            lines += self._version_lines(str(display["other_label"]), str(clash["other"]), "+ ", palette.success, width)
+        return lines
+
+    def _version_lines(self, label: str, text: str, mark: str, style: Style, width: int) -> list[Line]:
+        label = plain_line(label)
+        lines = paragraph(f"{label[:1].upper()}{label[1:]}:", width, self.palette.muted)
+        for row in plain_text(text).removesuffix("\n").split("\n") if text else ():
+            lines += paragraph(row, width, self.palette.code, mark=[(mark, style)])
+        return lines
+
+    def choices(self) -> Sequence[Choice]:
+        replaces = bool(self.event.display.get("exists"))
+        replace = "Replace my lines with the other version" if replaces else "Remove the file"
+        return [
+            Choice("keep", "Keep my lines", "k"),
+            Choice("replace", replace, "r", short="Replace my lines" if replaces else ""),
+            Choice("leave", "Leave the whole file as it is", "l", short="Leave the file"),
+        ]
+
+    def choose(self, name: str) -> None:
+        if name == "leave":
+            self.dismiss(Answer("deny"))
+        else:
+            self.dismiss(Answer("allow", updated_input={"choice": name}))
+
+    def back(self) -> None:
+        self.dismiss(Answer("deny"))
+
+    def leave(self) -> None:
+        self.dismiss(Answer("deny"))

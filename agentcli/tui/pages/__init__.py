@@ -1,0 +1,1 @@
+"""Pages to read and search: context, cost, help, permissions, settings, tasks."""

@@ -1,0 +1,364 @@
+"""`/context`: what fills the model's window, as a map, by kind and item by item.
+
+The map is a row of cells; each kind has a letter and a colour, so that it reads without colours too. The last part of
+the window is kept free: from there on the conversation is compacted by itself. Items can be pinned, dropped (with the
+price said first) and brought back; what was dropped stands at the end of the list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from rich.style import Style
+
+from agentcli.agent.context.pins import Dropped, Restored
+from agentcli.agent.context.report import ContextItem
+from agentcli.core.frozen import frozen
+from agentcli.core.plural import counted
+from agentcli.tui.sheets.page import TextPage
+from agentcli.tui.sheets.picker import ListSheet
+from agentcli.tui.sheets.rows import Row
+from agentcli.tui.sheets.runs import Runs, cut_runs, padded, percent, tokens, width_of, wrapped
+from agentcli.tui.theme.palette import Palette
+
+
+@frozen
+class _Kind:
+    letter: str
+    name: str
+    hue: str
+    """Of the palette's styles for code: they are made to be told apart."""
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "system": _Kind("S", "system prompt", "function"),
+    "tools": _Kind("T", "tools", "type"),
+    "memory": _Kind("M", "memory", "builtin"),
+    "summary": _Kind("Y", "summary", "heading"),
+    "attachments": _Kind("H", "attachments", "attribute"),
+    "prompts": _Kind("P", "prompts", "string"),
+    "answers": _Kind("A", "answers", "keyword"),
+    "thinking": _Kind("K", "thinking", "comment"),
+    "calls": _Kind("C", "tool calls", "tag"),
+    "results": _Kind("R", "tool results", "number"),
+    "other": _Kind("?", "other", "name"),
+}
+PINNED_SIGN = "◆"
+_ALWAYS = ("system", "tools", "memory")
+"""Is in every request, from the beginning on."""
+_FREE, _RESERVE = "free", "reserve"
+_LEGEND_WIDTH = 33
+_LEAST_ROWS = 4
+"""Of the list, however much there is to say above it."""
+_LONGEST_TEXT = 400_000
+"""Characters of an item that are shown: more than anybody reads here."""
+
+
+class Control(Protocol):
+    """What can be done to the context; an engine can."""
+
+    @property
+    def pins(self) -> frozenset[str]: ...
+
+    def context_items(self) -> list[ContextItem]: ...
+
+    def dropped_items(self) -> list[ContextItem]: ...
+
+    def item_text(self, item: str) -> str: ...
+
+    def pin(self, item: str) -> str | None: ...
+
+    def unpin(self, item: str) -> str | None: ...
+
+    def price_of_drop(self, item: str) -> Dropped | str: ...
+
+    def drop(self, item: str) -> Dropped | str: ...
+
+    def restore(self, item: str) -> Restored | str: ...
+
+
+class ContextPage(ListSheet[str, None]):
+    """`compact_at`: tokens from which on the conversation is compacted; 0 when it is not. Without a `control` there is
+    nothing but to look."""
+
+    letters = True
+    share = 0.9
+    empty = "The context is empty: nothing has been sent yet."
+
+    def __init__(
+        self,
+        items: Sequence[ContextItem],
+        window: int,
+        compact_at: int = 0,
+        palette: Palette | None = None,
+        *,
+        dropped: Sequence[ContextItem] = (),
+        control: Control | None = None,
+    ) -> None:
+        self._items = list(items)
+        self._dropped = list(dropped)
+        self._window = max(1, window)
+        self._compact_at = compact_at if 0 < compact_at < window else 0
+        self._by_size = True
+        self._control = control
+        self._asked: tuple[str, Dropped] | None = None
+        """The item that is to be dropped once that is confirmed, and what it does."""
+        super().__init__("Context", self._rows(), palette)
+
+    # ------------------------------------------------------------------------------------------------------------ list
+
+    def _rows(self) -> list[Row[str]]:
+        items = sorted(self._items, key=lambda item: -item.tokens) if self._by_size else self._items
+        rows = [Row(item.id, item.label, self._detail(item), _mark(item)) for item in items]
+        for item in self._dropped:
+            left_out = f"dropped, {tokens(item.tokens)} tokens"
+            rows.append(Row(item.id, item.label, "", _mark(item), "Left out of the context", left_out))
+        return rows
+
+    def aside(self) -> str:
+        count = super().aside()
+        return f"{count} items" if count else ""
+
+    def _detail(self, item: ContextItem) -> str:
+        if item.category in _ALWAYS:
+            age = "always"
+        else:
+            age = "this prompt" if item.age <= 0 else f"{counted(item.age, 'prompt')} ago"
+        cached = {True: "cached", False: "not cached", None: ""}[item.cached]
+        # What is pinned has its sign: one word more would cost every row its last column on a usual screen.
+        return f"{tokens(item.tokens):>6}  {_share(item.tokens, self._window):>5}  {age:>14}  {cached}".rstrip()
+
+    def press(self, key: str, character: str | None) -> bool:
+        if self._asked is not None and key == "escape":
+            self._stop_asking()
+            return True
+        return super().press(key, character)
+
+    def letter(self, key: str) -> bool:
+        if key == "s":
+            self._by_size = not self._by_size
+            self.set_rows(self._rows())
+            self.listing.move_to(0)
+        elif key in ("p", "d", "u") and self._control is not None and self.row is not None:
+            {"p": self._pin, "d": self._ask, "u": self._restore}[key](self._control, self.row.value)
+        else:
+            return False
+        return True
+
+    def keys(self) -> list[tuple[str, str]]:
+        if self._asked is not None:
+            return [("Esc", "keep it"), ("Enter", "drop it")]
+        if self.searching:
+            return [("↑↓", "move"), ("Esc", "end search")]
+        order = ("s", "in order" if self._by_size else "by size")
+        return [("/", "search"), order, ("↑↓", "move"), *self._own_keys(), ("Esc", "close")]
+
+    def _own_keys(self) -> list[tuple[str, str]]:
+        item = self._item
+        if self._control is None or item is None:
+            return []
+        if item in self._dropped:
+            return [("Enter", "show"), ("u", "bring back")]
+        if item.category in _ALWAYS:
+            return [("Enter", "show")]
+        return [("Enter", "show"), ("p", "unpin" if item.pinned else "pin"), ("d", "drop")]
+
+    @property
+    def _item(self) -> ContextItem | None:
+        row = self.row
+        return next((one for one in (*self._items, *self._dropped) if row is not None and one.id == row.value), None)
+
+    # --------------------------------------------------------------------------------------------------------- actions
+
+    def enter(self) -> None:
+        if self._asked is not None and self._control is not None:
+            item, _price = self._asked
+            self._asked = None
+            done = self._control.drop(item)
+            good = not isinstance(done, str)
+            self._reload(done if isinstance(done, str) else f"Dropped: {done.text}.", good=good)
+        elif self._control is not None and (shown := self._item) is not None:
+            text = self._control.item_text(shown.id)
+            note = f"\n… {counted(len(text) - _LONGEST_TEXT, 'more character')}" if len(text) > _LONGEST_TEXT else ""
+            self.open(TextPage(shown.label, [text[:_LONGEST_TEXT] + note], self.palette))
+
+    def _pin(self, control: Control, item: str) -> None:
+        self._reload((control.unpin if item in control.pins else control.pin)(item) or "")
+
+    def _ask(self, control: Control, item: str) -> None:
+        price = control.price_of_drop(item)
+        if isinstance(price, str):
+            self.say(price)
+        else:
+            self._asked = (item, price)
+            self.settle()
+
+    def _restore(self, control: Control, item: str) -> None:
+        done = control.restore(item)
+        good = not isinstance(done, str)
+        self._reload(done if isinstance(done, str) else f"It is back: {done.text}.", good=good)
+
+    def _stop_asking(self) -> None:
+        self._asked = None
+        self.settle()
+
+    def moved(self, row: Row[str] | None) -> None:
+        if self._asked is not None and (row is None or row.value != self._asked[0]):
+            self._asked = None
+
+    @property
+    def asks(self) -> bool:
+        return self._asked is not None
+
+    def about(self, row: Row[str] | None, width: int) -> list[Runs]:
+        if self._asked is None:
+            return []
+        price = self._asked[1]
+        also = f" {price.also}" if price.also else ""
+        return wrapped([(f"Drop it{also}? That {price.text}.", self.palette.warning)], width, 3)
+
+    def _reload(self, said: str, *, good: bool = False) -> None:
+        """Everything as it is now, then the words about what was done; counting a long conversation takes a thread."""
+
+        async def reload() -> None:
+            assert self._control is not None
+            items = await asyncio.to_thread(self._control.context_items)
+            dropped = await asyncio.to_thread(self._control.dropped_items)
+            if self.is_open:
+                self._items, self._dropped = items, dropped
+                self.set_rows(self._rows())
+                if said:
+                    self.say(said, good=good)
+
+        self.work(reload, "reload")
+
+    # ------------------------------------------------------------------------------------------------------------- map
+
+    def head(self, width: int, room: int) -> list[Runs]:
+        sums = self._sums()
+        most = room - _LEAST_ROWS
+        rows = [cut_runs(self._summary(), width)]
+        across = min(width, 100)
+        high = 1 if room < 12 else 2
+        rows += self._map(sums, across, high)
+        if self.asks and room < 12:
+            return rows  # The room is for the question and its price.
+        legend = self._legend(sums, across, max(0, most - len(rows)))
+        return [*rows, *legend, *([[]] if len(rows) + len(legend) < most - 1 else [])]
+
+    def _sums(self) -> dict[str, int]:
+        """Tokens by kind, with what is free and what is kept free."""
+        sums = dict.fromkeys(_KINDS, 0)
+        for item in self._items:
+            sums[_kind(item)] += max(0, item.tokens)
+        used = sum(sums.values())
+        limit = self._compact_at or self._window
+        sums[_FREE] = max(0, limit - used)
+        sums[_RESERVE] = max(0, self._window - max(limit, used))
+        return {name: count for name, count in sums.items() if count}
+
+    def _summary(self) -> Runs:
+        palette = self.palette
+        used = sum(max(0, item.tokens) for item in self._items)
+        style = palette.warning if self._compact_at and used >= self._compact_at else palette.text
+        said: Runs = [
+            ("Next request: ", palette.muted),
+            (tokens(used), style + Style(bold=True)),
+            (f" of {tokens(self._window)} tokens, {percent(used, self._window)}", style),
+        ]
+        if used > self._window:
+            said.append((" · ! more than the window holds", palette.error))
+        elif self._compact_at:
+            share = percent(self._compact_at, self._window)
+            said.append((f" · compacts itself at {tokens(self._compact_at)}, {share}", palette.muted))
+        return said
+
+    def _map(self, sums: Mapping[str, int], across: int, high: int) -> list[Runs]:
+        counts = shared_out(list(sums.values()), across * high)
+        names = [name for name, count in zip(sums, counts, strict=True) for _cell in range(count)]
+        rows: list[Runs] = []
+        for start in range(0, across * high, across):
+            row: Runs = []
+            for place, name in enumerate(names[start : start + across]):
+                first = place == 0 or names[start + place - 1] != name
+                row.append(self._cell(name, first))
+            rows.append(row)
+        return rows
+
+    def _cell(self, name: str, first: bool) -> tuple[str, Style]:
+        """With colours only the first cell of a kind has its letter: the map is calmer then."""
+        palette = self.palette
+        if name == _FREE:
+            return "·", palette.faint
+        if name == _RESERVE:
+            return "░", palette.muted
+        kind = _KINDS[name]
+        if not palette.colours:
+            return kind.letter, palette.text
+        return (kind.letter if first else " "), self._hue(kind) + Style(reverse=True)
+
+    def _hue(self, kind: _Kind) -> Style:
+        style = self.palette.syntax.get(kind.hue, self.palette.text)
+        return Style(color=style.color) if style.color is not None else self.palette.text
+
+    def _legend(self, sums: Mapping[str, int], width: int, rows: int) -> list[Runs]:
+        """In columns; where there is no room for all the largest are told."""
+        columns = max(1, width // _LEGEND_WIDTH)
+        shown = list(sums)
+        if len(shown) > columns * rows:
+            largest = sorted(shown, key=lambda name: -sums[name])[: columns * rows]
+            shown = [name for name in shown if name in largest]
+        entries = [self._entry(name, sums[name]) for name in shown]
+        high = -(-len(entries) // columns)
+        legend: list[Runs] = []
+        for number in range(high):
+            row: Runs = []
+            for entry in entries[number::high]:
+                row += [*entry, (" " * max(0, _LEGEND_WIDTH - width_of(entry)), Style.null())]
+            legend.append(row)
+        return legend
+
+    def _entry(self, name: str, count: int) -> Runs:
+        palette = self.palette
+        sign, style = self._cell(name, first=True)
+        label = {_FREE: "free", _RESERVE: "kept free"}.get(name) or _KINDS[name].name
+        return [
+            (sign, style),
+            (" " + padded(label, 14), palette.text),
+            (f"{tokens(count):>7}", palette.text),
+            (f"{percent(count, self._window):>5}", palette.muted),
+        ]
+
+
+def _share(part: int, whole: int) -> str:
+    """Of an item, most of which are small: with a decimal where that tells them apart."""
+    share = 100 * part / whole
+    return "<0.1%" if 0 < share < 0.05 else f"{share:.1f}%" if share < 9.95 else f"{share:.0f}%"
+
+
+def _mark(item: ContextItem) -> str:
+    letter = _KINDS[_kind(item)].letter
+    return f"{letter}{PINNED_SIGN}" if item.pinned else letter
+
+
+def _kind(item: ContextItem) -> str:
+    return item.category if item.category in _KINDS else "other"
+
+
+def shared_out(amounts: Sequence[int], cells: int) -> list[int]:
+    """Cells by share, all of them given away; whatever there is some of gets at least one, as far as they reach."""
+    total = sum(amounts)
+    if not total or cells < len(amounts):
+        given = max(0, min(cells, len(amounts)))
+        return [1] * given + [0] * (len(amounts) - given)
+    exact = [amount * cells / total for amount in amounts]
+    counts = [max(1, int(share)) for share in exact]
+    while sum(counts) > cells:
+        largest = max(range(len(counts)), key=lambda place: counts[place] - exact[place] + (counts[place] > 1) * cells)
+        counts[largest] -= 1
+    while sum(counts) < cells:
+        neediest = max(range(len(counts)), key=lambda place: exact[place] - counts[place])
+        counts[neediest] += 1
+    return counts

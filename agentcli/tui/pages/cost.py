@@ -1,0 +1,184 @@
+"""What the conversation has cost: tokens and dollars per model, and how much of it came from the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.cells import cell_len
+from rich.style import Style
+
+from agentcli.core.frozen import frozen
+from agentcli.core.plural import counted
+from agentcli.core.usage import ModelTotals, Totals, Usage
+from agentcli.interactive.wording import dollars
+from agentcli.tui.sheets.page import Page
+from agentcli.tui.sheets.runs import Runs, at_right, padded, percent, roughly, safe, tokens, wrapped
+from agentcli.tui.theme.palette import Palette
+
+_BOLD = Style(bold=True)
+_COLUMNS = ("requests", "input", "output", "cache write", "cache read", "cost")
+_GAP = 2
+_LABEL = 9
+_MOST_ROWS = 6
+"""Of a sentence, however narrow the page is."""
+
+
+@frozen
+class CostNotes:
+    """What there is to say below the table."""
+
+    next_usd: float | None = None
+    """An estimate of what sending the next request costs; None if it is not known."""
+    cold: bool = False
+    """The prompt cache has run out."""
+    lost: str = ""
+    """What was billed anew although it was cached, as a sentence."""
+    before: str = ""
+    """What was used before the session was resumed, as a sentence."""
+    budget: float | None = None
+    """What may be spent in this process; None: there is no bound."""
+    saved: str = ""
+    """What leaving out old content has saved and had re-billed, as a sentence."""
+
+
+class CostPage(Page[None]):
+    """`details`: further tables as plain text for a width, of prompts, tools and agents (`commands.cost.details`)."""
+
+    def __init__(
+        self,
+        totals: Totals,
+        palette: Palette | None = None,
+        notes: CostNotes | None = None,
+        details: Callable[[int], Sequence[str]] = lambda _width: (),
+    ) -> None:
+        super().__init__("Cost of this session", palette)
+        self._totals = totals
+        self._notes = notes or CostNotes()
+        self._details = details
+
+    def lines(self, width: int) -> Sequence[Runs]:
+        if not self._totals.by_model:
+            rows: list[Runs] = [[("Nothing has been used yet.", self.palette.muted)]]
+            return [*rows, [], *self._before(width)] if self._notes.before else rows
+        table = self._table(width, exact=True) or self._table(width, exact=False) or self._stack()
+        rows = [*table, [], *self._sentences(width)]
+        for further in self._details(width):
+            header, *texts = further.splitlines()
+            rows += [[], [(header, self.palette.muted)], *([(text, self.palette.text)] for text in texts)]
+        return rows
+
+    def _table(self, width: int, exact: bool) -> list[Runs]:
+        """Nothing if it does not fit."""
+        palette, totals = self.palette, self._totals
+        cells: list[tuple[str, ...]] = [("model", *_COLUMNS)]
+        cells += [(safe(model, 60), *_numbers(used, exact)) for model, used in totals.by_model.items()]
+        if len(totals.by_model) > 1:
+            cells.append(("together", *_numbers(_summed(totals), exact)))
+        widths = [max(cell_len(row[place]) for row in cells) + _GAP for place in range(len(cells[0]))]
+        if sum(widths) - _GAP > width:
+            return []
+        unpriced = [False, *(used.unpriced_requests > 0 for used in totals.by_model.values()), not totals.fully_priced]
+        styles = [palette.muted, *[palette.text] * len(totals.by_model), palette.text + _BOLD]
+        rows: list[Runs] = []
+        for texts, style, doubtful in zip(cells, styles, unpriced, strict=False):
+            row: Runs = [(padded(texts[0], widths[0] - _GAP), style)]
+            row += [(at_right(text, size), style) for text, size in zip(texts[1:], widths[1:], strict=True)]
+            if doubtful:
+                row[-1] = (row[-1][0], palette.warning)
+            rows.append(row)
+        if len(totals.by_model) > 1:
+            rows.insert(-1, [("─" * (sum(widths) - _GAP), palette.faint)])
+        return rows
+
+    def _stack(self) -> list[Runs]:
+        """For narrow screens: a few short rows for each model."""
+        palette = self.palette
+        rows: list[Runs] = []
+        for model, used in self._totals.by_model.items():
+            price = _price(used, words=True)
+            style = palette.warning if used.unpriced_requests else palette.text
+            usage = used.usage
+            wrote, read = tokens(usage.cache_creation_input_tokens), tokens(usage.cache_read_input_tokens)
+            rows += [
+                [(safe(model, 60), palette.text + _BOLD), ("  ", style), (price, style)],
+                [(f"  {_requests(used.requests)}", palette.muted)],
+                [(f"  input {tokens(usage.input_tokens)} · output {tokens(usage.output_tokens)}", palette.muted)],
+                [(f"  cache: wrote {wrote} · read {read}", palette.muted)],
+            ]
+        return rows
+
+    def _sentences(self, width: int) -> list[Runs]:
+        palette, totals, notes = self.palette, self._totals, self._notes
+        total: Runs = [(dollars(totals.cost_usd), palette.text + _BOLD)]
+        if not totals.fully_priced:
+            count = sum(used.unpriced_requests for used in totals.by_model.values())
+            total.append((f"  and {_requests(count)} whose price is not known", palette.warning))
+        if notes.before:
+            total.append((" since it was resumed", palette.text))
+        rows = self._labelled("Session", total, width)
+        if notes.budget:
+            said = f"${notes.budget:g}, {percent(totals.cost_usd, notes.budget)} of it spent"
+            rows += self._labelled("Budget", [(said, palette.text)], width)
+        usage: Usage = totals.usage
+        if usage.prompt_tokens:
+            share = percent(usage.cache_read_input_tokens, usage.prompt_tokens)
+            said = f"{share} of all input was read from the cache"
+            rows += self._labelled("Cached", [(said, palette.text)], width)
+        if usage.web_search_requests:
+            said = f"{usage.web_search_requests:,} on the web"
+            rows += self._labelled("Searches", [(said, palette.text)], width)
+        rows += self._before(width)
+        if notes.next_usd is not None:
+            cold = ": the cache is cold" if notes.cold else ""
+            said = f"{roughly(notes.next_usd)} for sending the next request{cold}"
+            rows += self._labelled("Next", [(said, palette.text)], width)
+        if notes.lost:
+            rows += self._labelled("Lost", [(notes.lost, palette.text)], width)
+        if notes.saved:
+            rows += self._labelled("Saved", [(notes.saved, palette.text)], width)
+        return rows
+
+    def _before(self, width: int) -> list[Runs]:
+        said = self._notes.before
+        return self._labelled("Before", [(said, self.palette.text)], width) if said else []
+
+    def _labelled(self, label: str, runs: Runs, width: int) -> list[Runs]:
+        """Wrapped below itself, not below the label."""
+        rows = wrapped(runs, max(1, width - _LABEL), _MOST_ROWS)
+        names = [label, *[""] * (len(rows) - 1)]
+        return [[(padded(name, _LABEL), self.palette.muted), *row] for name, row in zip(names, rows, strict=True)]
+
+
+def _numbers(used: ModelTotals, exact: bool) -> tuple[str, ...]:
+    usage = used.usage
+    counts = (
+        used.requests,
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_creation_input_tokens,
+        usage.cache_read_input_tokens,
+    )
+    return (*(f"{count:,}" if exact else tokens(count) for count in counts), _price(used))
+
+
+def _summed(totals: Totals) -> ModelTotals:
+    of_models = totals.by_model.values()
+    return ModelTotals(
+        totals.usage,
+        totals.cost_usd,
+        sum(used.requests for used in of_models),
+        sum(used.unpriced_requests for used in of_models),
+    )
+
+
+def _price(used: ModelTotals, words: bool = False) -> str:
+    """A model without any price does not cost nothing."""
+    if not used.unpriced_requests:
+        return dollars(used.cost_usd)
+    if used.unpriced_requests < used.requests:
+        return f"{dollars(used.cost_usd)} + ?"
+    return "price not known" if words else "not known"
+
+
+def _requests(count: int) -> str:
+    return counted(count, "request")

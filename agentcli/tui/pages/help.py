@@ -1,0 +1,48 @@
+"""The keys and the commands, searchable. The tables come from outside: this page knows none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agentcli.tui.sheets.picker import ListSheet
+from agentcli.tui.sheets.rows import Row
+from agentcli.tui.theme.palette import Palette
+
+Entry = tuple[str, str, str]
+"""Group, key or command, what it does."""
+
+
+class HelpPage(ListSheet[str, str]):
+    """Returns the command that Enter was pressed on, for the prompt; None for a key."""
+
+    share = 0.9
+    label_cells = 26
+    wide = 130
+    """With less, half of it would cut what keys do."""
+    verb = "use the command"
+
+    def __init__(
+        self,
+        commands: Sequence[Entry],
+        keys: Sequence[Entry],
+        palette: Palette | None = None,
+        more: Mapping[str, Sequence[str]] | None = None,
+        commands_first: bool = False,
+    ) -> None:
+        """`more`: what is shown beside a command where there is room."""
+        key_rows = [Row("", key, text, group=group or "Keys") for group, key, text in keys]
+        command_rows = [Row(command, command, text, group=group or "Commands") for group, command, text in commands]
+        rows = [*command_rows, *key_rows] if commands_first else [*key_rows, *command_rows]
+        known = more or {}
+
+        def preview(row: Row[str]) -> Sequence[str]:
+            return known.get(row.value) or (row.label, row.detail)
+
+        super().__init__("Help", rows, palette, preview=preview if known else None)
+
+    def choose(self, row: Row[str]) -> None:
+        self.close_with(row.value or None)
+
+    def keys(self) -> list[tuple[str, str]]:
+        use = [("Enter", self.verb)] if self.row is not None and self.row.value else []
+        return [("↑↓", "move"), *use, ("Esc", "close")]

@@ -1,0 +1,176 @@
+"""All settings: what is in force, where it came from, what it means; simple ones can be changed.
+
+Nothing is saved here: a change goes back to whoever opened the page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from agentcli.config.schema import BY_NAME, Key
+from agentcli.config.settings import Row as Setting
+from agentcli.config.values import Unfit, fit_text
+from agentcli.core.frozen import frozen
+from agentcli.tui.sheets.picker import ListSheet
+from agentcli.tui.sheets.rows import Row
+from agentcli.tui.sheets.runs import Runs, padded, safe, wrapped
+from agentcli.tui.theme.palette import Palette
+
+Scope = Literal["user", "local"]
+_SCOPES: Mapping[Scope, str] = {"user": "all your projects", "local": "this project, for you only"}
+_VALUE_WIDTH = 24
+_SIMPLE = ("text", "integer", "number", "boolean")
+_UNSET: Any = None
+
+
+@frozen
+class Change:
+    """What the person wants: `value` None takes the key out of the file, so that a weaker layer counts again."""
+
+    key: str
+    value: Any
+    scope: Scope
+
+
+class SettingsPage(ListSheet[Setting, Change]):
+    """`rows` as `Settings.describe` gives them. `files` names the file of each scope; a scope without one cannot be
+    saved to, and with none at all the page is for reading only."""
+
+    share = 0.9
+    verb = "change"
+    placeholder = "type to search in names and values"
+
+    def __init__(
+        self, rows: Sequence[Setting], files: Mapping[Scope, str] | None = None, palette: Palette | None = None
+    ) -> None:
+        self._files = files or {}
+        self.verb = "change" if self._files else "how to change it"
+        super().__init__("Settings", setting_rows(rows), palette, preview=self._description)
+
+    def _description(self, row: Row[Setting]) -> list[str]:
+        setting = row.value
+        key = BY_NAME.get(setting.key)
+        facts = {"Value": shown_value(setting.value), "From": setting.source}
+        if key is not None:
+            facts["Kind"] = ", ".join(key.choices) if key.choices else key.kind
+            facts["Default"] = shown_value(key.default)
+            facts["Variable"] = ", ".join(key.environment)
+        lines = [setting.key, "", setting.doc, "", *(f"{name:<9} {fact}" for name, fact in facts.items() if fact)]
+        return [*lines, *(_who_may_set(key) if key is not None else ())]
+
+    def about(self, row: Row[Setting] | None, width: int) -> list[Runs]:
+        if row is None or self.query_one("#preview").display:
+            return []
+        return wrapped([(safe(row.value.doc), self.palette.muted)], width, 2)
+
+    def choose(self, row: Row[Setting]) -> None:
+        setting = row.value
+        key = BY_NAME.get(setting.key)
+        why = self._why_not(setting, key)
+        if why or key is None:
+            self.say(why)
+        else:
+            # A repository cannot set such a key, so its local file would be ignored.
+            files = {scope: file for scope, file in self._files.items() if scope == "user" or key.repository != "no"}
+            self.open(ValuePicker(key, setting, files, self.palette), self._changed)
+
+    def _changed(self, change: Change | None) -> None:
+        if change is not None:
+            self.close_with(change)
+
+    def _why_not(self, setting: Setting, key: Key | None) -> str:
+        if key is None:
+            return f"{safe(setting.key)} is not a setting that is known here."
+        fixed = next((sign for sign in ("environment variable", "--") if setting.source.startswith(sign)), "")
+        if fixed:
+            return f"It comes from {safe(setting.source)}, which counts more than any file. Change it there."
+        file = self._files.get("user", "the settings file")
+        if not self._files:
+            return "This page is for reading only. Edit the settings file of yours or of the project."
+        if key.kind not in _SIMPLE:
+            return f"{key.name} holds several values. Edit it in {safe(file)}."
+        if "user" not in self._files and key.repository == "no":
+            return f"{key.name} can only be set in the user settings."
+        return ""
+
+
+class ValuePicker(ListSheet[Any, Change]):
+    """A new value for one setting: one of several, or typed. Tab changes where it is saved."""
+
+    verb = "save"
+    unlisted_first = True
+    longest = 4000
+
+    def __init__(self, key: Key, setting: Setting, files: Mapping[Scope, str], palette: Palette | None = None) -> None:
+        self._key = key
+        self._setting = setting
+        self._files = files
+        self._scope: Scope = next(iter(files))
+        options: tuple[Any, ...] = (True, False) if key.kind == "boolean" else key.choices
+        self.placeholder = "type to search" if options else f"type a new value ({key.kind})"
+        rows = [Row(value, shown_value(value), "", "●" if value == setting.value else "") for value in options]
+        default = "not set" if key.default is None else shown_value(key.default)
+        rows.append(Row(_UNSET, "take it out of the file", f"then the next file counts, or the default: {default}"))
+        super().__init__(key.name, rows, palette, start=setting.value)
+        self._typed_freely = not options
+
+    def unlisted(self, query: str) -> Row[Any] | None:
+        if not self._typed_freely:
+            return None
+        label = f"{self._key.name} = {query}"
+        try:
+            return Row(fit_text(self._key, query), label)
+        except Unfit as unfit:
+            return Row(query, label, disabled=f"it must be {unfit}")
+
+    def about(self, row: Row[Any] | None, width: int) -> list[Runs]:
+        palette = self.palette
+        turn = "  (Tab changes that)" if len(self._files) > 1 else ""
+        where = f"Saved for {_SCOPES[self._scope]}: {safe(self._files[self._scope])}{turn}"
+        return [
+            *wrapped([(safe(self._setting.doc), palette.muted)], width, 2),
+            *wrapped([(where, palette.text)], width, 2),
+        ]
+
+    def press(self, key: str, character: str | None) -> bool:
+        if key not in ("tab", "shift+tab"):
+            return super().press(key, character)
+        scopes = list(self._files)
+        self._scope = scopes[(scopes.index(self._scope) + 1) % len(scopes)]
+        self.settle()
+        return True
+
+    def choose(self, row: Row[Any]) -> None:
+        self.close_with(Change(self._key.name, row.value, self._scope))
+
+    def keys(self) -> list[tuple[str, str]]:
+        tab = [("Tab", "where")] if len(self._files) > 1 else []
+        return [("↑↓", "move"), *tab, ("Enter", self.verb), ("Esc", "back")]
+
+
+def setting_rows(settings: Sequence[Setting]) -> list[Row[Setting]]:
+    """What somebody has set comes first."""
+    rows = []
+    for setting in sorted(settings, key=lambda each: each.source == "default"):
+        group = "Defaults" if setting.source == "default" else "Set"
+        source = "" if group == "Defaults" else safe(setting.source)
+        detail = f"{padded(shown_value(setting.value), _VALUE_WIDTH)}  {source}".rstrip()
+        rows.append(Row(setting, setting.key, detail, group=group))
+    return rows
+
+
+def shown_value(value: Any) -> str:
+    if value is None:
+        return "–"
+    return safe(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _who_may_set(key: Key) -> list[str]:
+    said = {
+        "no": "A project's own files cannot set it.",
+        "stricter": "A project's own files can only make it stricter.",
+        "inside": "A project's own files can only name what lies in the project.",
+    }.get(key.repository)
+    return ["", said] if said else []

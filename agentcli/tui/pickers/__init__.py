@@ -1,0 +1,1 @@
+"""Lists to choose from: model, effort, mode, session, theme."""

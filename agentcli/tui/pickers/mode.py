@@ -1,0 +1,35 @@
+"""Choosing the permission mode."""
+
+from __future__ import annotations
+
+from agentcli.core.permission import PermissionMode
+from agentcli.tui.modes import MODE_WORDS
+from agentcli.tui.pickers.model import IN_FORCE
+from agentcli.tui.sheets.picker import Picker
+from agentcli.tui.sheets.rows import Row
+from agentcli.tui.sheets.runs import Runs, wrapped
+from agentcli.tui.theme.palette import Palette
+
+_WARNING = (
+    "! Commands and edits run unseen, also those that a file or a web page talked the model into. "
+    "Only for a machine that you can throw away."
+)
+
+
+class ModePicker(Picker[PermissionMode]):
+    def __init__(self, current: PermissionMode, palette: Palette | None = None) -> None:
+        rows = [
+            Row(mode, words.label, words.meaning, IN_FORCE if mode is current else "")
+            for mode, words in ((PermissionMode(name), words) for name, words in MODE_WORDS.items())
+        ]
+        super().__init__("Permission mode", rows, palette, start=current)
+
+    def about(self, row: Row[PermissionMode] | None, width: int) -> list[Runs]:
+        if row is not None and row.value is PermissionMode.BYPASS:
+            return wrapped([(_WARNING, self.palette.warning)], width, 3)
+        name = f"In settings: {row.value.value}. " if row is not None else ""
+        if row is not None and row.value is PermissionMode.AUTO:
+            said = f"{name}Commands have no network; what needs more asks, once, for exactly that."
+            return wrapped([(said, self.palette.muted)], width, 2)
+        said = f"{name}Shift+Tab in the prompt goes through the modes too."
+        return wrapped([(said, self.palette.muted)], width, 2)

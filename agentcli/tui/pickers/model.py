@@ -1,0 +1,90 @@
+"""Choosing the model: what each can hold, what it costs, and what a change costs right now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agentcli.agent.context.report import ChangePrice
+from agentcli.providers.catalog import ALIASES, PRICES_TAKEN, Catalog, ModelInfo
+from agentcli.tui.sheets.picker import Picker
+from agentcli.tui.sheets.rows import Row
+from agentcli.tui.sheets.runs import Runs, tokens, wrapped
+from agentcli.tui.theme.palette import Palette
+
+IN_FORCE = "●"
+NOTHING_CACHED = "Nothing is cached, so a change costs nothing."
+NO_CHANGE = ChangePrice(0, 0.0)
+
+
+class ModelPicker(Picker[str]):
+    """Returns the id of a model; also one that is not in the list, as it was typed. `context_tokens` are those of the
+    conversation, `price_of_change` says what going on with a model would bill anew."""
+
+    placeholder = "type to search, or any model's name"
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        current: str,
+        context_tokens: int = 0,
+        palette: Palette | None = None,
+        price_of_change: Callable[[str], ChangePrice] = lambda _model: NO_CHANGE,
+    ) -> None:
+        self._catalog = catalog
+        self._current = catalog.resolve(current)
+        self._context_tokens = context_tokens
+        self._price_of_change = price_of_change
+        known = catalog.known_ids()
+        ids = known if self._current in known else (self._current, *known)
+        rows = [self._row(catalog.get(id)) for id in ids]
+        super().__init__("Model", rows, palette, start=self._current)
+
+    def _row(self, info: ModelInfo) -> Row[str]:
+        mark = IN_FORCE if info.id == self._current else ""
+        group = "Price known" if info.price else "Price not known"
+        return Row(info.id, info.id, _detail(info), mark, group)
+
+    def about(self, row: Row[str] | None, width: int) -> list[Runs]:
+        if row is None:
+            return []
+        palette = self.palette
+        info = self._catalog.get(row.value)
+        price = f"Prices per million tokens, of {PRICES_TAKEN}." if info.price else ""
+        if row.value == self._current:
+            return wrapped([(f"In force now. {price}", palette.muted)], width, 2)
+        if self._context_tokens > info.context_window:
+            text = (
+                f"! Its window holds {tokens(info.context_window)}, the conversation has "
+                f"{tokens(self._context_tokens)}: it would have to be compacted first."
+            )
+            return wrapped([(text, palette.warning)], width, 2)
+        change = said_of_change(self._price_of_change(row.value))
+        return wrapped([(f"{change} {price}", palette.muted)], width, 2)
+
+    def unlisted(self, query: str) -> Row[str] | None:
+        name = self._catalog.resolve(query)
+        if len(query.split()) != 1 or name in self._catalog.known_ids() or len(query) < 3:
+            return None
+        info = self._catalog.get(name)
+        about = "as typed; " + ("a name of a known model" if info.known else "its window and price are not known")
+        return Row(name, f"use {name}", about)
+
+
+def said_of_change(price: ChangePrice) -> str:
+    """What a change costs, as a sentence."""
+    if not price.text:
+        return NOTHING_CACHED
+    said = f"a change leaves the prompt cache behind and {price.text}." if price.tokens else f"{price.text}."
+    return said[0].upper() + said[1:]
+
+
+def _detail(info: ModelInfo) -> str:
+    """In columns: window, price in and out, effort levels, short name."""
+    window = f"{tokens(info.context_window):>4}"
+    price = f"${info.price.input:g} in / ${info.price.output:g} out" if info.price else ""
+    if not info.efforts:
+        efforts = "no effort levels" if info.known else "not in the list"
+    else:
+        efforts = f"effort {info.efforts[0]}–{info.efforts[-1]}"
+    names = [alias for alias, id in ALIASES.items() if id == info.id and alias != "default"]
+    return f"{window}  {price:<19}  {efforts:<16}  {', '.join(names)}".rstrip()

@@ -1,0 +1,63 @@
+"""Choosing a theme: the whole screen shows the one under the cursor; Esc brings the old one back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from agentcli.tui.pickers.model import IN_FORCE
+from agentcli.tui.sheets.picker import Picker
+from agentcli.tui.sheets.rows import Row
+from agentcli.tui.sheets.runs import Runs, joined
+from agentcli.tui.theme.palette import Palette
+
+ThemeChoice = tuple[str, str, bool]
+"""Name, description, and whether it is for dark terminals."""
+Try = Callable[[str], Palette | None]
+"""Puts a theme on; what it returns, if anything, is the palette that the picker itself paints with from then on."""
+
+
+class ThemePicker(Picker[str]):
+    """Returns the name of the theme, which is on already then."""
+
+    def __init__(
+        self, themes: Sequence[ThemeChoice], current: str, preview: Try, palette: Palette | None = None
+    ) -> None:
+        rows = [
+            Row(name, name, description, IN_FORCE if name == current else "", "Dark" if dark else "Light")
+            for name, description, dark in sorted(themes, key=lambda theme: not theme[2])
+        ]
+        super().__init__("Theme", rows, palette, start=current)
+        self._try = preview
+        self._before = current
+        self._on = current
+
+    def moved(self, row: Row[str] | None) -> None:
+        # No theme fits what is typed: what was there before is better than the last one that happened to.
+        self._put_on(row.value if row is not None else self._before)
+
+    def leave(self) -> None:
+        self._put_on(self._before)
+        super().leave()
+
+    def _put_on(self, name: str) -> None:
+        if name == self._on:
+            return
+        self._on = name
+        palette = self._try(name)
+        if palette is not None:
+            self.palette = palette
+            self.call_after_refresh(self.paint)
+
+    def about(self, row: Row[str] | None, width: int) -> list[Runs]:
+        """A few words in the colours that matter most."""
+        palette = self.palette
+        samples: list[Runs] = [
+            [("text", palette.text), (" ", palette.text), ("muted", palette.muted)],
+            [("heading", palette.heading)],
+            [("code", palette.code)],
+            [("✓ done", palette.success)],
+            [("! careful", palette.warning)],
+            [("✗ failed", palette.error)],
+            [("+ added", palette.added), (" ", palette.text), ("- removed", palette.removed)],
+        ]
+        return [joined(samples, ("  ", palette.text))]

@@ -1,0 +1,112 @@
+"""One line to type in, for searching and for values. Pure: keys in, text and runs out.
+
+It is not a widget with the focus, because then letters would be taken there and other keys by the screen, each from a
+queue of its own: someone who types fast would see Enter come before the letters. Here the screen gets all keys.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from rich.cells import cell_len
+from rich.style import Style
+
+from agentcli.tui.blocks.glyphs import EVEN, glyphs
+from agentcli.tui.sheets.runs import Runs, safe
+from agentcli.tui.theme.palette import Palette
+
+_CURSOR = Style(reverse=True)
+
+
+class LineEdit:
+    def __init__(self, longest: int = 200) -> None:
+        self.text = ""
+        self.cursor = 0
+        """Before which character."""
+        self._longest = longest
+
+    def clear(self) -> None:
+        self.text, self.cursor = "", 0
+
+    def insert(self, text: str) -> None:
+        """Typed or pasted: line breaks become blanks, nothing that a terminal would obey gets in."""
+        text = safe(text, self._longest)[: max(0, self._longest - len(self.text))]
+        self.text = self.text[: self.cursor] + text + self.text[self.cursor :]
+        self.cursor += len(text)
+
+    def press(self, key: str, character: str | None) -> bool:
+        """Do what a key does here; false if it does nothing here."""
+        match key:
+            case "backspace" | "ctrl+h":
+                self._remove(self._left(), self.cursor)
+            case "delete" | "ctrl+d":
+                self._remove(self.cursor, self._right())
+            case "ctrl+w" | "alt+backspace" | "ctrl+backspace":
+                self._remove(self._word_left(), self.cursor)
+            case "ctrl+u":
+                self._remove(0, self.cursor)
+            case "ctrl+k":
+                self._remove(self.cursor, len(self.text))
+            case "left" | "ctrl+b":
+                self.cursor = self._left()
+            case "right" | "ctrl+f":
+                self.cursor = self._right()
+            case "ctrl+left" | "alt+left" | "alt+b":
+                self.cursor = self._word_left()
+            case "ctrl+right" | "alt+right" | "alt+f":
+                self.cursor = self._word_right()
+            case "ctrl+a":
+                self.cursor = 0
+            case "ctrl+e":
+                self.cursor = len(self.text)
+            case _:
+                if not character or not character.isprintable():
+                    return False
+                self.insert(character)
+        return True
+
+    def _remove(self, start: int, end: int) -> None:
+        self.text = self.text[:start] + self.text[end:]
+        self.cursor = start
+
+    def _places(self) -> list[int]:
+        """Where the cursor can stand: never inside a glyph."""
+        return [0, *accumulate(len(source) for source, _shown, _width in glyphs(self.text))]
+
+    def _left(self) -> int:
+        return max((place for place in self._places() if place < self.cursor), default=0)
+
+    def _right(self) -> int:
+        return min((place for place in self._places() if place > self.cursor), default=len(self.text))
+
+    def _word_left(self) -> int:
+        before = self.text[: self.cursor].rstrip()
+        return before.rfind(" ") + 1
+
+    def _word_right(self) -> int:
+        rest = self.text[self.cursor :]
+        blank = rest.find(" ", len(rest) - len(rest.lstrip()))
+        return len(self.text) if blank < 0 else self.cursor + blank
+
+    # -------------------------------------------------------------------------------------------------------- painting
+
+    def row(self, width: int, palette: Palette, placeholder: str, active: bool = True) -> tuple[Runs, int]:
+        """The line as it is shown, and the cell that the cursor is in."""
+        cursor = _CURSOR if active else Style.null()
+        if not self.text:
+            return [(placeholder[:1] or " ", palette.muted + cursor), (placeholder[1:], palette.muted)], 0
+        start = self._first_shown(width)
+        before, under = self.text[start : self.cursor], self.text[self.cursor : self._right()]
+        after = self.text[self._right() :] if under else ""
+        runs: Runs = [(before, palette.text), (under or " ", palette.text + cursor), (after, palette.text)]
+        return runs, cell_len(before)
+
+    def _first_shown(self, width: int) -> int:
+        """So far to the right that the cursor has room."""
+        room = max(1, width - 2)
+        if EVEN(self.text) is None:
+            return max(0, self.cursor - room)
+        for place in self._places():
+            if cell_len(self.text[place : self.cursor]) <= room:
+                return place
+        return self.cursor

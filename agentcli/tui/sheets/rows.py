@@ -1,0 +1,119 @@
+"""The rows of a picker and finding among them. Pure: no widgets here.
+
+A query is words; each must be found in a row: fuzzily in its label, or as it stands in its detail or group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from agentcli.core.frozen import frozen
+from agentcli.core.fuzzy import best_match, folded, is_case_sensitive
+from agentcli.tui.sheets.runs import safe
+
+T = TypeVar("T")
+
+_IN_DETAIL = 8
+"""For each letter found outside of the label: less than the same letters in it."""
+
+
+@frozen
+class Row(Generic[T]):
+    value: T
+    label: str
+    detail: str = ""
+    mark: str = ""
+    """A sign before the label, such as one for what is in force."""
+    group: str = ""
+    """Rows of a group follow one another; its name stands above them while nothing is searched for."""
+    disabled: str = ""
+    """Why it cannot be chosen; shown instead of the detail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T]):
+    """A row made fit for the screen, and its text as searching compares it."""
+
+    row: Row[T]
+    label: str
+    detail: str
+    folded_label: str
+    folded_rest: str
+    """Detail and group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T]):
+    """An entry that is shown, and which characters of it were searched for."""
+
+    entry: Entry[T]
+    label_places: tuple[int, ...] = ()
+    detail_places: tuple[int, ...] = ()
+
+
+def entries_of(rows: Iterable[Row[T]]) -> list[Entry[T]]:
+    made = []
+    for row in rows:
+        label, detail = safe(row.label), safe(row.disabled or row.detail)
+        made.append(Entry(row, label, detail, folded(label), folded(f"{detail}\n{row.group}")))
+    return made
+
+
+class Search(Generic[T]):
+    """One query over many entries, a slice at a time: 10,000 of them take longer than a key may."""
+
+    SLICE = 2000
+
+    def __init__(self, entries: Sequence[Entry[T]], query: str) -> None:
+        self._entries = entries
+        self._words = query.split()
+        self._exact = is_case_sensitive(query)
+        self._scored: list[tuple[int, int, Found[T]]] = []
+        self._place = 0
+
+    def step(self) -> bool:
+        """Look through the next slice; whether that was the last one."""
+        end = min(len(self._entries), self._place + self.SLICE)
+        for number in range(self._place, end):
+            hit = _match(self._entries[number], self._words, self._exact)
+            if hit is not None:
+                self._scored.append((-hit[0], number, hit[1]))
+        self._place = end
+        return end == len(self._entries)
+
+    def finish(self) -> list[Found[T]]:
+        """Everything that fits, the best first."""
+        while not self.step():
+            pass
+        return [found for _score, _number, found in sorted(self._scored, key=lambda item: item[:2])]
+
+
+def find(entries: Sequence[Entry[T]], query: str) -> list[Found[T]]:
+    """What fits a query, the best first; everything in its order if there is none."""
+    if not query.strip():
+        return [Found(entry) for entry in entries]
+    return Search(entries, query).finish()
+
+
+def _match(entry: Entry[T], words: Sequence[str], exact: bool) -> tuple[int, Found[T]] | None:
+    label = entry.label if exact else entry.folded_label
+    rest = f"{entry.detail}\n{entry.row.group}" if exact else entry.folded_rest
+    score = 0
+    in_label: tuple[int, ...] = ()
+    in_detail: tuple[int, ...] = ()
+    for word in words:
+        match = best_match(word, entry.label, label)
+        # Letters strewn over a long sentence are found in every sentence: that is not what was meant.
+        if match is not None and match.positions[-1] - match.positions[0] < 3 * len(word) + 4:
+            score += match.score
+            in_label += match.positions
+            continue
+        place = rest.find(word)
+        if place < 0:
+            return None
+        score += _IN_DETAIL * len(word)
+        if place < len(entry.detail):
+            in_detail += tuple(range(place, place + len(word)))
+    return score, Found(entry, in_label, in_detail)

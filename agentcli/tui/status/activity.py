@@ -1,0 +1,203 @@
+"""The row above the prompt that says what goes on. Blank and without a timer when nothing does.
+
+It always takes its one row, so that the screen never jumps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
+
+from agentcli.core.plaintext import plain_line
+from agentcli.core.shell import shown_command
+from agentcli.tui.model import Activity
+from agentcli.tui.status.line import Run, amount, shortened
+from agentcli.tui.theme.palette import Palette
+
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+STILL = "●"
+"""Stands where the spinner would, when nothing may move."""
+FRAMES_A_SECOND = 6
+"""A frame costs about 1.5 ms of CPU in Textual, whatever is in it: 1 % of a core at this rate."""
+MARGIN = 2
+
+_NAMES = {
+    "starting": "Starting",
+    "sending": "Waiting for the model",
+    "thinking": "Thinking",
+    "writing": "Writing",
+    "tools": "Working",
+    "waiting": "Waiting for you",
+    "retrying": "Trying again",
+    "compacting": "Summarising the conversation",
+    "interrupting": "Stopping",
+}
+"""What to say when the activity itself does not."""
+
+
+def elapsed(seconds: float) -> str:
+    """`4s`, `1m 05s`, `2h 03m`."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02}m"
+
+
+def activity_text(activity: Activity, now: float, width: int, palette: Palette, todo: str = "") -> list[Run]:
+    """The row without its sign, at most `width` cells wide. `todo`: what is being done, e.g. `3/7 Fix the parser`."""
+    if not activity.phase or width <= 0:
+        return []
+    style = _style(activity, palette)
+    text = shown_command(plain_line(activity.text, 300)) or _NAMES[activity.phase]
+    details = _details(activity, now, palette, shown_command(plain_line(todo, 200)))
+    # The text itself is worth more than any detail, but not all of the row: details leave from the least important on.
+    wanted = min(cell_len(text), max(12, width // 2))
+    while details and sum(cell_len(part) + 3 for _rank, (part, _look) in details) + wanted > width:
+        details.remove(max(details, key=lambda detail: detail[0]))
+    room = width - sum(cell_len(part) + 3 for _rank, (part, _look) in details)
+    row: list[Run] = [(shortened(text, room), style)]
+    for _rank, run in details:
+        row += [(" · ", palette.faint), run]
+    return row
+
+
+def _details(activity: Activity, now: float, palette: Palette, todo: str) -> list[tuple[int, Run]]:
+    """In the order of the row, each with its rank: the higher goes first when there is no room."""
+    details: list[tuple[int, Run]] = []
+    if activity.until > 0:
+        seconds = activity.until - now
+        left = f"next in {max(1, round(seconds))} s" if seconds > 0.05 else "now"
+        details.append((0, (left, palette.warning)))
+    if todo:
+        details.append((4, (shortened(todo, 48), palette.muted)))
+    began = activity.tool_began or activity.began
+    if began > 0 and now - began >= 1:
+        details.append((2, (elapsed(now - began), palette.muted)))
+    if activity.tokens_out > 0:
+        details.append((3, (f"↓ {amount(activity.tokens_out)} tokens", palette.muted)))
+    if activity.phase not in ("waiting", "interrupting"):
+        details.append((1, ("Esc stops", palette.faint)))
+    return details
+
+
+def _style(activity: Activity, palette: Palette) -> Style:
+    if activity.phase in ("retrying", "interrupting"):
+        return palette.warning
+    return palette.accent if activity.phase == "waiting" else palette.text
+
+
+def _words_of(activity: Activity) -> tuple[str, str, float, float]:
+    return activity.phase, activity.text, activity.until, activity.tool_began
+
+
+class ActivityLine(Widget):
+    """`show` what goes on; it keeps the clock itself from then on, until it is shown that nothing does."""
+
+    DEFAULT_CSS = "ActivityLine { height: 1; width: 1fr; }"
+    ALLOW_SELECT = False
+
+    def __init__(
+        self,
+        palette: Palette,
+        *,
+        moving: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        id: str | None = None,
+    ) -> None:
+        super().__init__(id=id)
+        self._palette = palette
+        self._moving = moving
+        self._clock = clock
+        self._activity = Activity()
+        self._todo = ""
+        self._row: list[Run] = []
+        self._frame = 0
+        self._timer: Timer | None = None
+        self._hint = ""
+        self._hint_over: Timer | None = None
+
+    def show(self, activity: Activity, now: float | None = None, todo: str = "") -> None:
+        """Cheap enough to be called for every event: what only counts up waits for the next tick."""
+        counting = self._timer is not None and todo == self._todo
+        same = counting and _words_of(activity) == _words_of(self._activity)
+        self._activity, self._todo = activity, todo
+        if same:
+            return
+        if not activity.phase:
+            self._stop()
+        elif self._timer is None and self.is_attached:
+            self._timer = self.set_interval(1 / (FRAMES_A_SECOND if self._moving else 2), self._tick, name="activity")
+        self._retext(self._clock() if now is None else now)
+
+    def _stop(self) -> None:
+        """No timer while nothing goes on: an idle app does not wake up."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        self._frame = 0
+
+    def hint(self, text: str, seconds: float) -> None:
+        """A few words in the same row, for a moment; whatever goes on is said again after that."""
+        self._hint = text
+        self._retext(self._clock())
+        self.refresh()
+        if self._hint_over is not None:
+            self._hint_over.stop()
+        self._hint_over = self.set_timer(seconds, self._end_hint)
+
+    def _end_hint(self) -> None:
+        self._hint = ""
+        self._hint_over = None
+        self._retext(self._clock())
+        self.refresh()
+
+    def set_palette(self, palette: Palette) -> None:
+        self._palette = palette
+        self._row = []
+        self._retext(self._clock())
+        self.refresh()
+
+    def on_mount(self) -> None:
+        self.show(self._activity, todo=self._todo)
+
+    def on_resize(self) -> None:
+        self._retext(self._clock())
+
+    def _tick(self) -> None:
+        if self._moving and self._activity.phase not in ("waiting", ""):
+            self._frame = (self._frame + 1) % len(SPINNER)
+            self.refresh(Region(MARGIN, 0, 1, 1))
+        self._retext(self._clock())
+
+    def _retext(self, now: float) -> None:
+        width = max(0, self.size.width - MARGIN - 2)
+        row = activity_text(self._activity, now, width, self._palette, self._todo)
+        if row != self._row:
+            self._row = row
+            self.refresh()
+
+    @property
+    def _sign(self) -> str:
+        if self._activity.phase == "waiting":
+            return "?"
+        return SPINNER[self._frame] if self._moving else STILL
+
+    def render_line(self, y: int) -> Strip:
+        if self._hint:
+            hint = Segment(" " * (MARGIN + 2) + self._hint, self._palette.accent)
+            return Strip([hint]).crop(0, self.size.width).apply_style(self.rich_style)
+        if not self._row:
+            return Strip.blank(self.size.width, self.rich_style)
+        sign = Segment(self._sign + " ", self._palette.accent)
+        segments = [Segment(" " * MARGIN), sign, *(Segment(text, style) for text, style in self._row)]
+        return Strip(segments).crop(0, self.size.width).apply_style(self.rich_style)

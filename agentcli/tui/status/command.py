@@ -1,0 +1,192 @@
+"""The user's own command for the status line: JSON on its stdin, the first line of its stdout is what is shown.
+
+Only a command from the user's own settings may come here, never one from a repository: whoever makes a `StatusCommand`
+sees to that. Colours (SGR) of its output hold; nothing else that a terminal would obey does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.style import Style
+
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
+from agentcli.core.own_programs import PIPE, kill_group, shell_command, start_program, user_environment
+from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.tui.model import Facts
+from agentcli.tui.status.line import Run
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+TIMEOUT_SECONDS = 1.0
+PAUSE_SECONDS = 0.3
+OUTPUT_LIMIT = 8 * 1024
+
+_SGR = re.compile(r"(\x1b\[[0-9;:]*m)")
+
+
+def payload(facts: Facts, folder: str, version: str) -> Json:
+    """What the command is told, in the form that scripts for other agents already read."""
+    window = facts.context_window
+    return {
+        "hook_event_name": "Status",
+        "session_id": facts.session,
+        "version": version,
+        "cwd": folder,
+        "workspace": {"current_dir": folder, "project_dir": folder, "branch": facts.branch},
+        "model": {"id": facts.model, "display_name": facts.model.removeprefix("claude-")},
+        "effort": facts.effort,
+        "permission_mode": facts.mode,
+        "cost": {
+            "total_cost_usd": facts.cost_usd,
+            "fully_priced": facts.fully_priced,
+            "next_request_usd": facts.next_cost_usd,
+            "cache_cold": facts.cache_cold,
+        },
+        "context_window": {
+            "context_window_size": window,
+            "total_input_tokens": facts.context_tokens,
+            "used_percentage": round(100 * facts.context_tokens / window, 1) if window > 0 else None,
+            "compact_at": facts.compact_at,
+        },
+        "cached_share": facts.cached_share,
+        "sandbox": facts.sandbox,
+        "tasks": facts.tasks,
+        "todos": {"done": facts.todos_done, "total": facts.todos},
+    }
+
+
+def styled_line(output: str) -> list[Run]:
+    """The first line with its colours, and without anything else that is not text."""
+    from rich.ansi import AnsiDecoder
+
+    first = next((line for line in output.splitlines() if plain_text(line).strip()), "")
+    # Links and titles go too: what is between two colours is made plain on its own.
+    pieces = (piece if _SGR.fullmatch(piece) else plain_text(piece) for piece in _SGR.split(first))
+    text = AnsiDecoder().decode_line("".join(pieces).expandtabs(4))
+    runs: list[Run] = []
+    for start, end, style in _stretches(text.plain, [(s.start, s.end, s.style) for s in text.spans]):
+        runs.append((text.plain[start:end], style))
+    return runs
+
+
+def _stretches(plain: str, spans: list[tuple[int, int, str | Style]]) -> list[tuple[int, int, Style]]:
+    cuts = sorted({0, len(plain), *(place for start, end, _style in spans for place in (start, end))})
+    stretches = []
+    for start, end in pairwise(cuts):
+        looks = [look for first, last, look in spans if first <= start and end <= last and isinstance(look, Style)]
+        stretches.append((start, end, Style.combine([Style(), *looks])))
+    return stretches
+
+
+@frozen
+class Ran:
+    line: list[Run]
+    problem: str = ""
+    """Why there is no line, for people."""
+
+
+@frozen
+class StatusCommand:
+    command: str
+    folder: str
+    environ: Mapping[str, str]
+    """What the command gets: without API keys (S11)."""
+    version: str = ""
+
+    def run(self, facts: Facts, stopped: threading.Event) -> Ran:
+        """Blocks for a second at most, less once `stopped` is set: to be called in a thread. Never raises."""
+        told = json.dumps(payload(facts, self.folder, self.version)).encode()
+        try:
+            process = start_program(
+                shell_command(self.command),
+                cwd=self.folder,
+                environ=user_environment(self.environ, (Path(self.folder),)),
+                stdin=PIPE,
+                stdout=PIPE,
+            )
+        except (OSError, ValueError) as error:
+            return Ran([], f"statusLine: the command did not start: {plain_line(str(error))}")
+        try:
+            output, ended = _talk(process, told, stopped)
+        finally:
+            # Before it is waited for: until then its number is nobody else's.
+            kill_group(process.pid)
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    with suppress(OSError):
+                        stream.close()
+            process.wait()
+        line = styled_line(output.decode("utf-8", "replace"))
+        if line:
+            return Ran(line)
+        if not ended:
+            return Ran([], f"statusLine: the command printed nothing within {TIMEOUT_SECONDS:.0f} s, so it was ended")
+        return Ran([], f"statusLine: the command printed nothing (exit {process.returncode})")
+
+
+def _talk(process: Popen[bytes], told: bytes, stopped: threading.Event) -> tuple[bytes, bool]:
+    """What it said until it ended, and whether it ended in time. No more is kept than a row can show."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    with suppress(OSError):  # it may not want to know
+        os.set_blocking(process.stdin.fileno(), False)
+        os.write(process.stdin.fileno(), told)  # less than a pipe holds
+    with suppress(OSError):
+        process.stdin.close()
+    output = b""
+    while len(output) < OUTPUT_LIMIT:
+        left = deadline - time.monotonic()
+        if left <= 0 or stopped.is_set():
+            return output, False
+        if not select.select([process.stdout], [], [], min(left, 0.05))[0]:
+            continue
+        chunk = os.read(process.stdout.fileno(), OUTPUT_LIMIT)
+        if not chunk:
+            break
+        output += chunk
+    return output, True
+
+
+class StatusFeed:
+    """Runs the command for the facts of the moment: one at a time, with a pause between, and always for the latest."""
+
+    def __init__(self, command: StatusCommand, show: Callable[[Ran], None]) -> None:
+        self._command = command
+        self._show = show
+        self._latest: Facts | None = None
+        self._stopped = threading.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def update(self, facts: Facts) -> None:
+        """To be called on the event loop."""
+        self._latest = facts
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._follow(), name="status command")
+
+    async def close(self) -> None:
+        self._stopped.set()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _follow(self) -> None:
+        while (facts := self._latest) is not None:
+            self._latest = None
+            self._show(await asyncio.to_thread(self._command.run, facts, self._stopped))
+            await asyncio.sleep(PAUSE_SECONDS)

@@ -1,0 +1,121 @@
+"""What the status line shows, read off an engine. No Textual here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.tui.model import Facts
+from agentcli.tui.status.branch import BranchWatch
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+
+FACTS_SECONDS = 0.1
+"""The status line is painted again no more often than this."""
+_AFTERWARDS = 0.1
+_LOOK_SECONDS = 15.0
+
+
+class FactsFeed:
+    """Shows how things stand whenever that may have changed: at once, or with others that change within the same
+    moment; and when the prompt cache runs out, which happens without anybody doing anything."""
+
+    def __init__(self, show: Callable[[Facts], None], read_branch: Callable[[Path], str] | None = None) -> None:
+        self._show = show
+        self._branch_watch = BranchWatch(self.set_branch, read_branch) if read_branch is not None else None
+        self._engine: Engine | None = None
+        self._branch = ""
+        self._due: asyncio.TimerHandle | None = None
+        self._cold: asyncio.TimerHandle | None = None
+        self._stale = False
+
+    def follow(self, engine: Engine) -> None:
+        self._engine = engine
+        if self._branch_watch is not None:
+            self._branch_watch.follow(engine)
+        self.refresh()
+
+    def look_at_branch(self) -> None:
+        """Something has run that may have changed it."""
+        if self._branch_watch is not None:
+            self._branch_watch.look()
+
+    def set_branch(self, branch: str) -> None:
+        self._branch = branch
+        self.refresh()
+
+    def refresh(self) -> None:
+        if self._due is not None:
+            self._stale = True
+        elif self._engine is not None:
+            self._now(self._engine)
+            self._due = asyncio.get_running_loop().call_later(FACTS_SECONDS, self._again)
+
+    async def aclose(self) -> None:
+        self._engine = None
+        if self._branch_watch is not None:
+            await self._branch_watch.aclose()
+        for timer in (self._due, self._cold):
+            if timer is not None:
+                timer.cancel()
+        self._due = self._cold = None
+
+    def _again(self) -> None:
+        self._due = None
+        if self._stale:
+            self.refresh()
+
+    def _now(self, engine: Engine) -> None:
+        self._stale = False
+        self._show(facts_of(engine, self._branch))
+        if self._cold is not None:
+            self._cold.cancel()
+        left = engine.warm_seconds()
+        self._cold = None if left is None else self._look_again(engine, left)
+
+    def _look_again(self, engine: Engine, left: float) -> asyncio.TimerHandle:
+        """Before long: the timers of the event loop stand still while the machine sleeps, and the cache does not."""
+        later = asyncio.get_running_loop().call_later
+        return later(min(left + _AFTERWARDS, _LOOK_SECONDS), self._look, engine)
+
+    def _look(self, engine: Engine) -> None:
+        left = engine.warm_seconds()
+        self._cold = None if left is None else self._look_again(engine, left)
+        if left is None:
+            self.refresh()
+
+
+def facts_of(engine: Engine, branch: str) -> Facts:
+    outlook, totals = engine.outlook(), engine.totals_of_session
+    usage = totals.usage
+    info = engine.catalog.get(engine.model)
+    done = sum(todo.get("status") == "completed" for todo in engine.todos)
+    return Facts(
+        model=info.id,
+        effort=engine.profile.effort or info.default_effort or "",
+        mode=engine.permission_mode.value,
+        context_tokens=outlook.tokens,
+        context_window=outlook.window,
+        compact_at=outlook.compact_at,
+        cost_usd=totals.cost_usd,
+        fully_priced=totals.fully_priced,
+        next_cost_usd=outlook.next_cost_usd,
+        cache_cold=outlook.cold,
+        cached_share=usage.cache_read_input_tokens / usage.prompt_tokens if usage.prompt_tokens else None,
+        branch=branch,
+        cwd=shown_path(engine.root),
+        sandbox=engine.sandbox,
+        session=engine.session_id,
+        tasks=sum(task.status == "running" for task in engine.background_tasks),
+        todos=len(engine.todos),
+        todos_done=done,
+    )
+
+
+def shown_path(path: Path) -> str:
+    home = str(Path.home())
+    text = str(path)
+    return f"~{text[len(home) :]}" if text == home or text.startswith(f"{home}/") else text

@@ -1,0 +1,371 @@
+"""The status line: what is in force and what it costs, in one row that never wraps.
+
+`fit` decides what is shown at a width and is pure. A command of the user's may say the line instead: `statuscommand`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
+from agentcli.core.shell import shown_command
+from agentcli.tui.model import Facts
+from agentcli.tui.modes import MODE_WORDS
+from agentcli.tui.theme.palette import Palette
+
+if TYPE_CHECKING:
+    from agentcli.tui.status.command import Ran, StatusCommand, StatusFeed
+
+Run = tuple[str, Style]
+
+_SEPARATOR = " · "
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_UNSANDBOXED = ("off", "not available", "none")
+
+
+# --------------------------------------------------------------------------------------------------------- words
+
+
+def money(dollars: float) -> str:
+    if 0 < dollars < 0.005:
+        return "<$0.01"
+    return f"${dollars:.2f}" if dollars < 100 else f"${dollars:,.0f}"
+
+
+def amount(tokens: int) -> str:
+    """`950`, `1.2k`, `48k`, `1M`, `1.5M`."""
+    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+        if tokens >= size * 0.9995:
+            value = tokens / size
+            return f"{value:.1f}".removesuffix(".0") + unit if value < 9.95 else f"{value:.0f}{unit}"
+    return str(max(0, tokens))
+
+
+def shortened(text: str, width: int) -> str:
+    """At most so many cells, with an ellipsis where something was cut off."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
+
+
+def context_bar(facts: Facts, cells: int, palette: Palette) -> list[Run]:
+    """How full the context window is; the broken line is where it is compacted by itself."""
+    share = min(1.0, facts.context_tokens / facts.context_window)
+    eighths = round(share * cells * 8)
+    if facts.context_tokens > 0:
+        eighths = max(1, eighths)
+    full, part = divmod(eighths, 8)
+    row = ["█"] * full + ([_EIGHTHS[part]] if part else [])
+    row += [" "] * (cells - len(row))
+    mark = min(cells - 1, int(cells * facts.compact_at / facts.context_window)) if facts.compact_at > 0 else cells
+    runs: list[Run] = [("▕", palette.faint)]
+    runs.append(("".join(row[:mark]), _context_style(facts, palette)))
+    if mark < cells:
+        runs.append(("╎", palette.muted) if row[mark] == " " else (row[mark], palette.warning))
+        runs.append(("".join(row[mark + 1 :]), palette.warning))
+    return [*runs, ("▏", palette.faint)]
+
+
+def _context_style(facts: Facts, palette: Palette) -> Style:
+    limit = facts.compact_at or facts.context_window
+    nearness = facts.context_tokens / limit
+    return palette.muted if nearness < 0.8 else palette.warning if nearness < 0.97 else palette.error
+
+
+# ---------------------------------------------------------------------------------------------------------- parts
+
+
+Form = list[Run]
+
+
+@frozen
+class Part:
+    """One thing in the line, from its longest form to its shortest; an empty form leaves it out."""
+
+    name: str
+    forms: Sequence[Form]
+    right: bool = False
+
+
+_SHORTEN = (
+    ("place", 1),
+    ("effort", 1),
+    ("model", 1),
+    ("cost", 1),
+    ("cached", 1),
+    ("place", 2),
+    ("context", 1),
+    ("todos", 1),
+    ("context", 2),
+    ("mode", 1),
+    ("place", 3),
+    ("context", 3),
+    ("place", 4),
+    ("effort", 2),
+    ("tasks", 1),
+    ("sandbox", 1),
+    ("cost", 2),
+    ("model", 2),
+    ("mode", 2),
+    ("context", 4),
+    ("sandbox", 2),
+    ("model", 3),
+)
+"""What gives way first when the row is too narrow, step by step. That nothing is asked about any more never does."""
+
+
+def fit(facts: Facts, width: int, palette: Palette) -> list[Run]:
+    """The line for these facts, at most `width` cells wide."""
+    margin = 2 if width >= 60 else 1 if width >= 30 else 0
+    parts = _parts(facts, palette)
+    step = {part.name: 0 for part in parts}
+
+    def chosen(right: bool) -> list[Form]:
+        forms = (part.forms[min(step[part.name], len(part.forms) - 1)] for part in parts if part.right == right)
+        return [form for form in forms if form]
+
+    def size(form: Form) -> int:
+        return sum(cell_len(text) for text, _style in form)
+
+    def fits() -> bool:
+        left, right = chosen(right=False), chosen(right=True)
+        gaps = len(_SEPARATOR) * (max(0, len(left) - 1) + max(0, len(right) - 1)) + (2 if left and right else 0)
+        return sum(map(size, left)) + sum(map(size, right)) + gaps + 2 * margin <= width
+
+    taken = []
+    for name, form in _SHORTEN:
+        if fits():
+            break
+        if name in step:
+            taken.append((name, step[name]))
+            step[name] = form
+    # A long thing that gave way late may leave room for short ones that gave way before it.
+    for name, form in reversed(taken):
+        shorter, step[name] = step[name], form
+        if not fits():
+            step[name] = shorter
+    left, right = (_joined(chosen(right=side), palette) for side in (False, True))
+    gap = width - size(left) - size(right) - 2 * margin if right else 0
+    return _cropped([(" " * margin, palette.text), *left, (" " * gap, palette.text), *right], width)
+
+
+def _joined(forms: list[Form], palette: Palette) -> Form:
+    row: Form = []
+    for form in forms:
+        row += [(_SEPARATOR, palette.faint), *form] if row else form
+    return row
+
+
+def _cropped(runs: list[Run], width: int) -> list[Run]:
+    row: list[Run] = []
+    room = width
+    for text, style in runs:
+        text = text if cell_len(text) <= room else shortened(text, room)
+        room -= cell_len(text)
+        if text:
+            row.append((text, style))
+    return row
+
+
+def _parts(facts: Facts, palette: Palette) -> list[Part]:
+    makers: tuple[Callable[[Facts, Palette], Part | None], ...] = (
+        _model,
+        _effort,
+        _mode,
+        _context,
+        _cost,
+        _cached,
+        _todos,
+        _tasks,
+        _sandbox,
+        _place,
+    )
+    return [part for make in makers if (part := make(facts, palette))]
+
+
+def _clean(text: str) -> str:
+    """Names of branches, folders and models come from elsewhere: no control characters, nothing hidden or turned."""
+    return shown_command(plain_line(text, 120))
+
+
+def _model(facts: Facts, palette: Palette) -> Part | None:
+    name = _clean(facts.model)
+    if not name:
+        return None
+    short = name.removeprefix("claude-")
+    texts = (name, shortened(short, 24), shortened(short, 12), "")
+    return Part("model", [[(text, palette.text)] if text else [] for text in texts])
+
+
+def _effort(facts: Facts, palette: Palette) -> Part | None:
+    effort = _clean(facts.effort)
+    if not effort:
+        return None
+    return Part("effort", [[(f"{effort} effort", palette.muted)], [(effort, palette.muted)], []])
+
+
+def _mode(facts: Facts, palette: Palette) -> Part:
+    words, name = MODE_WORDS.get(facts.mode), _clean(facts.mode)
+    label, short = (words.label, words.short) if words else (name, shortened(name, 10))
+    if facts.mode == "default":
+        return Part("mode", [[(label, palette.muted)], [(short, palette.muted)], []])
+    style = palette.warning if facts.mode == "bypassPermissions" else palette.accent
+    longest = [words.status] if words and words.status else []
+    return Part("mode", [[(text, style)] for text in (*longest, label, short)])
+
+
+def _context(facts: Facts, palette: Palette) -> Part | None:
+    if facts.context_window <= 0:
+        known = facts.context_tokens > 0
+        return Part("context", [[(f"{amount(facts.context_tokens)} tokens", palette.muted)]] if known else [[]])
+    share = min(9.99, facts.context_tokens / facts.context_window)
+    style = _context_style(facts, palette)
+    percent = f"{share:.0%}" if share == 0 or share >= 0.01 else "<1%"
+    head: Run = (percent, style)
+    whole: Form = [head, (f" of {amount(facts.context_window)}", palette.muted)]
+    bar = partial(context_bar, facts, palette=palette)
+    blank: Run = (" ", palette.muted)
+    return Part("context", [[*whole, blank, *bar(8)], [head, blank, *bar(5)], whole, [head], []])
+
+
+def _cost(facts: Facts, palette: Palette) -> Part | None:
+    unknown = "" if facts.fully_priced else "+?"
+    spent = f"{money(facts.cost_usd)}{unknown}" if facts.cost_usd > 0 else "$?" if unknown else ""
+    following = ""
+    if facts.next_cost_usd is not None:
+        cost = money(facts.next_cost_usd)
+        following = f"next {cost if cost.startswith('<') else '~' + cost}" + (" (cold)" if facts.cache_cold else "")
+    both = " ".join(text for text in (spent, following) if text)
+    if not both:
+        return None
+    head: Form = [(spent, palette.text)] if spent else []
+    tail: Form = [(" " if spent else "", palette.muted), (following, palette.muted)] if following else []
+    return Part("cost", [[*head, *tail], head, []])
+
+
+def _cached(facts: Facts, palette: Palette) -> Part | None:
+    if facts.cached_share is None:
+        return None
+    return Part("cached", [[(f"{min(1.0, max(0.0, facts.cached_share)):.0%} cached", palette.muted)], []])
+
+
+def _todos(facts: Facts, palette: Palette) -> Part | None:
+    if facts.todos <= 0 or facts.todos_done >= facts.todos:
+        return None
+    return Part("todos", [[(f"todos {facts.todos_done}/{facts.todos}", palette.muted)], []])
+
+
+def _tasks(facts: Facts, palette: Palette) -> Part | None:
+    if facts.tasks <= 0:
+        return None
+    return Part("tasks", [[(counted(facts.tasks, "task"), palette.accent)], []], right=True)
+
+
+def _sandbox(facts: Facts, palette: Palette) -> Part | None:
+    if not facts.sandbox.startswith(_UNSANDBOXED):
+        return None
+    texts = ("no sandbox", "bare", "")
+    return Part("sandbox", [[(text, palette.warning)] if text else [] for text in texts], right=True)
+
+
+def _place(facts: Facts, palette: Palette) -> Part | None:
+    cwd, branch = _clean(facts.cwd), _clean(facts.branch)
+    if not cwd and not branch:
+        return None
+    last = cwd.rpartition("/")[2] or cwd
+    short = cwd if cwd.count("/") < 2 else f"…/{last}"
+
+    def both(folder: str, name: str) -> Form:
+        return [(folder, palette.muted), (f" ({name})" if name and folder else name, palette.faint)]
+
+    short_branch = shortened(branch, 24)
+    forms = [
+        both(cwd, branch),
+        both(shortened(short, 28), short_branch),
+        [(short_branch or shortened(short, 24), palette.muted)],
+        [(shortened(branch or last, 12), palette.muted)],
+        [],
+    ]
+    return Part("place", forms, right=True)
+
+
+# --------------------------------------------------------------------------------------------------------- widget
+
+
+class StatusLine(Widget):
+    """One row, painted again only when what it says has changed. With a `command`, that says the row."""
+
+    DEFAULT_CSS = "StatusLine { height: 1; width: 1fr; }"
+    ALLOW_SELECT = False
+
+    class Failed(Message):
+        """The user's command gave no line; the usual one is shown. Sent when the reason is a new one."""
+
+        def __init__(self, problem: str) -> None:
+            super().__init__()
+            self.problem = problem
+
+    def __init__(self, palette: Palette, command: StatusCommand | None = None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._palette = palette
+        self._command = command
+        self._feed: StatusFeed | None = None
+        self._facts = Facts()
+        self._said: list[Run] = []
+        """What the command said."""
+        self._problem = ""
+        self._made: tuple[int, Strip] | None = None
+
+    def on_mount(self) -> None:
+        if self._command is not None:
+            from agentcli.tui.status.command import StatusFeed
+
+            self._feed = StatusFeed(self._command, self._take)
+            self._feed.update(self._facts)
+
+    async def on_unmount(self) -> None:
+        if self._feed is not None:
+            await self._feed.close()
+
+    def update(self, facts: Facts) -> None:
+        if facts == self._facts:
+            return
+        self._facts = facts
+        if self._feed is not None:
+            self._feed.update(facts)
+        if not self._said:
+            self._changed()
+
+    def set_palette(self, palette: Palette) -> None:
+        self._palette = palette
+        self._changed()
+
+    def _take(self, ran: Ran) -> None:
+        if ran.problem and ran.problem != self._problem:
+            self.post_message(self.Failed(ran.problem))
+        self._problem = ran.problem
+        if ran.line != self._said:
+            self._said = ran.line
+            self._changed()
+
+    def _changed(self) -> None:
+        self._made = None
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        if self._made is None or self._made[0] != width:
+            runs = _cropped(self._said, width) if self._said else fit(self._facts, width, self._palette)
+            self._made = width, Strip([Segment(text, style) for text, style in runs])
+        return self._made[1].apply_style(self.rich_style)

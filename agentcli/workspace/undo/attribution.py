@@ -1,0 +1,175 @@
+"""Whose change it was: tells what the user did to files between two snapshots from what a call may have done.
+
+There is no telling which process wrote a file. What is known is when it changed, and which files a call can change.
+Reads trees; changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from agentcli.core.messages import Json
+from agentcli.workspace.base import Snapshot
+from agentcli.workspace.journal import Submission, UserChanges
+from agentcli.workspace.listing import is_ignore_file
+from agentcli.workspace.shadow import Shadow
+from agentcli.workspace.trees import Difference, Entry
+from agentcli.workspace.undo.restore import parents
+
+_WORD = re.compile(r"[\w.+@%~/-]+")
+_LONGEST_TEXT = 100_000
+"""Characters of a call's input that are searched for names of files."""
+
+
+@dataclass(slots=True)
+class NamedFiles:
+    """The files that calls have named, by a path or by a word in a command."""
+
+    paths: set[str] = field(default_factory=set)
+    """Absolute."""
+    _words: dict[str, set[str]] = field(default_factory=dict)
+    """Words that may be paths, by their last part."""
+    _texts: list[str] = field(default_factory=list)
+
+    def add_input(self, input: Json) -> None:
+        text = "\n".join(_strings(input))[:_LONGEST_TEXT]
+        self._texts.append(text)
+        for word in _WORD.findall(text):
+            name = os.path.normpath(word).removeprefix("../")
+            self._words.setdefault(name.rpartition("/")[2], set()).add(name)
+
+    def has(self, root: str, path: str) -> bool:
+        """Whether a file has been named; `path` is relative to the folder `root`."""
+        whole = os.path.join(root, path)  # noqa: PTH118
+        if whole in self.paths:
+            return True
+        last = path.rpartition("/")[2]
+        if any(whole == word or whole.endswith(f"/{word}") for word in self._words.get(last, ())):
+            return True
+        return _WORD.fullmatch(last) is None and any(last in text for text in self._texts)
+
+
+@dataclass(slots=True)
+class UserCommand:
+    """A command that the user runs themselves."""
+
+    only: Sequence[str] | None
+    """Absolute paths that it may change, with what is below them; None: any file."""
+    named: NamedFiles
+
+    @classmethod
+    def of(cls, command: str, only: Sequence[str] | None) -> UserCommand:
+        named = NamedFiles()
+        named.add_input({"command": command})
+        return cls(only, named)
+
+    def names(self, root: str, path: str) -> bool:
+        if self.only is None:
+            return self.named.has(root, path)
+        return _is_below(f"{root}/{path}", self.only)
+
+
+@dataclass(frozen=True, slots=True)
+class Authors:
+    """Whose a change is, by its path."""
+
+    is_users: Callable[[str, Difference], bool]
+    may_be_users: Callable[[str, Difference], bool]
+
+
+async def authors_beside_call(
+    shadow: Shadow, record: Submission, begun: Snapshot, named: NamedFiles, line: UserCommand | None
+) -> Authors:
+    """Tell files of the user's from those that a call changed which may change any file, and has `named` some.
+
+    The user's are those that a command of theirs names (`line`). Theirs may be the ones that they were at work on, and
+    those from before the submission that no call has named: a command that runs long is one beside which people type.
+    What else is new or gone is the call's, unless a command of the user may change any file too."""
+    root = str(shadow.root)
+    known = {path for one in record.user_changes_in(root) if not one.doubtful for path in one.files}
+    since = await shadow.compare(record.before[root].tree, begun.tree) if root in record.before else {}
+
+    def is_users(path: str, _one: Difference) -> bool:
+        return line is not None and line.names(root, path) and not named.has(root, path)
+
+    def may_be_users(path: str, one: Difference) -> bool:
+        if is_users(path, one):
+            return False
+        if path in known or (line is not None and line.names(root, path)):
+            return True
+        if named.has(root, path):
+            return False
+        if line is not None and line.only is None:
+            return True
+        return one.before.exists and one.after.exists and not (path in since and not since[path].before.exists)
+
+    return Authors(is_users, may_be_users)
+
+
+def _strings(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for one in value.values() for text in _strings(one)]
+    return [text for one in value for text in _strings(one)] if isinstance(value, list) else []
+
+
+async def users_changes(
+    shadow: Shadow,
+    span: tuple[Snapshot, Snapshot],
+    forced: Collection[str],
+    among: Callable[[str, Difference], bool] | None,
+    except_below: Sequence[str] | None,
+    written: Mapping[str, Entry],
+) -> UserChanges:
+    """What the user changed. `forced` are paths that snapshots have because a call named them; `among` tells which
+    files can be the user's; `except_below`: these paths (absolute) and what is below them cannot; `written`: a call
+    wrote these files right after the first snapshot."""
+    before, after = span
+    changes = UserChanges()
+    found = await shadow.compare(before.tree, after.tree)
+    if written:
+        await _begin_as_written(shadow, found, after, written)
+        before = replace(before, empty=before.empty - {parent for path in written for parent in parents(path)})
+    # An ignored file is in snapshots only from the call on that names it: it was there before.
+    appeared = [path for path, one in found.items() if path in forced and not one.before.exists]
+    hidden = await shadow.ignored(appeared)
+    not_theirs = _relative(shadow, except_below or ())
+    if except_below is not None and any(is_ignore_file(path) for path in found):
+        # A call changed what is ignored: files that were there all along come into sight.
+        hidden |= {path for path, one in found.items() if not one.before.exists}
+    for path, one in found.items():
+        if path in hidden or path in before.uncovered or path in after.uncovered or before.is_foreign(path):
+            continue
+        if (among is None or among(path, one)) and not _is_below(path, not_theirs):
+            changes.files[path] = (one.before, one.after)
+    if among is None:
+        changes.made = sorted(name for name in after.empty - before.empty if not _is_below(name, not_theirs))
+        changes.gone = sorted(name for name in before.empty - after.empty if not _is_below(name, not_theirs))
+    return changes
+
+
+async def _begin_as_written(
+    shadow: Shadow, found: dict[str, Difference], after: Snapshot, written: Mapping[str, Entry]
+) -> None:
+    """Let the differences of these files begin with what the call wrote."""
+    same = await shadow.entries(after.tree, [path for path in written if path not in found])
+    for path, entry in written.items():
+        if path not in found and path not in same:
+            # It is ignored, or gone again.
+            continue
+        now = found.pop(path).after if path in found else same[path]
+        if now != entry:
+            found[path] = Difference(path, entry, now)
+
+
+def _relative(shadow: Shadow, paths: Sequence[str]) -> list[str]:
+    root = str(shadow.root)
+    return [os.path.relpath(path, root) for path in paths]
+
+
+def _is_below(path: str, others: Sequence[str]) -> bool:
+    return any(other == "." or path == other or path.startswith(f"{other}/") for other in others)

@@ -1,0 +1,310 @@
+"""One undo or redo, folder by folder: takes the submission's changes out of the files as they are now.
+
+A file that is exactly as the submission left it is put back. In one that the user changed as well, the user's lines
+stay and the submission's go; where both changed the same lines, a choice decides, and without one the file is left
+alone and reported. Redo is the same with the two states exchanged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from agentcli.workspace.base import (
+    Choice,
+    Choices,
+    Conflict,
+    Kept,
+    LineClash,
+    Snapshot,
+    SnapshotError,
+    UndoReport,
+)
+from agentcli.workspace.journal import PutBack, Step
+from agentcli.workspace.shadow import Shadow, in_thread
+from agentcli.workspace.trees import Difference, Entry
+from agentcli.workspace.uncovered import disk_stamp, uncovered_changes, why_uncovered
+from agentcli.workspace.undo.merge import Clash, is_text, merge
+from agentcli.workspace.undo.restore import OldFile, Plan, Restoring, parents
+from agentcli.workspace.undo.way import Way
+from agentcli.workspace.undo.written import blob_id
+
+_CHANGED = "it was changed since"
+_CLASHES = "it was changed since, in the same lines"
+_DOUBTFUL = "it changed while a command ran and may be yours"
+_IGNORED = "it is ignored, so whether it was there before is not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A file as it is or would be; `content` only where no snapshot has it."""
+
+    entry: Entry
+    content: bytes | None = None
+
+
+@dataclass(slots=True)
+class Decided:
+    """What becomes of the files of one folder."""
+
+    write: dict[str, Entry] = field(default_factory=dict)
+    merged: dict[str, OldFile] = field(default_factory=dict)
+    remove: list[str] = field(default_factory=list)
+    kept: dict[str, str] = field(default_factory=dict)
+    unresolved: set[str] = field(default_factory=set)
+    conflicts: list[Conflict] = field(default_factory=list)
+    doubtful: set[str] = field(default_factory=set)
+    """Those of `kept` that may be the user's or a command's."""
+    changes: dict[str, Step] = field(default_factory=dict)
+    """Every file that changes, as it is and as it will be."""
+
+
+@dataclass(slots=True)
+class Undoing:
+    prompt_id: str
+    choices: Choices = field(default_factory=Choices)
+    only: Mapping[str, set[str]] | None = None
+    """By folder, the files to look at; None: all of them."""
+    restored: list[str] = field(default_factory=list)
+    recreated: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    merged: list[str] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    put_back: dict[str, PutBack] = field(default_factory=dict)
+    folders: int = 0
+    """Empty folders that were made or removed."""
+
+    @property
+    def found_nothing(self) -> bool:
+        return not (self.restored or self.deleted or self.kept or self.folders)
+
+    async def check(self, shadow: Shadow, *snapshots: Snapshot) -> None:
+        """Raises `SnapshotError` where something that is needed is not there any more."""
+        await in_thread(shadow.make_root)
+        for snapshot in snapshots:
+            if not await shadow.holds(snapshot.tree):
+                raise SnapshotError(f"the copies of {shadow.root} are too old and were thrown away")
+
+    async def decide(self, way: Way, now: Snapshot) -> Decided:
+        """What is to be done in a folder that is `now` like this. Changes nothing. Raises `SnapshotError`."""
+        since = await way.shadow.compare(way.left.tree, now.tree)
+        decided = Decided()
+        for path, steps in way.steps.items():
+            if self.only is not None and path not in self.only.get(str(way.shadow.root), ()):
+                continue
+            if way.before.is_foreign(path) or path in way.left.uncovered or path in way.wanted.uncovered:
+                continue
+            if path in now.uncovered:
+                decided.kept[path] = _CHANGED
+                continue
+            there = since[path].after if path in since else way.entries[path]
+            await self._decide_file(way.shadow, path, there, steps, decided)
+        if self.only is None:
+            there_still = await in_thread(partial(_existing, way.shadow, way.doubtful))
+            decided.doubtful = there_still - decided.kept.keys()
+            decided.kept |= dict.fromkeys(decided.doubtful, _DOUBTFUL)
+            decided.unresolved |= {
+                path for path in there_still if self.choices.get(str(way.shadow.root / path)) is None
+            }
+        return decided
+
+    async def _decide_file(
+        self, shadow: Shadow, path: str, there: Entry, steps: Sequence[Step], decided: Decided
+    ) -> None:  # fmt: skip
+        name = str(shadow.root / path)
+        choice = self.choices.get(name)
+        wanted, clashes = await _reverted(shadow, Version(there), steps, choice or "keep")
+        if clashes and choice is None:
+            replaced, _again = await _reverted(shadow, Version(there), steps, "replace")
+            decided.conflicts.append(Conflict(name, tuple(filter(None, clashes)), replaced.entry.exists))
+            decided.kept[path] = _CLASHES if any(clash and clash.line for clash in clashes) else _CHANGED
+            decided.unresolved.add(path)
+        elif wanted.entry == there:
+            return
+        elif wanted.content is not None and wanted.entry != steps[0][0]:
+            executable = wanted.entry.mode == "100755"
+            decided.merged[path] = OldFile(path, wanted.content, executable)
+            decided.changes[path] = (there, wanted.entry)
+        else:
+            decided.changes[path] = (there, wanted.entry)
+            if wanted.entry.exists:
+                decided.write[path] = wanted.entry
+            else:
+                decided.remove.append(path)
+
+    async def folder(self, way: Way, seconds: float) -> Snapshot | None:
+        """Do it in one folder. Raises `SnapshotError` before any change; `check` all folders first.
+
+        Returns the state before, if there is something in it that a redo needs."""
+        shadow = way.shadow
+        now = await shadow.take(seconds)
+        since = await shadow.compare(way.left.tree, now.tree)
+        decided = await self.decide(way, now)
+        restoring = Restoring(shadow.root)
+        unsure = await self._unsure(shadow, restoring, decided.write, decided.remove)
+        decided.kept |= dict.fromkeys(unsure, _IGNORED)
+        decided.remove = [path for path in decided.remove if path not in unsure]
+        await self._apply(way, restoring, decided)
+        decided.kept |= restoring.problems
+        failed = restoring.problems.keys() | unsure
+        for path in failed:
+            decided.changes.pop(path, None)
+        self._note(way, decided)
+        self.folders += restoring.folders
+        if self.only is None:
+            self.kept += await self._without_copy(way, since)
+        return now if self.put_back[str(shadow.root)].files else None
+
+    def _note(self, way: Way, decided: Decided) -> None:
+        where = way.shadow.root
+
+        def named(paths: Iterable[str]) -> list[str]:
+            return [str(where / path) for path in sorted(paths)]
+
+        changes = decided.changes
+        self.restored += named(path for path, (_was, becomes) in changes.items() if becomes.exists)
+        self.deleted += named(path for path, (_was, becomes) in changes.items() if not becomes.exists)
+        self.recreated += named(path for path, (was, becomes) in changes.items() if becomes.exists and not was.exists)
+        self.merged += named(path for path in decided.merged if path in changes)
+        self.kept += [
+            Kept(str(where / path), reason, is_open=path in decided.unresolved)
+            for path, reason in sorted(decided.kept.items())
+        ]
+        self.put_back[str(where)] = PutBack(
+            {path: step for path, step in changes.items() if step != _usual(way, path)},
+            {path for path in way.steps if path not in changes},
+            decided.unresolved & decided.kept.keys(),
+        )
+
+    async def _without_copy(self, way: Way, since: Mapping[str, Difference]) -> list[Kept]:
+        """What the submission did and nobody can take back, but for what is already as it is wanted."""
+        root, left, wanted, before, ways = way.shadow.root, way.left, way.wanted, way.before, way.differences
+
+        def found() -> list[Kept]:
+            back = before is wanted
+            done = {path: one.turned() for path, one in ways.items()} if back else ways
+            kept = []
+            for path, kind in uncovered_changes(root, before, left if back else wanted, done).items():
+                one = ways.get(path)
+                if path in wanted.uncovered:
+                    as_wanted = disk_stamp(root / path) == wanted.uncovered[path]
+                elif one is not None and one.after.exists:
+                    as_wanted = path in since and since[path].after == one.after
+                else:
+                    as_wanted = not os.path.lexists(root / path)
+                if not as_wanted:
+                    reason = why_uncovered((left.uncovered.get(path), wanted.uncovered.get(path)))
+                    kept.append(Kept(str(root / path), reason, kind))
+            return kept
+
+        return await in_thread(found)
+
+    async def _unsure(
+        self, shadow: Shadow, restoring: Restoring, write: dict[str, Entry], remove: list[str]
+    ) -> set[str]:
+        """Files to remove that the old ignore files leave out: no snapshot could see whether they were there before.
+
+        To find out, the old ignore files are put back first."""
+        rules = {path: entry for path, entry in write.items() if path.rpartition("/")[2] == ".gitignore"}
+        if not rules or not remove:
+            return set()
+        async for files in shadow.old_files(rules):
+            await in_thread(partial(restoring.write, files))
+        return await shadow.ignored(remove)
+
+    async def _apply(self, way: Way, restoring: Restoring, decided: Decided) -> None:
+        left, wanted = way.left, way.wanted
+        folders = set(await way.shadow.folders(wanted.tree)) | wanted.empty | way.user_made
+        folders |= {parent for path in (*wanted.empty, *way.user_made) for parent in parents(path)}
+        whole = self.only is None
+        plan = Plan(
+            remove=decided.remove,
+            folders_before=frozenset(folders),
+            empty_gone=sorted(left.empty - folders) if whole else (),
+            empty_back=sorted(wanted.empty - left.empty - way.user_gone) if whole else (),
+        )
+        await in_thread(lambda: restoring.clear(plan))
+        async for files in way.shadow.old_files(decided.write):
+            await in_thread(partial(restoring.write, files))
+        await in_thread(partial(restoring.write, decided.merged.values()))
+        await in_thread(lambda: restoring.make_folders(plan.empty_back))
+
+    def report(self, missed: Sequence[str]) -> UndoReport:
+        return UndoReport(
+            done=True,
+            text=" ".join(missed),
+            prompt_id=self.prompt_id,
+            restored=tuple(self.restored),
+            recreated=tuple(self.recreated),
+            deleted=tuple(self.deleted),
+            kept=tuple(self.kept),
+            merged=tuple(self.merged),
+        )
+
+
+def _existing(shadow: Shadow, paths: Iterable[str]) -> set[str]:
+    return {path for path in paths if os.path.lexists(shadow.root / path)}
+
+
+def _usual(way: Way, path: str) -> Step | None:
+    """How the file changes when nobody but the submission has touched it."""
+    difference = way.differences.get(path)
+    return (difference.before, difference.after) if difference else None
+
+
+async def _reverted(
+    shadow: Shadow, version: Version, steps: Sequence[Step], choice: Choice
+) -> tuple[Version, list[LineClash | None]]:
+    """The file without these steps, and where the choice was needed; None in place of what cannot be shown."""
+    clashes: list[LineClash | None] = []
+    for began, ended in reversed(steps):
+        if version.entry == ended:
+            version = Version(began)
+        elif version.entry == began or not version.entry.exists:
+            # It is so already, or the user deleted it and there is nothing of the submission's in it.
+            continue
+        else:
+            found = await _merged(shadow, version, began, ended, choice)
+            if found is None:
+                clashes.append(await _whole_clash(shadow, version, began))
+                if choice == "keep":
+                    return version, clashes
+                version = Version(began)
+            else:
+                version = found[0]
+                clashes += [LineClash(one.line, _text(one.mine), _text(one.other)) for one in found[1]]
+    return version, clashes
+
+
+async def _merged(
+    shadow: Shadow, version: Version, began: Entry, ended: Entry, choice: Choice
+) -> tuple[Version, tuple[Clash, ...]] | None:
+    """None where there are no lines to merge."""
+    if not (version.entry.is_file and began.is_file and ended.is_file):
+        return None
+    mine, other, base = [await _content(shadow, one) for one in (version, Version(began), Version(ended))]
+    if not (is_text(mine) and is_text(other) and is_text(base)):
+        return None
+    favour = partial(merge, favour="mine" if choice == "keep" else "other")
+    merged = await in_thread(lambda: favour(base, mine, other))
+    mode = version.entry.mode if version.entry.mode != ended.mode else began.mode
+    return Version(Entry(mode, blob_id(merged.content)), merged.content), merged.clashes
+
+
+async def _whole_clash(shadow: Shadow, version: Version, began: Entry) -> LineClash | None:
+    """Both versions of a file that only a choice between them can decide, if they are text."""
+    if not version.entry.is_file or not (began.is_file or not began.exists):
+        return None
+    mine = await _content(shadow, version)
+    other = await _content(shadow, Version(began)) if began.exists else b""
+    return LineClash(0, _text(mine), _text(other)) if is_text(mine) and is_text(other) else None
+
+
+async def _content(shadow: Shadow, version: Version) -> bytes:
+    return version.content if version.content is not None else await shadow.content(version.entry.oid)
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
