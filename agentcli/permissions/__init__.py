@@ -1,1 +1,4 @@
-"""Layer 2: what may be done. `rules` reads and matches rules, `policy` decides; nothing here runs or asks."""
+"""Layer 2: what may be done. Nothing here runs or asks.
+
+`rules/` reads and matches rules, `shell/` and `commands/` analyse commands, `policy` decides.
+"""

@@ -7,11 +7,12 @@ From the keys to the engine and back:
   presenter   events -> operations on items (pure)            model      what the transcript shows, as values
   replay      a stored conversation as items                  resuming   its end first, the rest beside
   wording     what the app says about events                  modes      the permission modes, in words
-  status      the status line, `statuscommand` one's own      activity   the line that says what goes on
-  facts       what the status line shows, off an engine       preferences  what the person chose for the app
-  hunks       a change in hunks (pure)                        memory     what stays out of the collector's way
+  hunks       a change in hunks (pure)                        memory     garbage collection settings
+  preferences what the user chose for the app                 exit_text  what stays on the normal screen after the exit
 Packages:
   blocks/     items -> lines, one file per kind               transcript/  one line-API widget for all of them
-  prompt/     the editor, history, completion, drafts         screens/     dialogs, pickers and pages
+  prompt/     the editor, history, completion, drafts         status/      status line, its data, progress line
+  sheets/     toolkit of dialogs, pickers and pages           dialogs/     questions to the user
+  pickers/    lists to choose from                            pages/       pages to read and search
   terminal/   keys in, bytes out, the instant prompt          theme/       theme files, shades, the palette
 """

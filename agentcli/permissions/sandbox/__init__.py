@@ -1,2 +1,3 @@
-"""Sandboxes for the commands that tools run: what is allowed (`plan`, `protected`, `secrets`), how (`bubblewrap`,
-`seatbelt`), whether it works here (`probe`), and which one a session gets (`choose`)."""
+"""Sandboxes for the commands that tools run: what is allowed (`plan`, `secrets`, `planted/`), how (`linux/`,
+`seatbelt`), and which one a session gets (`choose`).
+"""

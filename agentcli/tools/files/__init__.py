@@ -1,3 +1,3 @@
-"""Read, Write, Edit and MultiEdit, and what they share:
-encodings, atomic replacement, diffs, what the model has read.
+"""Read, Write, Edit and MultiEdit, and what they share: encodings, atomic replacement, diffs, and what the model has
+read.
 """
