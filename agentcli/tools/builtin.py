@@ -29,8 +29,9 @@ class BuiltinTool:
 
     @cached_property
     def description(self) -> str:
-        module = sys.modules[type(self).__module__]
-        return Path(str(module.__file__)).with_name(f"{self.name.lower()}.md").read_text(encoding="utf-8").strip()
+        modules = (sys.modules[kind.__module__] for kind in type(self).__mro__ if issubclass(kind, BuiltinTool))
+        beside = (Path(str(module.__file__)).with_name(f"{self.name.lower()}.md") for module in modules)
+        return next(path for path in beside if path.is_file()).read_text(encoding="utf-8").strip()
 
     def title(self, input: Json) -> str:
         return plain_line(f"{self.name} {input.get(self.subject, '')}").strip()
