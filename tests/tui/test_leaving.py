@@ -12,11 +12,11 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from agentcli import tui
 from agentcli.config.trust import Part, TrustState
 from agentcli.core.permission import Answer
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.welcome import Welcome
-from agentcli.tui import screens
 from agentcli.tui.app import AgentApp
 from agentcli.tui.chat import TWICE_SECONDS
 from agentcli.tui.dialogs.hunks import HunkReview
@@ -181,8 +181,8 @@ def test_a_sheet_on_a_sheet_is_left_by_itself_and_twice_quits(tmp_path: Path) ->
 
 def test_no_kind_of_dialog_has_a_way_of_its_own_to_be_left() -> None:
     """Whoever adds one inherits the rule, and it may close only with a refusal."""
-    for module in pkgutil.iter_modules(screens.__path__):
-        importlib.import_module(f"{screens.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(tui.__path__, f"{tui.__name__}."):
+        importlib.import_module(module.name)
     kinds = {kind for base in (Panel, Sheet) for kind in descendants(base)} - BASES
     assert {RuleEditor, ValuePicker, Picker, Page, HunkReview} <= kinds
     for kind in kinds:
