@@ -25,6 +25,8 @@ class Command:
     aliases: tuple[str, ...] = ()
     submits: bool = False
     """Its events are a whole submission already, with a `Result` at their end."""
+    beside: bool = False
+    """May run while a reply streams: it only reads, or changes what the next request uses."""
     on_screen: bool = False
     """The terminal app does it itself; elsewhere there is nothing that it could do."""
 

@@ -46,25 +46,6 @@ _CHANGES_FACTS = (
     ev.ContextCompacted,
     ev.Result,
 )
-_BESIDE = frozenset(
-    (
-        "help",
-        "status",
-        "doctor",
-        "model",
-        "effort",
-        "thinking",
-        "mode",
-        "plan",
-        "permissions",
-        "cost",
-        "todos",
-        "tasks",
-        "context",
-        "budget",
-    )
-)
-"""Commands that may run while a submission does: they look at things, or change what the next request uses."""
 
 
 @dataclass(slots=True)
@@ -481,7 +462,7 @@ class Session:
 
         line = parse(draft.text) if draft.text.startswith("/") else None
         command = find(line[0]) if line else None
-        return command is not None and command.name in _BESIDE
+        return command is not None and command.beside
 
     def _run_beside(self, draft: Draft) -> None:
         from agentcli.commands.registry import find

@@ -1,0 +1,54 @@
+"""Parse what the user typed into a prompt, a slash command or a shell line."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from agentcli.commands.base import Command
+from agentcli.commands.registry import find
+from agentcli.core.frozen import frozen
+
+_COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_:-]*)(?:\s+(.*))?\Z", re.DOTALL)
+
+
+@frozen
+class PromptLine:
+    """Text for the model."""
+
+    text: str
+
+
+@frozen
+class CommandLine:
+    """A slash command with its arguments."""
+
+    name: str
+    """As typed, which may be an alias or unknown."""
+    arguments: str
+    command: Command | None
+    """The registered command of that name."""
+
+
+@frozen
+class ShellLine:
+    """A command for the user's own shell (`!ls`)."""
+
+    command: str
+
+
+Line = PromptLine | CommandLine | ShellLine
+
+
+def parse_line(text: str) -> Line:
+    """Classify a line. `/usr is full` is a prompt: an absolute path that exists is not an unknown command."""
+    if text.startswith("!"):
+        return ShellLine(text.removeprefix("!").strip())
+    found = _COMMAND.match(text.strip()) if text.lstrip().startswith("/") else None
+    if found is None:
+        return PromptLine(text)
+    name = found.group(1)
+    command = find(name)
+    if command is None and os.path.lexists(f"/{name}"):
+        return PromptLine(text)
+    return CommandLine(name, (found.group(2) or "").strip(), command)

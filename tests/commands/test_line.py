@@ -1,0 +1,32 @@
+"""A typed line is parsed once, into a prompt, a command or a shell line."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentcli.commands.line import CommandLine, PromptLine, ShellLine, parse_line
+from agentcli.commands.registry import find
+
+
+@pytest.mark.parametrize("text", ["fix it", "", "/", "/usr is full", "/usr/bin/env", "a\n/model", "and /model"])
+def test_prompts(text: str) -> None:
+    assert parse_line(text) == PromptLine(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "arguments"),
+    [("/model", "model", ""), ("  /model  opus now ", "model", "opus now"), ("/compact a\nb", "compact", "a\nb")],
+)
+def test_commands(text: str, name: str, arguments: str) -> None:
+    assert parse_line(text) == CommandLine(name, arguments, find(name))
+
+
+def test_an_alias_names_its_command_and_an_unknown_name_none() -> None:
+    quit_line, unknown = parse_line("/quit"), parse_line("/nosuchcommand x")
+    assert isinstance(quit_line, CommandLine)
+    assert quit_line.command is find("exit")
+    assert unknown == CommandLine("nosuchcommand", "x", None)
+
+
+def test_shell_lines() -> None:
+    assert parse_line("! ls -l") == ShellLine("ls -l")
