@@ -85,8 +85,6 @@ class Conversation:
     offer: Callable[[], str] = lambda: ""
     """A sentence to show with the first prompt while the mode is still the default one; empty for none."""
     wants_structured: bool = False
-    commands: tuple[str, ...] = ()
-    """The names of the slash commands that front ends can offer."""
     pipeline: Pipeline = field(default_factory=lambda: Pipeline(()))
     news: list[str] = field(default_factory=list)
     """Sentences for the person that others put here; the engine takes them out as it passes."""

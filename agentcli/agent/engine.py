@@ -355,7 +355,6 @@ class Engine(Curated):
             permission_mode=self.permission_mode.value,
             api_key_source=self._parts.api_key_source,
             effort=self._profile.effort or "",
-            commands=list(self._parts.commands),
             sandbox=self._tool_context.launcher.level,
         )
 

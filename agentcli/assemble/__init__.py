@@ -27,7 +27,6 @@ from agentcli.assemble.preparing import collapser_for, pipeline_for
 from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsParts
 from agentcli.assemble.sessions import OpenedSession, SessionParts
 from agentcli.assemble.telling import Telling
-from agentcli.commands.registry import names as command_names
 from agentcli.config.settings import Settings
 from agentcli.core.events import NoticeRaised
 from agentcli.core.launch import Launcher
@@ -100,7 +99,6 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             notices=tuple(ground.notices),
             offer=auto_mode_offer(ground, rights.context.launcher),
             wants_structured=options.json_schema is not None,
-            commands=command_names(),
             environ=ground.environ,
             news=telling.news,
             notes=telling.notes,

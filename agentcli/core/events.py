@@ -51,7 +51,6 @@ class SessionStarted(Event):
     effort: str = ""
     sandbox: str = ""
     """What holds for commands: `bubblewrap, network on`, `off`, `not available`."""
-    commands: list[str] = field(default_factory=list)
 
 
 @frozen(kw_only=True)

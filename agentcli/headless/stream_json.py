@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from agentcli import __version__
+from agentcli.commands.registry import names as command_names
 from agentcli.core.events import (
     BackgroundChanged,
     BlockFinished,
@@ -242,7 +243,7 @@ def _init_fields(event: SessionStarted) -> Json:
         "mcp_servers": [],
         "model": event.model,
         "permissionMode": event.permission_mode,
-        "slash_commands": event.commands,
+        "slash_commands": list(command_names()),
         "apiKeySource": event.api_key_source,
         "effort": event.effort,
         "sandbox": event.sandbox,
