@@ -29,8 +29,8 @@ from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
 
 _TEST_HELP = (
-    "What would be decided about COMMAND, part by part, and by which rule of which file. Nothing is run. "
-    "Exit codes: 0 allowed, 3 it would be asked about, 4 denied."
+    "Show the decision for each part of COMMAND, with the rule and file behind it. Nothing is run. "
+    "Exit codes: 0 allowed, 3 needs approval, 4 denied."
 )
 
 
@@ -53,16 +53,16 @@ def build_app() -> typer.Typer:
     app.command("status", help=cli_status.STATUS_HELP)(cli_status.status)
     app.command("completion", help=COMMANDS["completion"])(completion)
     sessions = typer.Typer(help=COMMANDS["sessions"], rich_markup_mode=None)
-    sessions.command("list", help="The sessions of this folder, newest first.")(sessions_list)
+    sessions.command("list", help="List the sessions of this folder, newest first.")(sessions_list)
     sessions.callback(invoke_without_command=True)(_list_by_default)
     app.add_typer(sessions, name="sessions")
     permissions = typer.Typer(help=COMMANDS["permissions"], rich_markup_mode=None, no_args_is_help=True)
     permissions.command("test", help=_TEST_HELP)(cli_permissions.try_rules)
-    permissions.command("list", help="The rules in force, each with where it is from.")(cli_permissions.list_rules)
+    permissions.command("list", help="List the active rules and their sources.")(cli_permissions.list_rules)
     app.add_typer(permissions, name="permissions")
     quarantine = typer.Typer(help=COMMANDS["quarantine"], rich_markup_mode=None, no_args_is_help=True)
-    quarantine.command("list", help="The items in quarantine, oldest first.")(cli_quarantine.list_items)
-    quarantine.command("restore", help="Put an item back to where it was.")(cli_quarantine.restore)
+    quarantine.command("list", help="List quarantined items, oldest first.")(cli_quarantine.list_items)
+    quarantine.command("restore", help="Restore an item to its original place.")(cli_quarantine.restore)
     quarantine.command("rm", help="Delete items from quarantine.")(cli_quarantine.remove)
     app.add_typer(quarantine, name="quarantine")
     return app
@@ -143,7 +143,7 @@ def _flag_row(param: Any) -> tuple[str, str]:
     names = ", ".join(sorted(param.opts, key=len))
     long = max(param.opts, key=len).lstrip("-")
     value = "" if param.is_flag else f" {param.metavar or long.upper()}"
-    default = f" Else {param.default}." if isinstance(param.default, str) else ""
+    default = f" Default: {param.default}." if isinstance(param.default, str) else ""
     return f"{names}{value}", f"{param.help or ''}{default}"
 
 
@@ -175,24 +175,22 @@ def _annotation(flag: Flag) -> Any:
 
 
 def help_(
-    command: Annotated[
-        list[str] | None, typer.Argument(help="The command that it is about.", show_default=False)
-    ] = None,
+    command: Annotated[list[str] | None, typer.Argument(help="Command to explain.", show_default=False)] = None,
 ) -> None:
     tree = command_tree()
     print_help(command_help(manual_of(command, tree), *here()) if command else root_help(*here()))
 
 
 def demo(
-    auto: Annotated[bool, typer.Option("--auto", help="Play it without a person; exit 0 only if it works.")] = False,
-    speed: Annotated[float, typer.Option("--speed", help="So many times as fast.", metavar="N")] = 1.0,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the throw-away folder, and say where it is.")] = False,
+    auto: Annotated[bool, typer.Option("--auto", help="Run without input; exit 0 only if everything works.")] = False,
+    speed: Annotated[float, typer.Option("--speed", help="Playback speed factor.", metavar="N")] = 1.0,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary folder and print its path.")] = False,
     mode: Annotated[
         str | None,
         typer.Option("--permission-mode", help=f"One of {', '.join(MODES)}.", metavar="MODE", show_default=False),
     ] = None,
     theme: Annotated[
-        str | None, typer.Option("--theme", help="Else the one you have set.", metavar="NAME", show_default=False)
+        str | None, typer.Option("--theme", help="Default: your configured theme.", metavar="NAME", show_default=False)
     ] = None,
 ) -> int:
     from agentcli.cli.demo import run_demo
@@ -203,10 +201,10 @@ def demo(
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
-    online: Annotated[bool, typer.Option("--online", help="Also try to reach the server.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    online: Annotated[bool, typer.Option("--online", help="Also contact the server.")] = False,
     sandbox: Annotated[
-        str | None, typer.Option("--sandbox", help="off, on or strict; else as set.", metavar="MODE")
+        str | None, typer.Option("--sandbox", help="off, on or strict. Default: as configured.", metavar="MODE")
     ] = None,
 ) -> None:
     from agentcli.cli.doctor import diagnose
@@ -215,10 +213,10 @@ def doctor(
 
 
 def trust(
-    folder: Annotated[Path | None, typer.Argument(help="This folder, unless named.", show_default=False)] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the trust back.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="The folders that are trusted.")] = False,
+    folder: Annotated[Path | None, typer.Argument(help="Default: this folder.", show_default=False)] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove trust from the folder.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List trusted folders.")] = False,
 ) -> None:
     from agentcli.cli.trust import distrust, list_trusted, trust_folder
 
@@ -242,8 +240,8 @@ def completion(
 
 
 def config(
-    trust: Annotated[bool, typer.Option("--trust", help="As if this folder were trusted.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    trust: Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     from agentcli.assemble import Options, settings_for
     from agentcli.cli.listing import setting_lines, setting_records
@@ -255,8 +253,8 @@ def config(
 
 
 def sessions_list(
-    everywhere: Annotated[bool, typer.Option("--all", help="Of all folders.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    everywhere: Annotated[bool, typer.Option("--all", help="Include all folders.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     from agentcli.cli.listing import find_sessions, session_lines, session_records
 

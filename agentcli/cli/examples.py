@@ -15,63 +15,65 @@ class Example:
 
 
 GENERAL: tuple[Example, ...] = (
-    Example("agentcli demo", "a tour, without a key"),
+    Example("agentcli demo", "guided tour, no key needed"),
     Example("agentcli", "open the app here"),
     Example('agentcli "fix the failing test"', "with a first prompt"),
-    Example("agentcli -c", "go on with the latest session"),
-    Example("agentcli -r", "pick a session to go on with"),
-    Example('agentcli -p "what does this project do?"', "answer one prompt and leave"),
-    Example('git diff | agentcli -p "review this change"', "what is piped in is added"),
-    Example('agentcli -p "fix it" --permission-mode acceptEdits --max-turns 20', "edit without asking, in bounds"),
-    Example('agentcli -p "list the tests" --output-format json', "one JSON object, for programs"),
+    Example("agentcli -c", "continue the latest session"),
+    Example("agentcli -r", "choose a session to resume"),
+    Example('agentcli -p "what does this project do?"', "answer one prompt and exit"),
+    Example('git diff | agentcli -p "review this change"', "piped input is added"),
+    Example(
+        'agentcli -p "fix it" --permission-mode acceptEdits --max-turns 20', "edit without asking, at most 20 replies"
+    ),
+    Example('agentcli -p "list the tests" --output-format json', "print one JSON object"),
 )
 
 OF_COMMANDS: Mapping[str, tuple[Example, ...]] = {
     "help": (
         Example("agentcli help", "this help"),
-        Example("agentcli help permissions test", "the help of one command"),
+        Example("agentcli help permissions test", "help for one command"),
     ),
     "demo": (
-        Example("agentcli demo", "the tour; Enter takes the next step"),
-        Example("agentcli demo --auto --speed 4", "watch it play by itself"),
+        Example("agentcli demo", "the tour; Enter starts the next step"),
+        Example("agentcli demo --auto --speed 4", "play it automatically"),
     ),
     "login": (
-        Example("agentcli login", "paste a key, unseen"),
-        Example("agentcli login --with-key-stdin < key.txt", "from a file or a program"),
-        Example("agentcli login --base-url https://models.example.com", "for a server of your own"),
+        Example("agentcli login", "paste a key (not echoed)"),
+        Example("agentcli login --with-key-stdin < key.txt", "read the key from standard input"),
+        Example("agentcli login --base-url https://models.example.com", "for another server"),
     ),
-    "logout": (Example("agentcli logout", "forget the key of the server in use"),),
+    "logout": (Example("agentcli logout", "remove the key of the current server"),),
     "status": (
-        Example("agentcli status", "model, server and key of this folder"),
-        Example("agentcli status --json", "the same, for programs"),
+        Example("agentcli status", "model, server and key in use"),
+        Example("agentcli status --json", "the same as JSON"),
     ),
     "config": (
-        Example("agentcli config", "every setting, its value and where that is from"),
-        Example("agentcli config --json", "the same, for programs"),
+        Example("agentcli config", "all settings, values and sources"),
+        Example("agentcli config --json", "the same as JSON"),
     ),
     "sessions": (
         Example("agentcli sessions list", "the sessions of this folder"),
-        Example("agentcli sessions list --all", "those of all folders"),
+        Example("agentcli sessions list --all", "sessions of all folders"),
     ),
     "permissions": (
-        Example("agentcli permissions list", "the rules in force"),
-        Example("agentcli permissions test 'git push --force'", "what would be decided, and why"),
-        Example("agentcli permissions test src/app.py --tool Edit", "the same for another tool"),
+        Example("agentcli permissions list", "active rules"),
+        Example("agentcli permissions test 'git push --force'", "the decision and the reason"),
+        Example("agentcli permissions test src/app.py --tool Edit", "for another tool"),
     ),
     "doctor": (
-        Example("agentcli doctor", "look at everything here"),
-        Example("agentcli doctor --online", "also ask the server for its models"),
-        Example("agentcli doctor --sandbox strict", "prove the sandbox without network"),
+        Example("agentcli doctor", "run all checks"),
+        Example("agentcli doctor --online", "also contact the server"),
+        Example("agentcli doctor --sandbox strict", "test the strict sandbox"),
     ),
     "quarantine": (
-        Example("agentcli quarantine list", "what was moved away, from where and why"),
-        Example("agentcli quarantine restore ID", "put an item back to where it was"),
+        Example("agentcli quarantine list", "quarantined items, origin and reason"),
+        Example("agentcli quarantine restore ID", "restore an item"),
         Example("agentcli quarantine rm ID", "delete an item"),
     ),
     "trust": (
-        Example("agentcli trust", "see what this folder's settings do, and decide"),
-        Example("agentcli trust --list", "the folders that are trusted"),
-        Example("agentcli trust --remove ../other", "take the trust back"),
+        Example("agentcli trust", "review this folder's settings and decide"),
+        Example("agentcli trust --list", "trusted folders"),
+        Example("agentcli trust --remove ../other", "remove trust"),
     ),
     "completion": (
         Example("agentcli completion bash >> ~/.bashrc", "for bash"),

@@ -25,12 +25,12 @@ _BESIDE = 64
 
 USAGE = ("agentcli [FLAGS] [PROMPT]", "agentcli [FLAGS] -p PROMPT", "agentcli COMMAND …")
 ABOUT = (
-    "An agent for your code, in the terminal and in scripts. Without -p the app opens, with PROMPT as its first prompt "
-    "if there is one. With -p one prompt is answered; what is piped into standard input is added to it."
+    "A coding agent for the terminal and for scripts. Without -p it opens the app; PROMPT becomes the first prompt. "
+    "With -p it answers one prompt; piped input is added to the prompt."
 )
 MORE = (
-    "In the app, ? shows all keys and /help all commands. agentcli help COMMAND tells more about a command, "
-    "agentcli doctor what is wrong here."
+    "In the app, ? shows all keys and /help all commands. agentcli help COMMAND explains a command; agentcli doctor "
+    "finds problems with this installation."
 )
 
 

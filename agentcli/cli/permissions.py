@@ -20,7 +20,7 @@ EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 _Mode = Annotated[
     str | None, typer.Option("--permission-mode", "--mode", metavar="MODE", help="As if this mode were on.")
 ]
-_Trust = Annotated[bool, typer.Option("--trust", help="As if this folder were trusted.")]
+_Trust = Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")]
 _Sandbox = Annotated[str | None, typer.Option("--sandbox", metavar="MODE", help="As with agentcli --sandbox.")]
 _Allowed = Annotated[
     list[str] | None, typer.Option("--allowedTools", "--allowed-tools", metavar="RULES", help="Further allow rules.")
@@ -31,7 +31,7 @@ _Disallowed = Annotated[
 ]
 _AddDir = Annotated[list[str] | None, typer.Option("--add-dir", metavar="FOLDER", help="A further folder to work in.")]
 _Settings = Annotated[str | None, typer.Option("--settings", metavar="JSON|FILE", help="Settings laid over the files.")]
-_AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def try_rules(

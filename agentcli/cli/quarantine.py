@@ -13,7 +13,7 @@ _ID = typer.Argument(metavar="ID", help="From `agentcli quarantine list`.")
 _FIELDS = ("id", "path", "kind", "command", "when", "digest", "reason")
 
 
-def list_items(as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False) -> None:
+def list_items(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     from agentcli.commands import quarantine as command
 
     store = command.store(os.environ)

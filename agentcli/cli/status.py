@@ -24,7 +24,7 @@ from agentcli.session.find import list_sessions
 STATUS_HELP = "Say which model, server and key are used here, and whether all is ready. Exit codes: 0 ready, 1 no key."
 
 
-def status(as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False) -> None:
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     facts = gather(Options())
     if as_json:
         echo_json(facts)
