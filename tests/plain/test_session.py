@@ -13,6 +13,7 @@ import pytest
 from agentcli.agent.questions import Audience
 from agentcli.core.permission import PermissionMode
 from agentcli.plain.session import Session
+from agentcli.plain.session_view import context_used
 from agentcli.plain.writer import BareWriter
 from agentcli.tools.base import Output
 from tests.plain.asked import ESC, FOREVER, ScriptedReader
@@ -68,9 +69,8 @@ def asking_tool(**rest: Any) -> FakeTool:
 
 @pytest.mark.parametrize(("used", "said"), [(15_800, "2%"), (14_000, "1%"), (400, "<1%")])
 def test_how_full_the_context_is_is_rounded_as_in_the_app(used: int, said: str) -> None:
-    session: Any = Session(ScriptedReader(), BareWriter(lambda _text: None), now=lambda: 0.0)
-    session._engine = SimpleNamespace(outlook=lambda: SimpleNamespace(tokens=used, window=1_000_000))
-    assert session._context() == f"{said} of the context"
+    engine: Any = SimpleNamespace(outlook=lambda: SimpleNamespace(tokens=used, window=1_000_000))
+    assert context_used(engine) == f"{said} of the context"
 
 
 @played
