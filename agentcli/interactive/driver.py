@@ -17,6 +17,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.permission import Answer
 from agentcli.interactive.pending_questions import PendingQuestions
+from agentcli.interactive.submission import is_prompt, submission_events
 from agentcli.interactive.view import Sent, View
 from agentcli.interactive.waiting_prompts import WaitingPrompts
 
@@ -32,16 +33,6 @@ CANCEL_GRACE_SECONDS = 0.5
 CANCEL_ATTEMPTS = 5
 EVENT_SLICE_SECONDS = 0.008
 """Keys and frames get a turn after this much time of events without a pause."""
-
-
-def is_prompt(draft: Draft) -> bool:
-    """Whether a draft is for the model: neither a slash command nor a shell line."""
-    if not draft.text.lstrip().startswith(("/", "!")):
-        # Importing the commands imports the engine, which a first prompt does not wait for.
-        return True
-    from agentcli.commands.line import PromptLine, parse_line
-
-    return isinstance(parse_line(draft.text), PromptLine)
 
 
 class SessionDriver:
@@ -239,7 +230,7 @@ class SessionDriver:
             self._watching.cancel()
             self._watching = None
         self._view.show_started()
-        self._running = self._create_task(self._run(_submission(engine, draft)))
+        self._running = self._create_task(self._run(submission_events(engine, draft)))
 
     async def _run(self, submission: AsyncGenerator[ev.Event, None]) -> None:
         try:
@@ -398,25 +389,3 @@ class SessionDriver:
 
         if self._engine is not None and self._watching is None:
             self._watching = self._create_task(watch(self._engine))
-
-
-async def _submission(engine: Engine, draft: Draft) -> AsyncGenerator[ev.Event, None]:
-    """The events of what was sent. Reading the images of a draft takes a thread."""
-    from agentcli.commands.line import CommandLine, PromptLine, ShellLine, parse_line
-    from agentcli.commands.run import run_command
-
-    line = parse_line(draft.text)
-    if not isinstance(line, PromptLine):
-        engine.note_shown(ev.CommandEntered(text=draft.text))
-        line = parse_line(draft.expanded())
-    match line:
-        case ShellLine():
-            work = engine.shell(line.command)
-        case CommandLine():
-            work = run_command(engine, line.name, line.arguments)
-        case PromptLine():
-            content = await asyncio.to_thread(draft.content) if draft.images else draft.expanded()
-            work = engine.submit(content, draft.text, mentions=draft.text)
-    async with aclosing(work) as events:
-        async for event in events:
-            yield event

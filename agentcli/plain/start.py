@@ -265,7 +265,7 @@ class Plain:
 
     async def _can_be_answered(self, text: str) -> bool:
         """Where no model can be reached, one is connected first; else the prompt stays in the next one."""
-        from agentcli.interactive.driver import is_prompt
+        from agentcli.interactive.submission import is_prompt
 
         if not self.welcoming.nobody_answers or not is_prompt(Draft(text)):
             return True

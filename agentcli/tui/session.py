@@ -25,12 +25,18 @@ class Session(SessionDriver):
     ) -> None:
         self._transcript = TranscriptView(screen, now, read_branch)
         super().__init__(self._transcript)
-        self.preview = self._transcript.preview
-        self.refresh_facts = self._transcript.refresh_status
 
     @property
     def presenter(self) -> Presenter:
         return self._transcript.presenter
+
+    def preview(self, items: Sequence[Item]) -> None:
+        """Show the end of the conversation that is about to be opened."""
+        self._transcript.preview(items)
+
+    def refresh_facts(self) -> None:
+        """Show the status line again: something it shows may have changed."""
+        self._transcript.refresh_status()
 
     def open(self, engine: Engine, past: Sequence[Item] | None = None) -> None:
         """As the driver's; `past` are the items of the conversation, if they exist already."""

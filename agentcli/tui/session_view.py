@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
-from agentcli.interactive.driver import is_prompt
+from agentcli.interactive.submission import is_prompt
 from agentcli.interactive.view import Question, Sent
 from agentcli.tui.model import Above, Activity, Add, Clear, Facts, Item, Operation, Remove
 from agentcli.tui.presenter import Presenter
