@@ -268,3 +268,16 @@ async def test_what_cannot_be_stopped_is_told_and_a_prompt_that_waits_for_it_can
         await desk.session.run("once more")
         assert "Second." in desk.text
         assert len(desk.bench.requests) == 2
+
+
+@played
+async def test_a_note_that_comes_while_the_prompt_is_open_is_printed_above_it() -> None:
+    deaf = FakeTool("Deaf", seconds=1_000, ignores_abort=True)
+    async with Desk(reply(call("Deaf")), tools=[deaf]) as desk:
+        running = desk.start("go")
+        await desk.until(lambda: deaf.runs)
+        desk.session.interrupt()
+        await running
+        assert desk.reader.above_prompt == 0
+        await desk.until(lambda: "was cut off" in desk.text)
+        assert desk.reader.above_prompt == 1
