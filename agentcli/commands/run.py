@@ -1,9 +1,7 @@
-"""From a line that was typed to a command's events, with one `Result` at their end like any submission."""
+"""Run a slash command as a submission, with one `Result` at its end."""
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -11,19 +9,6 @@ from agentcli.agent.engine import Engine
 from agentcli.commands.base import fail
 from agentcli.commands.registry import find, near
 from agentcli.core.events import Event
-
-_LINE = re.compile(r"/([A-Za-z][A-Za-z0-9_:-]*)(?:\s+(.*))?\Z", re.DOTALL)
-
-
-def parse(text: str) -> tuple[str, str] | None:
-    """The name and the rest of the line; None if this is a prompt: a path at its beginning makes no command."""
-    match = _LINE.match(text.strip())
-    if match is None:
-        return None
-    name = match.group(1)
-    if find(name) is None and os.path.lexists(f"/{name}"):
-        return None
-    return name, (match.group(2) or "").strip()
 
 
 async def run_command(engine: Engine, name: str, arguments: str) -> AsyncGenerator[Event, None]:

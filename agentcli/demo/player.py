@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from agentcli.commands.run import parse, run_command
+from agentcli.commands.line import CommandLine, parse_line
+from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import TextBlock, ThinkingBlock
@@ -93,8 +94,10 @@ class _Telling:
                 self._tell(event)
 
     def _work(self) -> AsyncGenerator[ev.Event, None]:
-        line = parse(self._stop.line) if self._stop.line.startswith("/") else None
-        return self._engine.submit(self._stop.line) if line is None else run_command(self._engine, *line)
+        line = parse_line(self._stop.line)
+        if isinstance(line, CommandLine):
+            return run_command(self._engine, line.name, line.arguments)
+        return self._engine.submit(self._stop.line)
 
     def _tell(self, event: ev.Event) -> None:
         match event:

@@ -24,6 +24,7 @@ from agentcli.headless.output import Notices, Output, StreamJsonOutput
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
+    from agentcli.commands.line import CommandLine
 
 _NOBODY_TO_ASK = (
     "This needs permission and nobody can be asked in a headless run. "
@@ -110,10 +111,10 @@ class Conversation:
             for event in change.result():
                 await self._show(event)
 
-    def _run(self, command: tuple[str, str]) -> AsyncGenerator[Event, None]:
+    def _run(self, line: CommandLine) -> AsyncGenerator[Event, None]:
         from agentcli.commands.run import run_command
 
-        return run_command(self._engine, *command)
+        return run_command(self._engine, line.name, line.arguments)
 
     async def _show(self, event: Event) -> None:
         if self._debug is not None:
@@ -184,13 +185,14 @@ class Conversation:
         return {"type": "control_response", "response": response}
 
 
-def command_in(prompt: Prompt) -> tuple[str, str] | None:
-    """The slash command that a prompt is: its name and arguments."""
+def command_in(prompt: Prompt) -> CommandLine | None:
+    """The slash command that a prompt is."""
     if not isinstance(prompt, str):
         block = prompt[0] if len(prompt) == 1 else None
         prompt = block.text if isinstance(block, TextBlock) else ""
     if not prompt.lstrip().startswith("/"):
         return None
-    from agentcli.commands.run import parse
+    from agentcli.commands.line import CommandLine, parse_line
 
-    return parse(prompt)
+    line = parse_line(prompt)
+    return line if isinstance(line, CommandLine) else None

@@ -1,5 +1,9 @@
 """Layer 4: what both front ends for a person at a terminal share. No library of either.
 
+driver, view          the session at work, once for every front end, and what it needs of one
+submission            what a draft becomes when it is sent
+waiting_prompts       what was sent while a submission runs
+pending_questions     questions to the user, one at a time
 wording               events in words
 draft, drafts         what stands in the prompt, as a value, and on disk in case of a crash
 history               what was sent before, on disk per project

@@ -78,20 +78,21 @@ class Commands:
 
     async def handle(self, text: str) -> bool:
         """Whether a line is done here. Raises `Left`."""
-        from agentcli.commands.registry import find
-        from agentcli.commands.run import parse
+        from agentcli.commands.line import CommandLine, parse_line
 
-        parsed = ("help", "") if text.strip() == "?" else parse(text) if text.startswith("/") else None
-        command = find(parsed[0]) if parsed is not None else None
-        if parsed is None or command is None or (command.name == "help" and parsed[1]):
+        line = parse_line("/help" if text.strip() == "?" else text)
+        if not isinstance(line, CommandLine) or line.command is None:
+            return False
+        command, arguments = line.command, line.arguments
+        if command.name == "help" and arguments:
             return False
         work = self._own.get(command.name)
-        if command.name == "memory" and parsed[1].split()[:1] == ["edit"]:
+        if command.name == "memory" and arguments.split()[:1] == ["edit"]:
             work = self._edit_memory
         if work is None and not command.on_screen:
             return False
         try:
-            await (work(parsed[1]) if work is not None else self._elsewhere(command.name))
+            await (work(arguments) if work is not None else self._elsewhere(command.name))
         except AgentError as error:
             self._place.session.note(str(error), "error")
         return True

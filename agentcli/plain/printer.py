@@ -121,11 +121,6 @@ class Printer:
         if tool_use_id in self._calls:
             self._calls[tool_use_id].seen = True
 
-    @property
-    def running_calls(self) -> tuple[str, ...]:
-        """The ids of calls that run now, the newest first."""
-        return tuple(id for id, call in reversed(self._calls.items()) if call.started)
-
     # --------------------------------------------------------------------------------------------------- events
 
     def show(self, event: ev.Event, now: float) -> list[Piece]:

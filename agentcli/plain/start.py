@@ -18,7 +18,7 @@ from agentcli.config.paths import Paths
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.interactive.draft import Draft
-from agentcli.plain.pieces import Gap, line, prose
+from agentcli.plain.pieces import Gap, Piece, line, prose
 from agentcli.plain.reading import Left, Reader, Stopped
 from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, leave_at_once, wants_colours
 from agentcli.plain.wanted import is_bare
@@ -236,7 +236,6 @@ class Plain:
             self.session.echo(text)
             return text
         self._writer.write([Gap()])
-        self.session.watch()
         draft, self.session.draft = self.session.draft, ""
         try:
             return await self._prompted(draft)
@@ -256,7 +255,6 @@ class Plain:
                 await asyncio.wait([prompting, self._opening], return_when=asyncio.FIRST_COMPLETED)
                 if self._opening.done():
                     self._opening.result()
-                    self.session.watch()
             text = await prompting
         finally:
             if not prompting.done():
@@ -267,9 +265,9 @@ class Plain:
 
     async def _can_be_answered(self, text: str) -> bool:
         """Where no model can be reached, one is connected first; else the prompt stays in the next one."""
-        from agentcli.commands.run import parse
+        from agentcli.interactive.submission import is_prompt
 
-        if not self.welcoming.nobody_answers or text.startswith("!") or parse(text) is not None:
+        if not self.welcoming.nobody_answers or not is_prompt(Draft(text)):
             return True
         assert self.options is not None
         try:
@@ -310,16 +308,16 @@ class Plain:
 
         from agentcli.plain.welcoming import NOBODY
 
-        pieces = self.session.open(engine)
-        self.welcoming.engine_changed()
-        if self.welcoming.nobody_answers:
-            pieces += [prose(NOBODY, "warning", "! ", "warning")]
+        past: list[Piece] = []
         if engine.messages:
             from agentcli.plain.replay import replayed
 
-            pieces = [*replayed(engine.take_history(), engine.title_of, verbose=self._start.verbose), *pieces]
-        if pieces:
-            await self._reader.above(lambda: self._writer.write(pieces))
+            past = replayed(engine.take_history(), engine.title_of, verbose=self._start.verbose)
+        self.session.open(engine, past)
+        self.welcoming.engine_changed()
+        if self.welcoming.nobody_answers:
+            self.session.show_above([prose(NOBODY, "warning", "! ", "warning")])
+        await self.session.printed()
         warming = asyncio.get_running_loop().create_task(self._warm(engine))
         self._warming.add(warming)
         warming.add_done_callback(self._warming.discard)

@@ -3,7 +3,8 @@
 From the keys to the engine and back:
   start       from the command line to a running app          app        screens, engine, theme: the owner of all
   chat        the one screen: transcript, prompt, status      keys       every key of it, in one table
-  session     drives the engine, without Textual              actions    what commands and keys do on the screen
+  session     the session driver with the app's view          actions    what commands and keys do on the screen
+  session_view  the driver's reports -> presenter -> screen
   presenter   events -> operations on items (pure)            model      what the transcript shows, as values
   replay      a stored conversation as items                  resuming   its end first, the rest beside
   wording     what the app says about events                  modes      the permission modes, in words

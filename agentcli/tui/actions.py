@@ -72,14 +72,14 @@ class Actions:
             return True
         if not draft.text.startswith("/"):
             return not draft.text.startswith("!") and self._waits_for_model(draft)
-        from agentcli.commands.registry import find
-        from agentcli.commands.run import parse
+        from agentcli.commands.line import CommandLine, parse_line
 
-        line = parse(draft.text)
-        command = find(line[0]) if line else None
-        if line is None or command is None:
-            return line is None and self._waits_for_model(draft)
-        name, arguments = command.name, line[1]
+        line = parse_line(draft.text)
+        if not isinstance(line, CommandLine):
+            return self._waits_for_model(draft)
+        if line.command is None:
+            return False
+        name, arguments = line.command.name, line.arguments
         if not arguments and name in self._dialogs:
             self._start(self._dialogs[name]())
             return True

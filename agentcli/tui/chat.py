@@ -25,6 +25,7 @@ from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.modes import next_mode
+from agentcli.interactive.view import Question
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.keys import screen_bindings
 from agentcli.tui.model import Activity, Facts, Operation
@@ -32,7 +33,6 @@ from agentcli.tui.modes import MODE_WORDS
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.session import Session
-from agentcli.tui.session_view import Question
 from agentcli.tui.sheets.panel import Panel
 from agentcli.tui.status.activity import ActivityLine
 from agentcli.tui.status.branch import branch_of

@@ -138,12 +138,6 @@ class Presenter:
         self._told = plain_text(text)
         return [Add(self._notice(text, level, code))]
 
-    @property
-    def running_calls(self) -> tuple[str, ...]:
-        """The ids of calls that run now, the newest first."""
-        calls = {**self._beside, **self._tools}
-        return tuple(call for call, item in reversed(calls.items()) if item.status == "running")
-
     # --------------------------------------------------------------------------------------------------- events
 
     def show(self, event: ev.Event, now: float) -> list[Operation]:

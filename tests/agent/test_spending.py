@@ -15,7 +15,8 @@ from agentcli.agent.engine import Engine
 from agentcli.agent.profile import Bounds, Profile
 from agentcli.agent.questions import Audience
 from agentcli.assemble import Options, build_engine
-from agentcli.commands.run import parse, run_command
+from agentcli.commands.line import CommandLine, parse_line
+from agentcli.commands.run import run_command
 from agentcli.commands.table import table
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
@@ -311,9 +312,9 @@ def engine_on(tmp_path: Path, *replies: Json | str, **rest: Any) -> Engine:
 
 
 async def outcome(engine: Engine, line: str) -> ev.Result:
-    command = parse(line)
-    assert command is not None
-    return result_of(await collect(run_command(engine, *command)))
+    command = parse_line(line)
+    assert isinstance(command, CommandLine)
+    return result_of(await collect(run_command(engine, command.name, command.arguments)))
 
 
 @pytest.mark.anyio

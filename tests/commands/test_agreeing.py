@@ -11,7 +11,8 @@ from agentcli.agent.cache.watch import SHORT_TTL
 from agentcli.agent.profile import Tuning
 from agentcli.agent.questions import Audience
 from agentcli.commands.agreeing import LEFT, without_now
-from agentcli.commands.run import parse, run_command
+from agentcli.commands.line import CommandLine, parse_line
+from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.permission import Answer
@@ -31,9 +32,9 @@ def used_bench(used: dict[str, int] | None = None, **rest: Any) -> Bench:
 async def said(b: Bench, line: str, *answers: Answer) -> tuple[str, list[ev.PermissionRequested]]:
     """The text of the result and the questions, which get these answers."""
     left, events = list(answers), []
-    command = parse(line)
-    assert command is not None
-    async for event in run_command(b.engine, *command):
+    command = parse_line(line)
+    assert isinstance(command, CommandLine)
+    async for event in run_command(b.engine, command.name, command.arguments):
         events.append(event)
         if isinstance(event, ev.PermissionRequested):
             assert b.engine.answer(event.request_id, left.pop(0))

@@ -10,9 +10,10 @@ import pytest
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
 from agentcli.commands.base import Command
+from agentcli.commands.line import CommandLine, parse_line
 from agentcli.commands.manual import MANUAL, READ_ON
 from agentcli.commands.registry import COMMANDS, find, matching, names, near
-from agentcli.commands.run import parse, run_command
+from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
@@ -46,9 +47,9 @@ async def said(engine: Engine, line: str) -> str:
 
 
 async def outcome(engine: Engine, line: str) -> ev.Result:
-    command = parse(line)
-    assert command is not None
-    events = await collect(run_command(engine, *command))
+    command = parse_line(line)
+    assert isinstance(command, CommandLine)
+    events = await collect(run_command(engine, command.name, command.arguments))
     assert isinstance(events[0], ev.SessionStarted)
     return result_of(events)
 
@@ -234,7 +235,8 @@ async def test_commands_are_named_when_a_session_starts_and_make_no_session_alon
     ],
 )
 def test_a_path_at_the_beginning_of_a_prompt_makes_no_command(text: str, parsed: tuple[str, str] | None) -> None:
-    assert parse(text) == parsed
+    line = parse_line(text)
+    assert ((line.name, line.arguments) if isinstance(line, CommandLine) else None) == parsed
 
 
 def test_commands_are_found_by_name_alias_and_a_few_letters() -> None:
@@ -307,11 +309,11 @@ def test_every_command_has_a_page_and_every_page_a_command() -> None:
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one.name)
 def test_the_examples_of_a_page_are_lines_of_that_command(command: Command) -> None:
     for typed, text in MANUAL[command.name].examples:
-        line = parse(typed)
-        assert line is not None
-        assert find(line[0]) is command
+        line = parse_line(typed)
+        assert isinstance(line, CommandLine)
+        assert line.command is command
         assert text
-        assert not line[1] or command.argument_hint, f"{typed}: the usage of /{command.name} names no argument"
+        assert not line.arguments or command.argument_hint, f"{typed}: the usage of /{command.name} names no argument"
 
 
 def test_where_to_read_on_names_what_exists() -> None:

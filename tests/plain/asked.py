@@ -48,6 +48,7 @@ class ScriptedReader:
         self.questions: list[str] = []
         self.listener: Listener | None = None
         self.typed = ""
+        self.above_prompt = 0
 
     async def prompt(self, draft: str = "") -> str:
         raise Left
@@ -72,6 +73,7 @@ class ScriptedReader:
         return typed
 
     async def above(self, write: Callable[[], None]) -> None:
+        self.above_prompt += 1
         write()
 
     def signalled(self) -> None:

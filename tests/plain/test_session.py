@@ -13,6 +13,7 @@ import pytest
 from agentcli.agent.questions import Audience
 from agentcli.core.permission import PermissionMode
 from agentcli.plain.session import Session
+from agentcli.plain.session_view import context_used
 from agentcli.plain.writer import BareWriter
 from agentcli.tools.base import Output
 from tests.plain.asked import ESC, FOREVER, ScriptedReader
@@ -68,9 +69,8 @@ def asking_tool(**rest: Any) -> FakeTool:
 
 @pytest.mark.parametrize(("used", "said"), [(15_800, "2%"), (14_000, "1%"), (400, "<1%")])
 def test_how_full_the_context_is_is_rounded_as_in_the_app(used: int, said: str) -> None:
-    session: Any = Session(ScriptedReader(), BareWriter(lambda _text: None), now=lambda: 0.0)
-    session._engine = SimpleNamespace(outlook=lambda: SimpleNamespace(tokens=used, window=1_000_000))
-    assert session._context() == f"{said} of the context"
+    engine: Any = SimpleNamespace(outlook=lambda: SimpleNamespace(tokens=used, window=1_000_000))
+    assert context_used(engine) == f"{said} of the context"
 
 
 @played
@@ -268,3 +268,16 @@ async def test_what_cannot_be_stopped_is_told_and_a_prompt_that_waits_for_it_can
         await desk.session.run("once more")
         assert "Second." in desk.text
         assert len(desk.bench.requests) == 2
+
+
+@played
+async def test_a_note_that_comes_while_the_prompt_is_open_is_printed_above_it() -> None:
+    deaf = FakeTool("Deaf", seconds=1_000, ignores_abort=True)
+    async with Desk(reply(call("Deaf")), tools=[deaf]) as desk:
+        running = desk.start("go")
+        await desk.until(lambda: deaf.runs)
+        desk.session.interrupt()
+        await running
+        assert desk.reader.above_prompt == 0
+        await desk.until(lambda: "was cut off" in desk.text)
+        assert desk.reader.above_prompt == 1

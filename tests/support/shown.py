@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from agentcli.core import events as ev
 from agentcli.interactive.draft import Draft
+from agentcli.interactive.view import Question
 from agentcli.tui.model import (
     Above,
     Activity,
@@ -24,13 +25,12 @@ from agentcli.tui.model import (
     ThinkingItem,
     ToolItem,
 )
-from agentcli.tui.session import Question
 
 Kind = TypeVar("Kind", bound=Item)
 
 
 class Shown:
-    """Implements `tui.session.View`, and fails where a transcript would be shown nonsense."""
+    """Implements `tui.session_view.SessionScreen`, and fails where a transcript would be shown nonsense."""
 
     def __init__(self) -> None:
         self.items: list[Item] = []

@@ -1,0 +1,391 @@
+"""Drives the engine for a front end: prompts, the queue, questions, interruption, background changes.
+
+One submission runs at a time, in one task. Prompts sent meanwhile wait in `WaitingPrompts`; shell lines and commands
+that allow it run beside the submission. An interruption is shown at once and the next prompt is accepted at once. That
+prompt starts when the old submission has ended, and a submission that ignores the abort is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortReason
+from agentcli.core.permission import Answer
+from agentcli.interactive.pending_questions import PendingQuestions
+from agentcli.interactive.submission import is_prompt, submission_events
+from agentcli.interactive.view import Sent, View
+from agentcli.interactive.waiting_prompts import WaitingPrompts
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+    from agentcli.commands.line import CommandLine
+    from agentcli.interactive.draft import Draft
+
+ABORT_GRACE_SECONDS = 3.0
+"""Time for an aborted submission to end. A command that ignores SIGTERM takes a little over two seconds."""
+CANCEL_GRACE_SECONDS = 0.5
+"""Time for a cancelled submission to end before it is cancelled again."""
+CANCEL_ATTEMPTS = 5
+EVENT_SLICE_SECONDS = 0.008
+"""Keys and frames get a turn after this much time of events without a pause."""
+
+
+class SessionDriver:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._engine: Engine | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        """Everything that `close` ends: the submission, its guard, the background watch, work beside it."""
+        self._running: asyncio.Task[None] | None = None
+        self._guard: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._beside: set[asyncio.Task[None]] = set()
+        self._calls: dict[str, str] = {}
+        """The agents of tool calls that run now, by the id of the call, in the order of their start."""
+        self._waiting = WaitingPrompts(view.show_queued)
+        self._due: list[Sent] = []
+        """Starts as soon as nothing runs and there is an engine."""
+        self._questions = PendingQuestions(view)
+        self._abort_reason: AbortReason | None = None
+        """Passed to the engine again with each event: at the first call the submission may not have started."""
+        self._holding = False
+        """Another conversation is about to be opened: what is sent is for that one."""
+        self.stuck = False
+        """A task ignored its cancellation and still ran when the driver was closed."""
+
+    @property
+    def engine(self) -> Engine | None:
+        return self._engine
+
+    @property
+    def busy(self) -> bool:
+        return self._running is not None
+
+    @property
+    def submission(self) -> asyncio.Task[None] | None:
+        """The task of the submission that runs."""
+        return self._running
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the submission that runs was told to stop."""
+        return self._abort_reason is not None
+
+    # ------------------------------------------------------------------------------------------------ the engine
+
+    def open(self, engine: Engine) -> None:
+        """Show the engine's conversation and start what was sent before there was an engine."""
+        self._engine = engine
+        self._view.show_opened(engine)
+        for notice in engine.take_notices():
+            self._view.show(notice)
+        self._watch_background()
+        self._start_next()
+
+    def hold(self, holding: bool) -> None:
+        """Keep what is sent from now on for another conversation, or stop doing so."""
+        self._holding = holding
+        if not holding:
+            self._start_next()
+
+    async def replace(self, engine: Engine) -> None:
+        """Close this conversation and open another one. Queued prompts go back into the prompt; what was sent since
+        `hold` is for the new conversation."""
+        self._holding = True
+        if queued := self.withdraw_queued():
+            self._view.give_back(queued)
+        await self.close()
+        self._questions.clear()
+        self._view.clear()
+        self._due = [Sent(sent.draft, self._view.show_sent(sent.draft)) for sent in self._due]
+        self._holding = False
+        self.open(engine)
+
+    async def close(self) -> None:
+        """End all work and close the engine."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.abort(AbortReason.SHUTDOWN)
+        if self._running is not None:
+            await asyncio.wait([self._running], timeout=ABORT_GRACE_SECONDS)
+        if tasks := list(self._tasks):
+            for task in tasks:
+                task.cancel()
+            _done, pending = await asyncio.wait(tasks, timeout=1.0)
+            self.stuck = bool(pending)
+        self._running = self._guard = self._watching = self._abort_reason = None
+        if engine is not None:
+            await engine.aclose()
+
+    def note(self, text: str, level: str = "info") -> None:
+        """Show a line of the front end's own, which a resumed session shows again."""
+        if self._engine is not None:
+            self._engine.note_shown(ev.NoticeRaised(text=text, level=level))
+        self._view.note(text, level)
+
+    # --------------------------------------------------------------------------------------------------- sending
+
+    def send(self, draft: Draft, at_once: bool = False) -> None:
+        """Send a prompt, a command or a shell line. While a submission runs it waits, or replaces it (`at_once`)."""
+        if self._engine is None or self._holding or self.stopping:
+            self._due.append(Sent(draft, self._view.show_sent(draft)))
+        elif not self.busy:
+            self._view.show_sent(draft)
+            self._start(self._engine, draft)
+        elif (work := self._work_beside(self._engine, draft)) is not None:
+            self._start_beside(self._engine, draft, work)
+        elif at_once:
+            self.steer(draft)
+        else:
+            self.enqueue(draft)
+
+    def enqueue(self, draft: Draft) -> None:
+        """Let a draft wait for the submission that runs."""
+        assert self._engine is not None
+        self._waiting.add(self._engine, draft, for_model=is_prompt(draft))
+
+    def steer(self, draft: Draft | None = None) -> None:
+        """Stop the submission and continue with the queued prompts, and with this one (abort reason `interrupt`)."""
+        drafts = self.withdraw_queued()
+        if draft is not None:
+            drafts.append(draft)
+        if not drafts or self._engine is None:
+            return
+        if self.busy:
+            self._abort(self._engine, AbortReason.INTERRUPT)
+            self._view.show_interrupted(steering=True)
+        for each in drafts:
+            if not self._view.take_due(each):
+                self._due.append(Sent(each, self._view.show_sent(each)))
+        self._start_next()
+
+    def take_back(self) -> Draft | None:
+        """Remove the last prompt from the queue; None when the loop has taken it in."""
+        return None if self._engine is None else self._waiting.take_last(self._engine)
+
+    def withdraw_queued(self) -> list[Draft]:
+        """Remove all prompts from the queue."""
+        return self._waiting.take_all(self._engine)
+
+    def withdraw_due(self) -> list[Draft]:
+        """Remove prompts that were sent before there was an engine. Commands stay due."""
+        prompts = [sent for sent in self._due if is_prompt(sent.draft)]
+        self._due = [sent for sent in self._due if sent not in prompts]
+        self._view.remove_sent(prompts)
+        if prompts and not self._due:
+            self._view.show_settled()
+        return [sent.draft for sent in prompts]
+
+    def interrupt(self) -> bool:
+        """Stop the submission; False when nothing runs. Queued prompts go back into the prompt. Shell lines beside the
+        submission go on until the next interruption."""
+        if not self._due and (not self.busy or self.stopping):
+            if self._engine is not None and self._abort_reason is not None:
+                self._abort(self._engine, self._abort_reason)
+            stopped = self._engine is not None and self._engine.stop_shell_lines()
+            return self.busy or stopped
+        drafts: list[Draft] = []
+        if self._engine is not None and self.busy and not self.stopping:
+            self._abort(self._engine, AbortReason.USER_CANCEL)
+            self._view.show_interrupted(steering=False)
+            drafts = self.withdraw_queued()
+        due, self._due = self._due, []
+        if due and not self.busy:
+            self._view.show_interrupted(steering=False)
+            self._view.show_settled()
+        self._view.remove_sent(due)
+        if drafts := [*drafts, *(sent.draft for sent in due)]:
+            self._view.give_back(drafts)
+        return True
+
+    def send_to_background(self) -> bool:
+        """Move the command that runs to the background; False when none does."""
+        engine = self._engine
+        return engine is not None and any(engine.background(call) for call in reversed(self._calls))
+
+    def answer(self, request_id: str, answer: Answer | None) -> None:
+        """Answer a question; None: the user closed it, which interrupts the submission."""
+        self._questions.remove(request_id)
+        if answer is None:
+            self.interrupt()
+        elif self._engine is not None:
+            self._engine.answer(request_id, answer)
+        self._questions.ask_next()
+
+    # --------------------------------------------------------------------------------------------- the submission
+
+    def _create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _start(self, engine: Engine, draft: Draft) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+        self._view.show_started()
+        self._running = self._create_task(self._run(submission_events(engine, draft)))
+
+    async def _run(self, submission: AsyncGenerator[ev.Event, None]) -> None:
+        try:
+            async with aclosing(submission) as events:
+                slice_began = time.monotonic()
+                async for event in events:
+                    if self._abort_reason is not None and self._engine is not None:
+                        self._engine.abort(self._abort_reason)
+                    self._show(event)
+                    if time.monotonic() - slice_began > EVENT_SLICE_SECONDS:
+                        # A reply may arrive faster than it is shown; then nothing above waits for anything.
+                        await asyncio.sleep(0)
+                        slice_began = time.monotonic()
+        except asyncio.CancelledError:
+            self.note("The work did not stop in time and was cut off.", "warning")
+        except Exception as error:  # a bug of ours ends this submission, not the session
+            import logging
+
+            logging.getLogger("agentcli").exception("the submission failed")
+            text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
+            self.note(text, "error")
+        finally:
+            if asyncio.current_task() is self._running:
+                self._settle()
+
+    def _show(self, event: ev.Event, *, beside: bool = False) -> None:
+        self._track_call(event)
+        self._view.show(event)
+        match event:
+            case ev.PermissionRequested() | ev.CompactionProposed():
+                if beside or not self.stopping:
+                    self._questions.add(event, beside=beside)
+            case ev.PermissionResolved():
+                self._questions.withdraw(event.request_id)
+            case ev.ContextCompacted() | ev.CompactionFailed():
+                self._questions.withdraw_compactions()
+            case ev.MessageAppended() if self._engine is not None:
+                self._waiting.drop_taken(self._engine)
+
+    def _track_call(self, event: ev.Event) -> None:
+        if isinstance(event, ev.ToolStarted):
+            self._calls[event.tool_use_id] = event.agent
+        elif isinstance(event, ev.ToolFinished):
+            self._calls.pop(event.tool_use_id, None)
+
+    def _settle(self) -> None:
+        """The submission has ended: continue with what is due."""
+        self._running = self._abort_reason = None
+        if self._guard is not None:
+            self._guard.cancel()
+            self._guard = None
+        self._calls = {call: agent for call, agent in self._calls.items() if agent == ev.USER_AGENT}
+        self._questions.end_submission()
+        self._view.show_settled()
+        self._start_next()
+        if not self.busy:
+            self._watch_background()
+
+    def _start_next(self) -> None:
+        """Start what is due if nothing runs: first what is shown as sent, then what is queued."""
+        engine = self._engine
+        if self.busy or engine is None or self._holding:
+            return
+        if self._due:
+            self._start(engine, self._due.pop(0).draft)
+            return
+        while (draft := self._waiting.take_first(engine)) is not None:
+            if not self._view.take_due(draft):
+                self._view.show_sent(draft)
+                self._start(engine, draft)
+                return
+
+    def _abort(self, engine: Engine, reason: AbortReason) -> None:
+        """Stop the submission. An abort that is not obeyed in time becomes a cancellation."""
+
+        async def guard(task: asyncio.Task[None]) -> None:
+            done, _pending = await asyncio.wait([task], timeout=ABORT_GRACE_SECONDS)
+            for _attempt in range(CANCEL_ATTEMPTS):
+                # A tool may swallow one cancellation.
+                if done:
+                    return
+                task.cancel()
+                done, _pending = await asyncio.wait([task], timeout=CANCEL_GRACE_SECONDS)
+            if not done:
+                text = "The running task did not stop. Quit with Ctrl+C twice, then continue with agentcli -c."
+                self.note(text, "error")
+
+        self._abort_reason = reason
+        engine.abort(reason)
+        self._questions.end_submission()
+        if self._running is not None and (self._guard is None or self._guard.done()):
+            self._guard = self._create_task(guard(self._running))
+
+    # ---------------------------------------------------------------------------------------- beside a submission
+
+    def _work_beside(self, engine: Engine, draft: Draft) -> Coroutine[Any, Any, None] | None:
+        """The work of a draft that need not wait for the submission; None if it has to."""
+        if is_prompt(draft):
+            return None
+        from agentcli.commands.line import CommandLine, ShellLine, parse_line
+
+        match parse_line(draft.expanded()):
+            case ShellLine() as line if engine.model_works:
+                # The user's shell lines wait for one another, not for the model.
+                return self._run_shell_line(engine, line.command)
+            case CommandLine() as line if line.command is not None and line.command.beside:
+                return self._run_command(engine, line)
+        return None
+
+    def _start_beside(self, engine: Engine, draft: Draft, work: Coroutine[Any, Any, None]) -> None:
+        entered = ev.CommandEntered(text=draft.text)
+        engine.note_shown(entered)
+        self._view.show_beside(entered)
+        task = self._create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    async def wait_beside(self) -> None:
+        """Wait until all work beside the submission has ended."""
+        if self._beside:
+            await asyncio.wait(self._beside)
+
+    async def _run_shell_line(self, engine: Engine, command: str) -> None:
+        async with aclosing(engine.shell(command)) as events:
+            async for event in events:
+                self._track_call(event)
+                self._view.show_beside(event)
+
+    async def _run_command(self, engine: Engine, line: CommandLine) -> None:
+        assert line.command is not None
+        async with aclosing(line.command.load()(engine, line.arguments)) as events:
+            async for event in events:
+                engine.note_shown(event)
+                self._show(event, beside=True)
+        self._view.refresh_status()
+
+    def _watch_background(self) -> None:
+        """Between submissions, show changes of background commands, files and rules."""
+
+        async def show_commands(engine: Engine) -> None:
+            while True:
+                for event in await engine.background_changes():
+                    self._view.show(event)
+                self._view.refresh_status()
+
+        async def note_files(engine: Engine) -> None:
+            # Once: the next prompt reports it to the model, and it stays true until then.
+            self.note(await engine.file_changes())
+
+        async def note_rules(engine: Engine) -> None:
+            while True:
+                self.note(await engine.rule_changes())
+
+        async def watch(engine: Engine) -> None:
+            await asyncio.gather(show_commands(engine), note_files(engine), note_rules(engine))
+
+        if self._engine is not None and self._watching is None:
+            self._watching = self._create_task(watch(self._engine))

@@ -1,0 +1,193 @@
+"""Prints what the session driver reports, and asks its questions on the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from agentcli.core import events as ev
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.messages import Json
+from agentcli.interactive.view import Question, Sent
+from agentcli.plain.pieces import Gap, Piece
+from agentcli.plain.printer import Printer, prompt_lines
+from agentcli.plain.questions import answer_to
+from agentcli.plain.reading import Left, Reader
+from agentcli.plain.writer import Writer
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+    from agentcli.interactive.draft import Draft
+    from agentcli.plain.session import Session
+
+
+class PrintedView:
+    """Implements `interactive.view.View`. Nothing else is printed while a question is open, so that everything the
+    user says yes to stands together; while the prompt is open, output goes above it."""
+
+    def __init__(
+        self, session: Session, reader: Reader, writer: Writer, *, verbose: bool, now: Callable[[], float]
+    ) -> None:
+        self._session = session
+        self._reader = reader
+        self._writer = writer
+        self._verbose = verbose
+        self._now = now
+        self._engine: Engine | None = None
+        self._asking: asyncio.Task[None] | None = None
+        """Asks the open question."""
+        self._asked = ""
+        """The id of the open question."""
+        self._held: list[Piece] = []
+        """Printed when the open question is closed."""
+        self._above: list[Piece] = []
+        """Printed above the prompt by the task `_printing`."""
+        self._printing: asyncio.Task[None] | None = None
+        self._queued = 0
+        self.clear()
+
+    # -------------------------------------------------------------------------------------------------- printing
+
+    def print(self, pieces: Sequence[Piece]) -> None:
+        if not pieces:
+            return
+        if self._asking is not None:
+            self._held += pieces
+        elif not self._session.released.is_set():
+            above, self._above = self._above, []
+            self._writer.write([*above, *pieces])
+        else:
+            self._above += pieces
+            if self._printing is None:
+                self._printing = asyncio.get_running_loop().create_task(self._print_above())
+
+    async def _print_above(self) -> None:
+        while self._above:
+            pieces, self._above = self._above, []
+            await self._reader.above(partial(self._writer.write, pieces))
+        self._printing = None
+
+    async def printed(self) -> None:
+        """Wait until everything is printed."""
+        if self._printing is not None:
+            await asyncio.wait([self._printing])
+
+    async def answered(self) -> None:
+        """Wait until no question is open."""
+        while self._asking is not None:
+            await asyncio.wait([self._asking])
+
+    async def aclose(self) -> None:
+        await cancel_and_wait([task for task in (self._asking, self._printing) if task is not None])
+        self._printing = None
+
+    # ------------------------------------------------------------------------------------------------------ View
+
+    def show_opened(self, engine: Engine) -> None:
+        self._engine = engine
+        self.clear()
+
+    def clear(self) -> None:
+        self._printer = Printer(self._title_of, verbose=self._verbose, aside=self._context_used)
+
+    def _title_of(self, name: str, input: Json) -> str:
+        return self._engine.title_of(name, input) if self._engine is not None else name
+
+    def _context_used(self) -> str:
+        return "" if self._engine is None else context_used(self._engine)
+
+    def show_sent(self, draft: Draft) -> str:
+        return ""  # the user has typed it just now
+
+    def remove_sent(self, sent: Sequence[Sent]) -> None:
+        """What is printed stays."""
+
+    def show_started(self) -> None:
+        self._session.released.clear()
+
+    def show(self, event: ev.Event) -> None:
+        self.print(self._printer.show(event, self._now()))
+
+    def show_beside(self, event: ev.Event) -> None:
+        if isinstance(event, ev.CommandEntered):
+            self.print([Gap(), *prompt_lines(event.text)])
+        else:
+            self.show(event)
+
+    def note(self, text: str, level: str = "info") -> None:
+        self.print(self.format_note(text, level))
+
+    def format_note(self, text: str, level: str) -> list[Piece]:
+        return self._printer.note(text, level)
+
+    def show_interrupted(self, steering: bool) -> None:
+        held, self._held = self._held, []
+        self._writer.write([*held, *(self._printer.halt() if steering else self._printer.interrupted())])
+        self._session.released.set()
+
+    def show_settled(self) -> None:
+        self._printer.settled()
+        self._session.released.set()
+
+    def show_queued(self, texts: list[str]) -> None:
+        if len(texts) > self._queued:
+            self.note(f"Waits: {' '.join(texts[-1].split())}")
+        self._queued = len(texts)
+
+    def take_due(self, draft: Draft) -> bool:
+        self._session.next.append(draft.text)
+        return True
+
+    def give_back(self, drafts: list[Draft]) -> None:
+        self._session.put_before(*(draft.text for draft in drafts))
+
+    def refresh_status(self) -> None:
+        """There is no status line: the prompt reads the mode each time."""
+
+    # --------------------------------------------------------------------------------------------------- questions
+
+    def ask(self, event: Question, waiting: int) -> None:
+        self._asked = event.request_id
+        self._asking = asyncio.get_running_loop().create_task(self._ask(event, self._asking))
+        self._asking.add_done_callback(self._question_closed)
+
+    async def _ask(self, event: Question, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        answer = None
+        try:
+            answer = await answer_to(event, self._session)
+        except Left:
+            self._session.left = True
+        except Exception as problem:  # noqa: BLE001 -- a question that cannot be asked stops the work
+            self._session.note(f"The question could not be put: {problem}", "error")
+        self._asked = ""
+        if answer is not None and isinstance(event, ev.PermissionRequested):
+            self._printer.seen(event.tool_use_id)
+        self._session.answer(event.request_id, answer)
+
+    def _question_closed(self, asking: asyncio.Task[None]) -> None:
+        if self._asking is asking:
+            self._asking = None
+            held, self._held = self._held, []
+            self.print(held)
+
+    def show_waiting(self, count: int) -> None:
+        """The next question is printed when this one is answered."""
+
+    def withdraw(self, request_id: str) -> None:
+        if self._asking is not None and self._asked == request_id:
+            self._asked = ""
+            self._asking.cancel()
+            self._writer.taken()
+
+
+def context_used(engine: Engine) -> str:
+    """How full the context is; "" where that is not known."""
+    outlook = engine.outlook()
+    if outlook is None or not outlook.window:
+        return ""
+    share = outlook.tokens / outlook.window
+    return f"{share:.0%} of the context" if share == 0 or share >= 0.01 else "<1% of the context"

@@ -1,0 +1,296 @@
+"""The session driver over a view that only writes down what it is told: a new front end needs nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Self
+
+from agentcli.agent.engine import Engine
+from agentcli.agent.questions import Audience
+from agentcli.core import events as ev
+from agentcli.core.permission import Answer, PermissionMode
+from agentcli.interactive.draft import Draft
+from agentcli.interactive.driver import ABORT_GRACE_SECONDS, SessionDriver
+from agentcli.interactive.view import Question, Sent, View
+from tests.support.fakes import Bench, FakeTool, bench
+from tests.support.scripts import call, pause, reply, say
+from tests.support.virtual import run_virtual
+
+
+def played(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    def run() -> None:
+        run_virtual(test)
+
+    run.__name__ = test.__name__
+    return run
+
+
+class Record:
+    """Implements `View`: one list of what happened, in its order."""
+
+    def __init__(self, takes_due: bool = False) -> None:
+        self.log: list[str] = []
+        self.asked: list[Question] = []
+        self.taken: list[str] = []
+        self._takes_due = takes_due
+
+    def show_opened(self, engine: Engine) -> None:
+        self.log.append("opened")
+
+    def clear(self) -> None:
+        self.log.append("clear")
+
+    def show_sent(self, draft: Draft) -> str:
+        self.log.append(f"sent {draft.text}")
+        return draft.text
+
+    def remove_sent(self, sent: Sequence[Sent]) -> None:
+        self.log += [f"removed {one.id}" for one in sent]
+
+    def show_started(self) -> None:
+        self.log.append("started")
+
+    def show(self, event: ev.Event) -> None:
+        if isinstance(event, ev.TextStreamed):
+            self.log.append(event.text)
+        elif isinstance(event, ev.Result):
+            self.log.append(f"result {event.terminal}")
+
+    def show_beside(self, event: ev.Event) -> None:
+        self.log.append(f"beside {type(event).__name__}")
+
+    def note(self, text: str, level: str) -> None:
+        self.log.append(f"{level}: {text}")
+
+    def show_interrupted(self, steering: bool) -> None:
+        self.log.append("steering" if steering else "interrupted")
+
+    def show_settled(self) -> None:
+        self.log.append("settled")
+
+    def show_queued(self, texts: list[str]) -> None:
+        self.log.append(f"queued {texts}")
+
+    def take_due(self, draft: Draft) -> bool:
+        self.taken += [draft.text] if self._takes_due else []
+        return self._takes_due
+
+    def give_back(self, drafts: list[Draft]) -> None:
+        self.log.append(f"back {[draft.text for draft in drafts]}")
+
+    def ask(self, event: Question, waiting: int) -> None:
+        self.asked.append(event)
+
+    def show_waiting(self, count: int) -> None:
+        self.log.append(f"waiting {count}")
+
+    def withdraw(self, request_id: str) -> None:
+        self.log.append(f"withdraw {request_id}")
+
+    def refresh_status(self) -> None:
+        self.log.append("status")
+
+
+class Driven:
+    def __init__(self, *replies: Any, takes_due: bool = False, **rest: Any) -> None:
+        self.bench: Bench = bench(*replies, **rest)
+        self.record = Record(takes_due)
+        view: View = self.record
+        self.driver = SessionDriver(view)
+
+    async def __aenter__(self) -> Self:
+        self.driver.open(self.bench.engine)
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.driver.close()
+
+    def send(self, text: str, at_once: bool = False) -> None:
+        self.driver.send(Draft(text), at_once)
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        for _step in range(10_000):
+            if holds():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"never: {self.record.log}")
+
+    async def idle(self) -> None:
+        await self.until(lambda: not self.driver.busy)
+
+
+@played
+async def test_a_prompt_is_sent_started_shown_and_settled() -> None:
+    async with Driven("Hello.") as driven:
+        driven.send("go")
+        assert driven.record.log == ["opened", "sent go", "started"]
+        await driven.idle()
+        assert driven.record.log[3:] == ["Hello.", "result completed", "settled"]
+
+
+@played
+async def test_queued_prompts_are_sent_one_after_the_other() -> None:
+    async with Driven(reply(pause(5), "One."), "Two.", "Three.") as driven:
+        driven.send("first")
+        await asyncio.sleep(1)
+        driven.send("second")
+        driven.send("third")
+        assert driven.record.log[-1] == "queued ['second', 'third']"
+        await driven.until(lambda: "Three." in driven.record.log)
+        await driven.idle()
+        assert [text for text in driven.record.log if text.startswith("sent")] == [
+            "sent first",
+            "sent second",
+            "sent third",
+        ]
+        assert driven.record.log.count("settled") == 3
+
+
+@played
+async def test_a_view_may_take_over_what_is_due() -> None:
+    """A front end with commands of its own sends queued lines itself, also those that steer."""
+    async with Driven(reply(pause(5), "One."), reply(pause(60)), takes_due=True) as driven:
+        driven.send("first")
+        await asyncio.sleep(1)
+        driven.send("/diff")
+        await driven.idle()
+        assert driven.record.taken == ["/diff"]
+        driven.send("second")
+        await asyncio.sleep(1)
+        driven.send("third", at_once=True)
+        assert driven.record.taken == ["/diff", "third"]
+        await driven.idle()
+        assert "steering" in driven.record.log
+        assert len(driven.bench.requests) == 2
+
+
+@played
+async def test_an_interruption_is_shown_at_once_and_gives_everything_back() -> None:
+    async with Driven(reply(say("Hello"), pause(60))) as driven:
+        driven.send("first")
+        await driven.until(lambda: "Hello" in driven.record.log)
+        driven.send("second")
+        before = len(driven.record.log)
+        assert driven.driver.interrupt()
+        assert driven.record.log[before:] == ["interrupted", "queued []", "back ['second']"]
+        assert driven.driver.stopping
+        driven.send("third")
+        assert driven.record.log[-1] == "sent third"
+        assert driven.driver.interrupt()
+        assert driven.record.log[-2:] == ["removed third", "back ['third']"]
+        await driven.idle()
+        assert not driven.driver.stopping
+        assert not driven.driver.interrupt()
+        assert len(driven.bench.requests) == 1
+
+
+@played
+async def test_an_abort_that_is_not_obeyed_becomes_a_cancellation() -> None:
+    deaf = FakeTool("Deaf", safe=False, seconds=600, ignores_abort=True)
+    async with Driven(reply(call("Deaf")), "Next.", tools=[deaf]) as driven:
+        driven.send("go")
+        await driven.until(lambda: deaf.runs)
+        began = asyncio.get_running_loop().time()
+        driven.driver.interrupt()
+        driven.send("again")
+        await driven.until(lambda: "Next." in driven.record.log)
+        assert ABORT_GRACE_SECONDS <= asyncio.get_running_loop().time() - began < ABORT_GRACE_SECONDS + 2
+        await driven.idle()
+
+
+@played
+async def test_questions_are_asked_one_at_a_time_and_closed_with_the_submission() -> None:
+    changes = [FakeTool(name, safe=False, need="write") for name in ("A", "B")]
+    rest: dict[str, Any] = {"tools": changes, "mode": PermissionMode.DEFAULT, "audience": Audience.SOMEBODY}
+    async with Driven(reply(call("A"), call("B")), "Never.", **rest) as driven:
+        driven.send("go")
+        await driven.until(lambda: driven.record.asked)
+        driven.driver.answer(driven.record.asked[0].request_id, Answer("allow"))
+        await driven.until(lambda: len(driven.record.asked) == 2)
+        assert (len(changes[0].runs), len(changes[1].runs)) == (1, 0)
+        driven.driver.interrupt()
+        assert f"withdraw {driven.record.asked[1].request_id}" in driven.record.log
+        await driven.idle()
+        assert changes[1].runs == []
+
+
+@played
+async def test_a_question_that_the_user_closes_interrupts_the_submission() -> None:
+    change = FakeTool("Change", safe=False, need="write")
+    rest: dict[str, Any] = {"tools": [change], "mode": PermissionMode.DEFAULT, "audience": Audience.SOMEBODY}
+    async with Driven(reply(call("Change")), "Never.", **rest) as driven:
+        driven.send("go")
+        await driven.until(lambda: driven.record.asked)
+        driven.driver.answer(driven.record.asked[0].request_id, None)
+        assert "interrupted" in driven.record.log
+        await driven.idle()
+        assert change.runs == []
+
+
+@played
+async def test_a_command_runs_beside_the_reply_only_where_the_table_allows_it() -> None:
+    async with Driven(reply(pause(5), "Done.")) as driven:
+        driven.send("go")
+        await asyncio.sleep(1)
+        driven.send("/cost")
+        assert driven.record.log[-1] == "beside CommandEntered"
+        await driven.driver.wait_beside()
+        assert driven.record.log[-1] == "status"
+        assert driven.driver.busy
+        driven.send("/diff")
+        assert driven.record.log[-1] == "queued ['/diff']"
+        await driven.until(lambda: "sent /diff" in driven.record.log)
+        await driven.idle()
+
+
+@played
+async def test_what_is_sent_before_there_is_an_engine_waits_for_it_or_is_taken_back() -> None:
+    driven = Driven("Hello.", "And again.")
+    for text in ("early", "/cost"):
+        driven.send(text)
+    assert [draft.text for draft in driven.driver.withdraw_due()] == ["early"]
+    assert driven.driver.interrupt()
+    assert driven.record.log[-2:] == ["removed /cost", "back ['/cost']"]
+    driven.send("go")
+    async with driven:
+        await driven.until(lambda: "Hello." in driven.record.log)
+        await driven.idle()
+    assert len(driven.bench.requests) == 1
+
+
+@played
+async def test_another_conversation_gets_what_was_sent_while_it_was_opened() -> None:
+    async with Driven(reply(pause(60))) as driven:
+        driven.send("go")
+        await asyncio.sleep(1)
+        driven.send("queued")
+        driven.driver.hold(True)
+        driven.send("for the new one")
+        other = bench("Here.")
+        await driven.driver.replace(other.engine)
+        await driven.until(lambda: "Here." in driven.record.log)
+        await driven.idle()
+        assert "back ['queued']" in driven.record.log
+        since = driven.record.log[driven.record.log.index("clear") :]
+        assert since[:4] == ["clear", "sent for the new one", "opened", "started"]
+        assert len(other.requests) == 1
+
+
+@played
+async def test_a_bug_in_a_submission_is_noted_and_the_next_prompt_works() -> None:
+    async with Driven("Hello.") as driven:
+        submit = driven.bench.engine.submit
+
+        async def broken(*_arguments: object, **_rest: object) -> Any:
+            raise RuntimeError("boom")
+            yield
+
+        driven.bench.engine.submit = broken  # type: ignore[method-assign]
+        driven.send("go")
+        await driven.idle()
+        assert any("error: agentcli itself failed: RuntimeError: boom" in text for text in driven.record.log)
+        driven.bench.engine.submit = submit  # type: ignore[method-assign]
+        driven.send("again")
+        await driven.until(lambda: "Hello." in driven.record.log)
+        await driven.idle()
