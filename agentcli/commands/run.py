@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import fail
+from agentcli.commands.line import CommandLine, parse_line
 from agentcli.commands.registry import find, near
 from agentcli.core.events import Event
 
-_LINE = re.compile(r"/([A-Za-z][A-Za-z0-9_:-]*)(?:\s+(.*))?\Z", re.DOTALL)
-
 
 def parse(text: str) -> tuple[str, str] | None:
-    """The name and the rest of the line; None if this is a prompt: a path at its beginning makes no command."""
-    match = _LINE.match(text.strip())
-    if match is None:
-        return None
-    name = match.group(1)
-    if find(name) is None and os.path.lexists(f"/{name}"):
-        return None
-    return name, (match.group(2) or "").strip()
+    """The name and the arguments of a command; None for a prompt or a shell line."""
+    line = parse_line(text)
+    return (line.name, line.arguments) if isinstance(line, CommandLine) else None
 
 
 async def run_command(engine: Engine, name: str, arguments: str) -> AsyncGenerator[Event, None]:
