@@ -62,13 +62,18 @@ def test_following_the_recipe_for_a_tool_gives_one_that_works(checkout: Path) ->
 
 
 def test_following_the_recipe_for_a_command_gives_one_that_works(checkout: Path) -> None:
-    command, row = blocks("A slash command", "python")
+    command, row, test = blocks("A slash command", "python")
     (checkout / "agentcli/commands/words.py").write_text(command)
+    (checkout / "tests/commands").mkdir()
+    (checkout / "tests/commands/test_words.py").write_text(test)
     registry = checkout / "agentcli/commands/registry.py"
-    registry.write_text(registry.read_text().replace('    Command("help"', f'    {row.strip()},\n    Command("help"'))
+    table = "COMMANDS: tuple[Command, ...] = (\n"
+    registry.write_text(registry.read_text().replace(table, f"{table}    {row.strip()},\n"))
+    python(checkout, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/commands/test_words.py")
     script = str(checkout / "tests/data/hello.json")
     assert python(checkout, "-m", "agentcli", "-p", "/words", AGENTCLI_SCRIPT=script) == "0 words so far.\n"
     assert "/words" in python(checkout, "-m", "agentcli", "-p", "/help", AGENTCLI_SCRIPT=script)
+    assert "count them" in python(checkout, "-m", "agentcli", "-p", "/help words", AGENTCLI_SCRIPT=script)
 
 
 def test_following_the_recipe_for_a_theme_gives_one_that_can_be_read(tmp_path: Path) -> None:

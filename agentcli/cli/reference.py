@@ -19,7 +19,6 @@ from agentcli.cli.exits import EXIT_CODES
 from agentcli.cli.flags import COMMANDS, FLAGS, GROUPS
 from agentcli.cli.helptext import flag_row
 from agentcli.cli.output import echo
-from agentcli.commands.manual import MANUAL
 from agentcli.commands.registry import COMMANDS as SLASH_COMMANDS
 from agentcli.config.environment import FILES, SET_FOR_COMMANDS, VARIABLES, Named
 from agentcli.config.schema import KEYS, Key
@@ -74,8 +73,7 @@ def _slash_commands() -> str:
     rows = []
     for command in SLASH_COMMANDS:
         also = f" Also {', '.join(_code(f'/{alias}') for alias in command.aliases)}." if command.aliases else ""
-        page = MANUAL.get(command.name)
-        rows.append((_code(command.usage), f"{command.summary}.{also} {page.text if page else ''}".rstrip()))
+        rows.append((_code(command.usage), f"{command.summary}.{also} {command.manual.text}"))
     return _table(("command", ""), rows)
 
 

@@ -16,6 +16,7 @@ from agentcli.commands.base import say
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
+NOW_HELP = "If re-reading the context costs confirmCostAbove or more, you are asked first; now skips the question."
 LEFT = "Nothing was changed."
 
 

@@ -1,20 +1,43 @@
 """What a slash command is, and how one answers.
 
-A command gets the engine and the rest of the line, and yields events like a submission does; it knows no front end.
-What it says to the person is a notice with the code `command`; one of level `error` makes the command a failed one.
+A command's module has `run(engine, arguments)`, which yields events like a submission does. What it reports to the user
+is a notice with the code `command`; one of level `error`, or an `AgentError`, makes the command a failed one. A command
+with `pages` or `local` in its row has `run(engine, arguments, front_end)`: it can open pages, ask, copy and so on. A
+`run` that reports nothing may be a coroutine.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from contextlib import aclosing
+from functools import partial
 from importlib import import_module
-from typing import cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
-from agentcli.agent.engine import Engine
+from agentcli.commands.front_end import FrontEnd, NoFrontEnd, Unavailable
+from agentcli.core.errors import AgentError
 from agentcli.core.events import Event, NoticeRaised
 from agentcli.core.frozen import frozen
 
-Run = Callable[[Engine, str], AsyncGenerator[Event, None]]
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+
+Run = Callable[..., AsyncGenerator[Event, None]]
+"""Called with the engine, the arguments and, if there is one, the front end."""
+Values = Iterable[str | tuple[str, str]]
+"""Values for a completion menu, with a description where one helps."""
+ALWAYS = ("*",)
+"""For `local`: with any arguments. Such a command gets None as the engine while the app is still starting."""
+
+
+@frozen
+class Manual:
+    """What `/help COMMAND` shows beyond the row: `MANUAL` in the command's module."""
+
+    text: str
+    examples: tuple[tuple[str, str], ...]
+    """Lines to type, and what each does."""
 
 
 @frozen
@@ -27,21 +50,55 @@ class Command:
     """Its events are a whole submission already, with a `Result` at their end."""
     beside: bool = False
     """May run while a reply streams: it only reads, or changes what the next request uses."""
-    on_screen: bool = False
-    """The terminal app does it itself; elsewhere there is nothing that it could do."""
+    pages: tuple[str, ...] = ()
+    """First words of arguments ("" for none) with which it opens a page. Without pages it prints text instead."""
+    local: tuple[str, ...] = ()
+    """First words of arguments with which the front end runs it at once, not as a submission; or `ALWAYS`."""
+    completes: Values | Callable[[Engine, FrontEnd], Values] = ()
+    """What its arguments complete to. Values are whole lines of arguments."""
 
     @property
     def usage(self) -> str:
         return f"/{self.name} {self.argument_hint}".rstrip()
 
-    def load(self) -> Run:
-        """The command itself, imported when it is first used: a start pays for none of them."""
-        if self.on_screen:
-            return self._elsewhere
-        return cast(Run, import_module(f"agentcli.commands.{self.name.replace('-', '_')}").run)
+    def is_local(self, arguments: str, front_end: FrontEnd) -> bool:
+        """Whether the front end runs it itself: `load()` it and pass the front end."""
+        word = "".join(arguments.split()[:1])
+        return self.local == ALWAYS or word in self.local or (front_end.has_pages and word in self.pages)
 
-    async def _elsewhere(self, _engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
-        yield fail(f"/{self.name} is for the terminal app. Start agentcli without -p to use it.")
+    def completions(self, engine: Engine, front_end: FrontEnd) -> list[tuple[str, str]]:
+        values = self.completes(engine, front_end) if callable(self.completes) else self.completes
+        return [(value, "") if isinstance(value, str) else value for value in values]
+
+    @property
+    def _module(self) -> ModuleType:
+        """Imported when it is first used: a start of the program pays for none of them."""
+        return import_module(f"agentcli.commands.{self.name}")
+
+    @property
+    def manual(self) -> Manual:
+        return cast(Manual, self._module.MANUAL)
+
+    def load(self) -> Run:
+        run = self._module.run
+        return cast(Run, run) if self.submits else partial(self._guarded, run)
+
+    async def _guarded(
+        self, run: Callable[..., Any], engine: Engine | None, arguments: str, front_end: FrontEnd | None = None
+    ) -> AsyncGenerator[Event, None]:
+        extra = (front_end or NoFrontEnd(),) if self.pages or self.local else ()
+        try:
+            work = run(engine, arguments, *extra)
+            if isinstance(work, Coroutine):
+                await work
+                return
+            async with aclosing(work) as events:
+                async for event in events:
+                    yield event
+        except Unavailable as error:
+            yield fail(f"/{self.name} is not available here. {error}")
+        except AgentError as error:
+            yield fail(str(error))
 
 
 def say(text: str) -> NoticeRaised:

@@ -6,8 +6,13 @@ from collections.abc import AsyncGenerator
 
 from agentcli.agent.costs.budget_question import dollars
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, say
+from agentcli.commands.base import Manual, fail, say
 from agentcli.core.events import Event
+
+MANUAL = Manual(
+    "A warning comes at 80 %; at the cap you are asked, and nothing is lost.",
+    (("/budget", "what is left"), ("/budget 2.50", "set it, in dollars"), ("/budget off", "lift it")),
+)
 
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:

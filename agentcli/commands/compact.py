@@ -8,7 +8,18 @@ from dataclasses import replace
 
 from agentcli.agent.context.compaction import CANCELLED
 from agentcli.agent.engine import Engine
+from agentcli.commands.base import Manual
 from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Result
+
+MANUAL = Manual(
+    "Happens by itself before the window is full. You see the summary first and can change it. "
+    "Your own words, the last exchange, files in use and what is pinned stay.",
+    (
+        ("/compact", "summarise now"),
+        ("/compact the parser, not the tests", "say what matters"),
+        ("/compact undo", "take it back"),
+    ),
+)
 
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:

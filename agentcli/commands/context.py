@@ -9,10 +9,25 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from agentcli.agent.context.pins import Dropped, Restored
 from agentcli.agent.context.report import ContextItem
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, say
+from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import GAP, WIDTH, cells, cut
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
+
+MANUAL = Manual(
+    "What is pinned survives everything; what is dropped is not sent any more, and can be brought back. In the app "
+    "p, d and u do the same on a list.",
+    (
+        ("/context", "what fills the window, by kind"),
+        ("/context items", "each item with its id"),
+        ("/context pin ID", "keep it, whatever happens"),
+        ("/context unpin ID", "keep it no more"),
+        ("/context price ID", "what dropping it saves and costs"),
+        ("/context drop ID", "leave it out"),
+        ("/context restore ID", "bring it back"),
+    ),
+)
 
 _USAGE = "/context takes items, or pin, unpin, drop, price or restore and the id of an item."
 _ALWAYS = ("system", "tools")
@@ -20,7 +35,10 @@ _ALWAYS = ("system", "tools")
 _HANDLE = 6
 
 
-async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+    if not arguments and front_end.has_pages:
+        await front_end.page("context", engine)
+        return
     verb, _blank, item = arguments.strip().partition(" ")
     item = _meant(engine, item.strip())
     match verb.lower():

@@ -7,12 +7,15 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
 from agentcli.agent.costs.spending import Spending, Submission, ToolSpending
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import say
+from agentcli.commands.base import Manual, say
+from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import WIDTH, table, width_of
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.core.usage import ModelTotals, Totals, Usage
+
+MANUAL = Manual("Per model, per prompt and per tool.", (("/cost", "tokens and dollars so far"),))
 
 _MOST_PROMPTS = 10
 _MOST_TOOLS = 15
@@ -21,7 +24,10 @@ _HEADER = ("requests", "input", "output", "cache write", "cache read", "cached",
 _NARROW = ("requests", "input", "output", "written", "read", "cached", "cost")
 
 
-async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+    if front_end.has_pages:
+        await front_end.page("cost", engine)
+        return
     totals = engine.totals
     if not totals.by_model:
         yield say(f"Nothing has been used yet. {before(engine)}".strip())

@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, say
+from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.front_end import FrontEnd
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import clean_text
@@ -16,6 +17,17 @@ from agentcli.core.plaintext import terminal_line, terminal_text
 from agentcli.core.plural import counted
 from agentcli.core.unified_diff import FileDiff, parse_files, split_files
 from agentcli.workspace.base import DiffScope, FileChange, FolderDiff, WorkspaceDiff
+
+MANUAL = Manual(
+    "Compared with the copies that are kept before a change: your own changes are not in it, and no git repository "
+    "is needed. In the app: f F next and previous file, h H hunk, o list of files, v side by side or "
+    "unified, a all changes since HEAD, l the last prompt only, / search, c copy the file's diff, C copy all.",
+    (
+        ("/diff", "what agentcli changed in this session"),
+        ("/diff last", "what the last prompt changed"),
+        ("/diff all", "all changes since HEAD, yours and untracked files included"),
+    ),
+)
 
 ARGUMENTS: Mapping[str, DiffScope] = {"": "session", "last": "prompt", "all": "all"}
 USAGE = (
@@ -161,10 +173,13 @@ def _shown(file: ChangedFile) -> str:
     return terminal_text(clean_text(text))
 
 
-async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
     scope = ARGUMENTS.get(arguments)
     if scope is None:
         yield fail(USAGE)
+        return
+    if front_end.has_pages:
+        await front_end.page("diff", engine, scope)
         return
     changes = await load_changes(engine, scope)
     if changes.problem:

@@ -8,11 +8,17 @@ from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options
-from agentcli.commands.base import fail, say
+from agentcli.commands.base import Manual, fail, say
 from agentcli.core.events import Event
 from agentcli.doctor.examine import examine
 from agentcli.doctor.finding import finding_lines, summary
 from agentcli.doctor.patient import Patient, Screen
+
+MANUAL = Manual(
+    "Checks versions, programs, terminal, settings, key, folders and sessions, and tries every promise of the "
+    "sandbox in a scratch folder. Nothing of yours is changed.",
+    (("/doctor", "look at everything here"), ("/doctor online", "also ask the server for its models")),
+)
 
 _WIDEST = 110
 _AROUND = 5

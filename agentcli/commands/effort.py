@@ -7,17 +7,27 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.agreeing import Agreement, changed_if_agreed, without_now
-from agentcli.commands.base import fail, say
+from agentcli.commands.agreeing import NOW_HELP, Agreement, changed_if_agreed, without_now
+from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.front_end import FrontEnd
 from agentcli.core.events import Event
 from agentcli.providers.base import Effort
 from agentcli.providers.catalog import EFFORTS, nearest_effort
 
+MANUAL = Manual(
+    f"low, medium, high, xhigh, max, or auto for the model's own default. {NOW_HELP}",
+    (("/effort", "choose from a list"), ("/effort high", "change it")),
+)
 
-async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
     info = engine.catalog.get(engine.model)
     arguments, at_once = without_now(arguments)
     wanted = arguments.lower()
+    if not wanted and front_end.has_pages:
+        if (picked := await front_end.page("effort", engine)) is not None:
+            front_end.send(f"/effort {picked} now")
+        return
     if not wanted:
         yield say(f"{_in_force(engine)} {_offered(engine)}")
         return

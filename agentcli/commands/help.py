@@ -6,18 +6,35 @@ import textwrap
 from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, say
-from agentcli.commands.manual import READ_ON, page_lines
+from agentcli.commands.base import Command, Manual, fail, say
+from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.registry import COMMANDS, find, near
 from agentcli.core.events import Event
 
+MANUAL = Manual(
+    "In the app, ? on an empty box shows the same with all keys; typing searches.",
+    (("/help", "all commands"), ("/help compact", "more about one of them")),
+)
+
+READ_ON = (
+    ("/help COMMAND", "More about one command, with examples"),
+    ("/doctor", "What is not well here, and what to do"),
+    ("agentcli --help", "Every flag of the command line, with examples"),
+    ("README", "The guide, and a reference of settings, files and variables"),
+)
+"""Where else there are answers."""
 COLUMNS = 79
 WIDEST_NAME = 21
 
 
-async def run(_engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+async def run(_engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+    if not arguments and front_end.has_pages:
+        if usage := await front_end.page("help"):
+            front_end.prefill(f"{usage.split()[0]} ")
+        return
     if not arguments:
-        yield say("\n".join([*_table([(one.usage, one.summary) for one in COMMANDS]), "", *_table(READ_ON)]))
+        lines = [*_table([(one.usage, one.summary) for one in COMMANDS]), "", *_table(READ_ON)]
+        yield say("\n".join([*lines, "", front_end.keys] if front_end.keys else lines))
         return
     name = arguments.removeprefix("/")
     command = find(name)
@@ -26,7 +43,15 @@ async def run(_engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         hint = f" Did you mean /{meant[0]}?" if meant else " /help lists them all."
         yield fail(f"There is no command /{name}.{hint}")
         return
-    yield say("\n".join(page_lines(command)))
+    yield say("\n".join(manual_lines(command)))
+
+
+def manual_lines(command: Command) -> list[str]:
+    also = f" (also {', '.join(f'/{alias}' for alias in command.aliases)})" if command.aliases else ""
+    manual = command.manual
+    width = max(len(typed) for typed, _text in manual.examples)
+    examples = (f"  {typed:<{width}}  {text}" for typed, text in manual.examples)
+    return [f"{command.usage}{also}", f"{command.summary}.", manual.text, "", *examples]
 
 
 def _table(rows: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> list[str]:

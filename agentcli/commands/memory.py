@@ -1,39 +1,49 @@
-"""/memory: the notes and instruction files of this project: which there are, what is in one; editing is for front ends.
-
-`edit` opens a file in the user's editor where a front end can (`commands/memory_files.py`); elsewhere it prints it.
-"""
+"""/memory: list, show or edit the notes and instruction files of this project. Without an editor, `edit` shows one."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, say
-from agentcli.commands.memory_files import MemoryFile, find_file, list_files
+from agentcli.commands.base import Manual, say
+from agentcli.commands.front_end import FrontEnd, Unavailable
+from agentcli.commands.memory_files import MemoryFile, find_file, list_files, read_file, write_file
 from agentcli.core.bounded_read import read_start
-from agentcli.core.errors import AgentError
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line, plain_text
+
+MANUAL = Manual(
+    "Notes that the agent keeps about this project across sessions, and AGENTS.md and CLAUDE.md files. Ask it to "
+    'remember or forget something, or edit a note yourself. "memory": false in the settings turns it off.',
+    (
+        ("/memory", "all files, their sizes and where they are"),
+        ("/memory build.md", "what is in one"),
+        ("/memory edit", "the index in your editor; with a name: that note or instruction file"),
+    ),
+)
 
 _MOST_SHOWN = 40_000
 
 
-async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
     words = arguments.split(maxsplit=1)
     edits = words[:1] == ["edit"]
     name = " ".join(words[1:]) if edits else arguments.strip()
     if not name and not edits:
         yield say(await asyncio.to_thread(_listed, engine))
         return
-    try:
-        found = await asyncio.to_thread(find_file, engine, name)
-        text = await asyncio.to_thread(read_start, found.path, _MOST_SHOWN)
-    except AgentError as error:
-        yield fail(str(error))
-        return
-    content = plain_text(text).rstrip("\n") if found.exists else "(This file does not exist yet.)"
-    yield say(f"{plain_line(str(found.path), 400)}\n{content}")
+    file = await asyncio.to_thread(find_file, engine, name)
+    with suppress(Unavailable):
+        if edits:
+            before = await asyncio.to_thread(read_file, file)
+            after = await front_end.edit(before)
+            yield say(await asyncio.to_thread(write_file, file, before, after))
+            return
+    text = await asyncio.to_thread(read_start, file.path, _MOST_SHOWN)
+    content = plain_text(text).rstrip("\n") if file.exists else "(This file does not exist yet.)"
+    yield say(f"{plain_line(str(file.path), 400)}\n{content}")
 
 
 def _listed(engine: Engine) -> str:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, say
+from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.front_end import FrontEnd
 from agentcli.core.events import Event, ModeChanged
 from agentcli.core.permission import PermissionMode
+
+MANUAL = Manual(
+    "default asks, acceptEdits lets edits in the working folders pass, auto also runs commands in the sandbox "
+    "without network, plan changes nothing, dontAsk refuses what would ask, bypassPermissions asks about next to "
+    "nothing. Shift+Tab cycles through the first four.",
+    (("/mode", "choose from a list"), ("/mode auto", "edits and contained commands run without a question")),
+)
 
 _MEANS = {
     PermissionMode.DEFAULT: "asks before anything that is not allowed yet",
@@ -19,7 +27,11 @@ _MEANS = {
 }
 
 
-async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+    if not arguments and front_end.has_pages:
+        if (picked := await front_end.page("mode", engine)) is not None:
+            front_end.send(f"/mode {picked.value}")
+        return
     if not arguments:
         lines = [f"  {mode.value:<18} {meaning}" for mode, meaning in _MEANS.items()]
         yield say("\n".join([f"The mode is {engine.permission_mode.value}.", *lines]))

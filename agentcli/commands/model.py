@@ -8,15 +8,26 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.agreeing import Agreement, changed_if_agreed, without_now
-from agentcli.commands.base import fail, say
+from agentcli.commands.agreeing import NOW_HELP, Agreement, changed_if_agreed, without_now
+from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.front_end import FrontEnd
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 from agentcli.providers.catalog import ALIASES, nearest_effort
 
+MANUAL = Manual(
+    f"By id, or by a short name such as opus, sonnet or haiku. {NOW_HELP}",
+    (("/model", "choose from a list"), ("/model sonnet", "change it"), ("/model haiku now", "without asking")),
+)
 
-async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
     known = engine.catalog.known_ids()
+    if not arguments and front_end.has_pages:
+        if (name := await front_end.page("model", engine)) is not None:
+            # The page has shown the price: no need to confirm it again.
+            front_end.send(f"/model {name} now")
+        return
     if not arguments:
         aliases = ", ".join(f"{alias} ({id})" for alias, id in ALIASES.items())
         yield say(f"The model is {engine.model}.\nKnown: {', '.join(known)}.\nShort names: {aliases}.")

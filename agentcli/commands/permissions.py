@@ -9,13 +9,26 @@ from typing import cast
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_permissions import BEHAVIORS, EDITABLE, RuleEntry
-from agentcli.commands.base import fail, say
-from agentcli.core.errors import AgentError, UsageError
+from agentcli.commands.base import Manual, say
+from agentcli.commands.front_end import FrontEnd
+from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Behavior, SaveTo
 from agentcli.core.plaintext import plain_line, visible_text
 from agentcli.permissions.rules.text import checked, covered_by, risk_of
+
+MANUAL = Manual(
+    "Deny beats ask beats allow, then the mode decides. --scope is session (the default), local, project or user. "
+    "Settings files that you edit take effect at once.",
+    (
+        ("/permissions", "the rules by scope, when each last decided, and what was refused"),
+        ("/permissions add allow 'Bash(npm test *)' --scope local", "add a rule"),
+        ("/permissions edit allow 'Bash(make)' 'Bash(make *)'", "change one"),
+        ("/permissions remove 'Bash(npm test *)'", "remove one"),
+        ("/permissions test git push", "what would be decided, and why"),
+    ),
+)
 
 SCOPES = ("session", "local", "project", "user", "flags", "managed", "agentcli")
 """In the order in which they are listed."""
@@ -36,11 +49,11 @@ class _Line:
     yes: bool = False
 
 
-async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
-    try:
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+    if arguments or not front_end.has_pages:
         yield say(_answer(engine, arguments))
-    except AgentError as error:
-        yield fail(str(error))
+    elif (change := await front_end.page("permissions", engine)) is not None:
+        front_end.send(f"/permissions {change}")
 
 
 def _answer(engine: Engine, arguments: str) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import say
+from agentcli.commands.base import Manual, say
 from agentcli.core.events import Event, ModeChanged
 from agentcli.core.permission import PermissionMode
+
+MANUAL = Manual("The model looks around and proposes; you approve, refuse or change.", (("/plan", "begin to plan"),))
 
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:

@@ -8,12 +8,22 @@ from collections.abc import AsyncGenerator, Mapping
 from datetime import UTC, datetime
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, say
+from agentcli.commands.base import Manual, fail, say
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line, terminal_line
 from agentcli.permissions.sandbox.planted.quarantine import Item, Quarantine
+
+MANUAL = Manual(
+    "What a sandboxed command creates and other programs would run or obey, such as .envrc or a git hook, is moved "
+    "here.",
+    (
+        ("/quarantine", "what was moved away, from where and why"),
+        ("/quarantine restore ID", "put an item back to where it was"),
+        ("/quarantine rm ID", "delete it"),
+    ),
+)
 
 EMPTY = "Quarantine is empty."
 

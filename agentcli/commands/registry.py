@@ -2,46 +2,106 @@
 
 from __future__ import annotations
 
-from agentcli.commands.base import Command
+from typing import TYPE_CHECKING
+
+from agentcli.commands.base import ALWAYS, Command
+from agentcli.core.permission import PermissionMode
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+    from agentcli.commands.front_end import FrontEnd
+
+_UNDO = (("keep", "keep your lines where you changed the same ones"), ("replace", "put the other version there"))
 
 COMMANDS: tuple[Command, ...] = (
-    Command("help", "What commands there are", "[command]", beside=True),
-    Command("status", "Session, model, mode and folders in force", beside=True),
-    Command("doctor", "Check this installation and suggest fixes", "[online]", beside=True),
-    Command("undo", "Put back what the last prompt changed in files", "[keep|replace]"),
-    Command("redo", "Take the last undo back", "[keep|replace]"),
-    Command("diff", "Show what agentcli changed in files, or all changes since HEAD", "[all|last]"),
-    Command("compact", "Summarise the conversation to make room, or undo that", "[focus|undo]", submits=True),
-    Command("model", "Show or choose the model; now: without asking", "[name [now]]", beside=True),
-    Command("effort", "Show or choose how much effort the model makes", "[level [now]]", beside=True),
     Command(
-        "thinking", "Show or choose whether the model thinks first", "[adaptive|enabled|disabled [now]]", beside=True
+        "help",
+        "What commands there are",
+        "[command]",
+        beside=True,
+        local=("",),
+        completes=lambda _engine, _front_end: [(one.name, one.summary) for one in COMMANDS],
     ),
-    Command("mode", "Show or choose the permission mode", "[name]", beside=True),
+    Command("status", "Session, model, mode and folders in force", beside=True),
+    Command("doctor", "Check this installation and suggest fixes", "[online]", beside=True, completes=("online",)),
+    Command("undo", "Put back what the last prompt changed in files", "[keep|replace]", completes=_UNDO),
+    Command("redo", "Take the last undo back", "[keep|replace]", completes=_UNDO),
+    Command(
+        "diff",
+        "Show what agentcli changed in files, or all changes since HEAD",
+        "[all|last]",
+        pages=("", "all", "last"),
+        completes=(("last", "changes of the last prompt"), ("all", "every change since HEAD")),
+    ),
+    Command("compact", "Summarise the conversation to make room, or undo that", "[focus|undo]", submits=True),
+    Command(
+        "model",
+        "Show or choose the model; now: without asking",
+        "[name [now]]",
+        beside=True,
+        pages=("",),
+        completes=lambda engine, _front_end: engine.catalog.known_ids(),
+    ),
+    Command(
+        "effort",
+        "Show or choose how much effort the model makes",
+        "[level [now]]",
+        beside=True,
+        pages=("",),
+        completes=lambda engine, _front_end: (*engine.catalog.get(engine.model).efforts, "auto"),
+    ),
+    Command(
+        "thinking",
+        "Show or choose whether the model thinks first",
+        "[adaptive|enabled|disabled [now]]",
+        beside=True,
+        completes=lambda engine, _front_end: engine.catalog.get(engine.model).thinking,
+    ),
+    Command(
+        "mode",
+        "Show or choose the permission mode",
+        "[name]",
+        beside=True,
+        pages=("",),
+        completes=tuple(mode.value for mode in PermissionMode),
+    ),
     Command("plan", "Plan first: nothing is changed until you approve", beside=True),
-    Command("permissions", "List, add, edit, remove or test permission rules", "[add|edit|remove|test …]", beside=True),
+    Command(
+        "permissions",
+        "List, add, edit, remove or test permission rules",
+        "[add|edit|remove|test …]",
+        beside=True,
+        pages=("",),
+    ),
     Command("quarantine", "List, restore or delete files that the sandbox moved away", "[restore|rm ID]"),
     Command(
         "context",
         "What is in the context; pin, drop or restore parts of it",
         "[items|pin|drop|restore ID]",
         beside=True,
+        pages=("",),
     ),
-    Command("memory", "Show or edit the notes and instruction files of this project", "[edit] [name]"),
-    Command("cost", "What this conversation has used so far", aliases=("usage",), beside=True),
+    Command("memory", "Show or edit the notes and instruction files of this project", "[edit] [name]", local=("edit",)),
+    Command("cost", "What this conversation has used so far", aliases=("usage",), beside=True, pages=("",)),
     Command("budget", "Show, set or lift what this session may cost", "[dollars|off]", beside=True),
     Command("todos", "The task list", beside=True),
-    Command("tasks", "Commands in the background", beside=True),
+    Command("tasks", "Commands in the background", beside=True, pages=("",)),
     Command("rename", "Give the session a name", "<name>"),
-    Command("copy", "Copy the last answer, the N-th last, or one of its code blocks", "[N|code [N]]", on_screen=True),
-    Command("find", "Search in the transcript", "[text]", on_screen=True),
-    Command("theme", "Choose the colours", "[name]", on_screen=True),
-    Command("config", "The settings in force, and where each is from", on_screen=True),
-    Command("login", "Connect a model: with a key, or a server on this machine", on_screen=True),
-    Command("logout", "Forget the key that was kept", on_screen=True),
-    Command("resume", "Go on with an earlier session", "[search]", aliases=("sessions",), on_screen=True),
-    Command("clear", "Start a new session with an empty context", aliases=("new",), on_screen=True),
-    Command("exit", "Leave", aliases=("quit",), on_screen=True),
+    Command("copy", "Copy the last answer, the N-th last, or one of its code blocks", "[N|code [N]]", local=ALWAYS),
+    Command("find", "Search in the transcript", "[text]", local=ALWAYS),
+    Command(
+        "theme",
+        "Choose the colours",
+        "[name]",
+        local=ALWAYS,
+        completes=lambda _engine, front_end: front_end.themes(),
+    ),
+    Command("config", "The settings in force, and where each is from", local=ALWAYS),
+    Command("login", "Connect a model: with a key, or a server on this machine", local=ALWAYS),
+    Command("logout", "Forget the key that was kept", local=ALWAYS),
+    Command("resume", "Go on with an earlier session", "[search]", aliases=("sessions",), local=ALWAYS),
+    Command("clear", "Start a new session with an empty context", aliases=("new",), local=ALWAYS),
+    Command("exit", "Leave", aliases=("quit",), local=ALWAYS),
 )
 
 
@@ -53,6 +113,12 @@ def find(name: str) -> Command | None:
     """The command of exactly this name or alias."""
     wanted = name.lower()
     return next((one for one in COMMANDS if wanted == one.name or wanted in one.aliases), None)
+
+
+def completions(name: str, engine: Engine | None, front_end: FrontEnd) -> list[tuple[str, str]]:
+    """What the arguments of a command complete to, each with a description."""
+    command = find(name)
+    return command.completions(engine, front_end) if command is not None and engine is not None else []
 
 
 def near(name: str) -> list[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import fail, say
+from agentcli.commands.base import Manual, fail, say
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
+
+MANUAL = Manual("Sessions are found by name: agentcli -r NAME.", (("/rename the parser", "name this session"),))
 
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:

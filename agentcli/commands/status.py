@@ -6,10 +6,12 @@ from collections.abc import AsyncGenerator
 
 from agentcli import __version__
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import say
+from agentcli.commands.base import Manual, say
 from agentcli.commands.cost import lost
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
+
+MANUAL = Manual("Worth a look before you report a problem.", (("/status", "session, model, mode, sandbox, cost"),))
 
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:

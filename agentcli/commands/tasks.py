@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import say
+from agentcli.commands.base import Manual, say
+from agentcli.commands.front_end import FrontEnd
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
+MANUAL = Manual("Ctrl+B sends the running command there. All of them end with the session.", (("/tasks", "list"),))
 
-async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
+
+async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+    if front_end.has_pages:
+        if (task_id := await front_end.page("tasks", engine)) is not None:
+            await engine.stop_background(task_id)
+        return
     tasks = engine.background_tasks
     if not tasks:
         yield say("There are no commands in the background.")

@@ -8,10 +8,15 @@ from dataclasses import replace
 from typing import cast, get_args
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.agreeing import Agreement, changed_if_agreed, without_now
-from agentcli.commands.base import fail, say
+from agentcli.commands.agreeing import NOW_HELP, Agreement, changed_if_agreed, without_now
+from agentcli.commands.base import Manual, fail, say
 from agentcli.core.events import Event
 from agentcli.providers.base import ThinkingMode
+
+MANUAL = Manual(
+    f"Which of the modes a model takes differs; one that always thinks says so. {NOW_HELP}",
+    (("/thinking", "what is in force"), ("/thinking disabled", "answer at once")),
+)
 
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import say
+from agentcli.commands.base import Manual, say
 from agentcli.core.events import Event
 from agentcli.tools.planning.todowrite import todo_line
+
+MANUAL = Manual("The model keeps it for longer work; Ctrl+T shows it too.", (("/todos", "done and to do"),))
 
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:

@@ -1,7 +1,7 @@
 """Layer 5: the line front end. Text is only ever appended; nothing but the prompt's own line moves the cursor.
 
 start       from the command line to the exit code     wanted      whether lines may be wanted, found out at once
-session     one prompt at a time, keys during work     commands    slash commands that the app does on its screen
+session     one prompt at a time, keys during work     front_end   what slash commands can ask of plain mode
 session_view  prints what the session driver reports, asks its questions
 printer     events to pieces of output, pure           results     what a tool's result looks like, pure
 pieces      what is printed, as values                 replay      the end of a conversation that is gone on with

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agentcli.interactive.drafts import DraftStore
     from agentcli.interactive.history import History
     from agentcli.interactive.sources import FileSource, IndexedFiles
-    from agentcli.plain.commands import Commands
+    from agentcli.plain.front_end import PlainFrontEnd
     from agentcli.plain.session import Session
 
 TWICE_SECONDS = 2.0
@@ -74,7 +74,7 @@ class Plain:
     def __init__(self, start: PlainStart, keyboard: Keyboard, *, bare: bool) -> None:
         from agentcli.interactive.drafts import DraftStore, drafts_folder
         from agentcli.interactive.history import History, history_path
-        from agentcli.plain.commands import Commands
+        from agentcli.plain.front_end import PlainFrontEnd
         from agentcli.plain.session import Session
         from agentcli.plain.welcoming import Welcoming
 
@@ -96,7 +96,7 @@ class Plain:
         self._reader = self._make_reader()
         self.session: Session = Session(self._reader, self._writer, verbose=start.verbose)
         self.welcoming = Welcoming(self.session)
-        self._commands: Commands = Commands(self)
+        self._front_end: PlainFrontEnd = PlainFrontEnd(self)
         self._task: asyncio.Task[int] | None = None
         self._opening: asyncio.Task[None] | None = None
         self._stopped_at = -TWICE_SECONDS
@@ -114,7 +114,7 @@ class Plain:
 
         return PromptReader(
             SharedHistory(self._history),
-            PromptCompleter(self._indexed_files, self._choices),
+            PromptCompleter(self._indexed_files, self._completions),
             self._mode,
             self._cycle_mode,
             self._keep_draft,
@@ -198,7 +198,7 @@ class Plain:
             if not self._opening.done() and not await self.session.wait_for(self._opening, text):
                 continue
             self._opening.result()
-            if not await self._commands.handle(text) and await self._can_be_answered(text):
+            if not await self._front_end.run(text) and await self._can_be_answered(text):
                 await self.session.run(text)
 
     def _greet(self) -> None:
@@ -286,9 +286,10 @@ class Plain:
         self.options = options
         if self._start.pick_session:
             from agentcli.assemble.options import another_session
+            from agentcli.commands.resume import pick_session
 
             try:
-                if wanted := await self._commands.pick_session():
+                if wanted := await pick_session(self._front_end):
                     options = another_session(options, wanted)
             except AgentError as error:
                 self.session.note(str(error))
@@ -344,21 +345,10 @@ class Plain:
 
         return self._files or NoFiles()
 
-    def _choices(self, command: str) -> list[tuple[str, str]]:
-        """What may be typed behind a command."""
-        engine = self.session.engine
-        if engine is None:
-            return []
-        match command:
-            case "effort":
-                values: Iterable[str] = (*engine.catalog.get(engine.model).efforts, "auto")
-            case "model":
-                values = engine.catalog.known_ids()
-            case "mode":
-                values = ("default", "acceptEdits", "auto", "plan", "dontAsk", "bypassPermissions")
-            case _:
-                values = ()
-        return [(value, "") for value in values]
+    def _completions(self, command: str) -> list[tuple[str, str]]:
+        from agentcli.commands.registry import completions
+
+        return completions(command, self.session.engine, self._front_end)
 
     def _mode(self) -> str:
         """The permission mode, where it is not the usual one; it stands before the prompt."""

@@ -3,12 +3,13 @@
 From the keys to the engine and back:
   start       from the command line to a running app          app        screens, engine, theme: the owner of all
   chat        the one screen: transcript, prompt, status      keys       every key of it, in one table
-  session     the session driver with the app's view          actions    what commands and keys do on the screen
+  session     the session driver with the app's view          actions    what keys and lines start on the screen
   session_view  the driver's reports -> presenter -> screen
   presenter   events -> operations on items (pure)            model      what the transcript shows, as values
   replay      a stored conversation as items                  resuming   its end first, the rest beside
   wording     what the app says about events                  modes      the permission modes, in words
   hunks       a change in hunks (pure)                        memory     garbage collection settings
+  front_end   what slash commands can ask of the app          tour       the demo's tour on the screen
   preferences what the user chose for the app                 exit_text  what stays on the normal screen after the exit
 Packages:
   blocks/     items -> lines, one file per kind               transcript/  one line-API widget for all of them

@@ -28,7 +28,7 @@ from agentcli.interactive.history import History, history_path
 from agentcli.tui import memory
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.keys import app_bindings
-from agentcli.tui.model import WELCOME, Above, Add, NoticeItem, Remove, WelcomeItem
+from agentcli.tui.model import WELCOME, Above, Add, Remove, WelcomeItem
 from agentcli.tui.preferences import Preferences
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.sheets.frame import Sheet
@@ -93,7 +93,7 @@ class AgentApp(App[int], inherit_bindings=False):
             history=History(history_path(paths.state_dir, cwd)),
             drafts=self.drafts,
             files=self._files,
-            choices=self._choices,
+            choices=self._completions,
             keymap=preferences.keymap or {},
             cwd=cwd,
             environ=preferences.environ,
@@ -205,11 +205,10 @@ class AgentApp(App[int], inherit_bindings=False):
         try:
             engine = await asyncio.to_thread(_built, self.welcoming.prepared(options))
         except AgentError as error:
-            if self.chat.session.engine is None:
-                self.failure = error
-                self.leave(2)
-            else:
-                self.chat.apply(self.chat.session.presenter.note(str(error), "error"))
+            if self.chat.session.engine is not None:
+                raise
+            self.failure = error
+            self.leave(2)
             return
         past = await asyncio.to_thread(past_of, engine)
         first = self.chat.session.engine is None and not self.is_headless
@@ -227,8 +226,7 @@ class AgentApp(App[int], inherit_bindings=False):
             await self.chat.session.replace(engine, past)
             if not past:
                 greeting = WelcomeItem(id=WELCOME, version=__version__, lines=self._welcome())
-                told = NoticeItem(id="new-session", text="A new session. /resume has the one before.")
-                self.chat.apply([Above((greeting, told))])
+                self.chat.apply([Above((greeting,))])
         self.engine_ready.set()
         await self._files.use(IndexedFiles(engine.file_index))
         self.run_worker(self._warm(engine, first), exit_on_error=False, group="warm")
@@ -243,7 +241,7 @@ class AgentApp(App[int], inherit_bindings=False):
             memory.settle()
 
     async def open_session(self, resume: str | None = None) -> None:
-        """Another session takes the place of this one."""
+        """Another session takes the place of this one. Raises `AgentError` where there was one and it stays."""
         from agentcli.assemble.options import another_session
 
         if self.options is None:
@@ -309,20 +307,10 @@ class AgentApp(App[int], inherit_bindings=False):
         where = shown_path(self.preferences.cwd)
         return (where, "/ commands · @ files · ! shell · ? keys · Esc interrupts")
 
-    def _choices(self, command: str) -> list[tuple[str, str]]:
-        """What may be typed behind a command, for its menu."""
-        engine = self.chat.session.engine
-        if engine is None:
-            return []
-        if command == "effort":
-            return [(level, "") for level in (*engine.catalog.get(engine.model).efforts, "auto")]
-        if command == "model":
-            return [(model, "") for model in engine.catalog.known_ids()]
-        if command == "mode":
-            return [(mode, "") for mode in ("default", "acceptEdits", "auto", "plan", "dontAsk", "bypassPermissions")]
-        if command == "theme":
-            return [(theme.name, theme.description) for theme in self.dressing.all().values()]
-        return []
+    def _completions(self, command: str) -> list[tuple[str, str]]:
+        from agentcli.commands.registry import completions
+
+        return completions(command, self.chat.session.engine, self.chat.actions.front_end)
 
     # ---------------------------------------------------------------------------------------------------- screens
 
@@ -354,7 +342,7 @@ class AgentApp(App[int], inherit_bindings=False):
         if screen is self.chat:
             self.chat.leave_or_copy()
         elif text := screen.get_selected_text():
-            self.chat.actions.copy_text(text, "the selection")
+            self.chat.actions.copy_selection(text)
             screen.clear_selection()
         elif isinstance(screen, Panel | Sheet):
             if self.chat.closes_again("ctrl+c"):
@@ -423,12 +411,6 @@ class AgentApp(App[int], inherit_bindings=False):
         self.dressing.learn_background(event.rgb, event.is_light)
         if self.dressing.palette != before:
             self._dress()
-
-    def setting_changed(self, name: str, value: Any) -> None:
-        if name == "theme" and isinstance(value, str):
-            self.try_theme(value)
-        else:
-            self.chat.apply(self.chat.session.presenter.note(f"{name} takes effect in the next session."))
 
     # ---------------------------------------------------------------------------------------- the terminal around
 

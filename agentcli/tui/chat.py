@@ -1,6 +1,6 @@
 """The one screen: transcript, activity, prompt, status. It shows what the session says and passes keys on.
 
-What slash commands do on the screen is in `actions`; what happens to the engine is in `session`.
+What commands and keys do on the screen is in `actions` and `front_end`; what happens to the engine is in `session`.
 """
 
 from __future__ import annotations
@@ -334,7 +334,7 @@ class ChatScreen(Screen[None]):
         if time.monotonic() - self._closed_dialog_at < TWICE_SECONDS and self._twice("ctrl+c"):
             self._host.leave()
         elif selected:
-            self.actions.copy_text(selected, "the selection")
+            self.actions.copy_selection(selected)
             self.clear_selection()
         elif self.finder.is_open:
             self.finder.close()

@@ -42,14 +42,14 @@ class Preferences:
         return {"user": str(user), "local": local} if user is not None else {"local": local}
 
     def keep(self, name: str, value: Any, scope: Scope = "user") -> str:
-        """Save a setting; says where. Raises `AgentError`."""
+        """Save a setting and return the path of the file. Raises `AgentError`."""
         from agentcli.config.save import save_setting
 
         path = self.settings_files.get(scope)
         if path is None:
             raise AgentError("There is no folder for settings: no home folder is known.")
         save_setting(Path(path), name, value)
-        return f"saved in {shown_path(Path(path))}"
+        return shown_path(Path(path))
 
     def status_command(self, version: str) -> StatusCommand | None:
         """The person's own command for the status line."""

@@ -50,10 +50,6 @@ class Welcoming(Reaching):
         finally:
             self._is_open, self._sent = False, None
 
-    async def forget(self) -> str:
-        """`/logout`: what to say. Raises `AgentError`."""
-        return await self.forget_key(self._app.options) if self._app.options is not None else ""
-
     async def _asked(self, connecting: Connecting, key: str, *, by_itself: bool) -> Welcome | None:
         from agentcli.tui.dialogs.welcome import WelcomeDialog
 

@@ -9,9 +9,9 @@ import pytest
 
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
-from agentcli.commands.base import Command
+from agentcli.commands.base import ALWAYS, Command
+from agentcli.commands.help import READ_ON
 from agentcli.commands.line import CommandLine, parse_line
-from agentcli.commands.manual import MANUAL, READ_ON
 from agentcli.commands.registry import COMMANDS, find, matching, names, near
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
@@ -252,13 +252,18 @@ def test_commands_are_found_by_name_alias_and_a_few_letters() -> None:
 def test_every_command_can_be_loaded_and_has_a_line_for_the_menu() -> None:
     for command in COMMANDS:
         assert callable(command.load())
+        assert command.manual.text
         assert command.summary
         assert "\n" not in command.summary
 
 
-async def test_a_command_for_the_screen_says_so_elsewhere(tmp_path: Path) -> None:
-    async with engine_on(tmp_path) as engine:
-        assert "terminal app" in await refused(engine, "/theme nord")
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS if command.local == ALWAYS])
+async def test_a_command_that_needs_a_front_end_is_refused_without_one(tmp_path: Path, name: str) -> None:
+    async with engine_on(tmp_path, "Hello.") as engine:
+        await collect(engine.submit("Hi"))
+        assert await refused(engine, f"/{name}") == (
+            f"/{name} is not available here. Start agentcli without -p to use it."
+        )
 
 
 async def test_the_context_is_counted_by_kind_and_a_session_renamed(tmp_path: Path) -> None:
@@ -302,13 +307,9 @@ async def test_a_shell_line_runs_bare_and_the_model_is_told_with_the_next_prompt
 # ------------------------------------------------------------------------------------------------------ help and doctor
 
 
-def test_every_command_has_a_page_and_every_page_a_command() -> None:
-    assert set(MANUAL) == set(names())
-
-
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one.name)
 def test_the_examples_of_a_page_are_lines_of_that_command(command: Command) -> None:
-    for typed, text in MANUAL[command.name].examples:
+    for typed, text in command.manual.examples:
         line = parse_line(typed)
         assert isinstance(line, CommandLine)
         assert line.command is command

@@ -40,6 +40,13 @@ def test_parsing_flags_is_standard_library_only() -> None:
     assert outside(modules_after("from agentcli.cli.parse import parse; parse(['-p', 'x', '--model=m'])")) == set()
 
 
+def test_the_table_of_slash_commands_imports_no_command() -> None:
+    found = {
+        name for name in modules_after("import agentcli.commands.registry") if name.startswith("agentcli.commands.")
+    }
+    assert found == {f"agentcli.commands.{name}" for name in ("base", "front_end", "registry")}
+
+
 def test_the_version_is_printed_by_both_flags() -> None:
     for flag in ("-v", "--version"):
         done = subprocess.run(

@@ -10,11 +10,12 @@ import pytest
 
 from agentcli.assemble import Options, build_engine
 from agentcli.assemble.ground import memory_folder
+from agentcli.commands.front_end import FrontEnd
+from agentcli.commands.registry import find
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
-from agentcli.plain.commands import Commands
 from tests.e2e.program import Program
 from tests.support.fakes import collect, only, result_of
 from tests.support.scripts import call, provider_on, reply, transport_for
@@ -213,37 +214,33 @@ async def test_memory_lists_and_shows_notes_and_instruction_files(home: Home) ->
     assert "off" in off
 
 
-class Place:
-    """A plain session whose user replaces a word in the editor."""
+class Editing(FrontEnd):
+    """A user who replaces a word in the editor."""
 
-    def __init__(self, home: Home, meanwhile: str = "") -> None:
-        self.session = self
-        self.engine = home.engine
-        self.notes: list[str] = []
-        self._change = (home.notes / "build.md", meanwhile)
+    def __init__(self, path: Path, meanwhile: str = "") -> None:
+        self._path, self._meanwhile = path, meanwhile
 
     async def edit(self, text: str) -> str:
-        if self._change[1]:
-            self._change[0].write_text(self._change[1])
+        if self._meanwhile:
+            self._path.write_text(self._meanwhile)
         return text.replace("make", "ninja")
-
-    def note(self, text: str, level: str = "info") -> None:
-        self.notes.append(f"{level}: {text}")
 
 
 async def test_edit_opens_a_note_in_the_user_s_editor_and_saves_it(home: Home) -> None:
     path = home.write("build.md", "Build with make.\n")
     await home.run(prompts=("/memory",))
-    place: Any = Place(home)
-    assert await Commands(place).handle("/memory edit build.md")
+    command = find("memory")
+    assert command is not None
+    assert command.is_local("edit build.md", Editing(path))
+    assert not command.is_local("build.md", Editing(path)), "showing one is an ordinary command"
+    (saved,) = only(await collect(command.load()(home.engine, "edit build.md", Editing(path))), ev.NoticeRaised)
     assert path.read_text() == "Build with ninja.\n"
-    assert place.notes == [f"info: Saved {path}."]
-    place = Place(home, meanwhile="Build with bazel, or make.\n")
+    assert saved.text == f"Saved {path}."
     path.write_text("Build with make.\n")
-    assert await Commands(place).handle("/memory edit build.md")
+    busy = Editing(path, meanwhile="Build with bazel, or make.\n")
+    (failed,) = only(await collect(command.load()(home.engine, "edit build.md", busy)), ev.NoticeRaised)
     assert path.read_text() == "Build with bazel, or make.\n", "what changed meanwhile is not overwritten"
-    assert "error" in place.notes[0]
-    assert not await Commands(place).handle("/memory"), "all else is the command's own"
+    assert failed.level == "error"
 
 
 async def test_the_program_itself_has_memory(program: Program) -> None:

@@ -343,9 +343,9 @@ async def test_commands_of_the_registry_and_those_of_the_screen_work_in_lines(tm
         await app.wait_for("Summarise the conversation")
         await app.wait_for("Esc or Ctrl+C stops the work")
         await app.submit("/copy")
-        await app.wait_for("There is no answer 1 from the end")
+        await app.wait_for("There is no answer to copy yet.")
         await app.submit("/theme")
-        await app.wait_for("/theme is for the app.")
+        await app.wait_for("/theme is not available here. Plain mode uses the terminal's own colours.")
         await app.submit("/nosuch")
         await app.wait_for("There is no command /nosuch.")
         await prompted(app)
@@ -356,7 +356,7 @@ async def test_commands_of_the_registry_and_those_of_the_screen_work_in_lines(tm
         await app.wait_for("the answer")
         await prompted(app)
         await app.submit("/copy")
-        await app.wait_for("Handed to the terminal's clipboard")
+        await app.wait_for("Last answer: Copied 10 characters through the terminal")
         assert b"\x1b]52;c;dGhlIGFuc3dlcg==\x07" in app.raw
         await app.submit("/exit")
         assert await app.end() == 0
@@ -437,7 +437,7 @@ async def test_a_session_is_chosen_from_a_numbered_list_and_clear_begins_a_new_o
         await app.wait_for("the old answer")
         await prompted(app)
         await app.submit("/clear")
-        await app.wait_for("A new session.")
+        await app.wait_for("New session.")
         await prompted(app)
         await app.submit("something else")
         await app.wait_for("new one")
@@ -563,7 +563,7 @@ async def test_a_terminal_that_can_do_nothing_gets_lines_and_not_one_escape_byte
         await asyncio.wait_for(server.client_closed(), 5)
         await prompted(app)
         await app.submit("/copy")
-        await app.wait_for("This terminal cannot be asked to copy.")
+        await app.wait_for("This terminal has no clipboard.")
         await app.press("ctrl+d")
         assert await app.end() == 0
         assert (app.work / "it").exists()

@@ -14,7 +14,7 @@ from rich.style import Style
 from agentcli.tui.blocks.answer import AnswerBlock
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.flow import MARK
-from agentcli.tui.blocks.markdown import code_blocks, render_markdown
+from agentcli.tui.blocks.markdown import render_markdown
 from agentcli.tui.blocks.unfinished import presentable
 from agentcli.tui.model import AnswerItem
 from agentcli.tui.theme.palette import Palette
@@ -247,16 +247,6 @@ def test_what_is_nested_too_deep_is_shown_as_it_is_written() -> None:
     text = "> " * 60 + "deep down"
     assert "deep down" in look(text, 200)
     assert "deep" in look("- " * 60 + "deep", 200)
-
-
-def test_code_blocks_are_listed_with_their_language() -> None:
-    assert code_blocks(SAMPLE) == [
-        ("python", 'def f():\n    return "x"'),
-        ("js", "/* two\nlines */\nconst x = `a`"),
-        ("", "indented"),
-    ]
-    assert code_blocks("nothing") == []
-    assert code_blocks("```python\nopen") == [("python", "open")]
 
 
 @pytest.mark.parametrize("sizes", [[1], [7], [3, 50, 1], [10_000]])

@@ -339,11 +339,13 @@ def test_enter_on_a_command_returns_it_and_on_a_key_just_closes() -> None:
 
 
 def test_a_wide_screen_shows_more_about_the_command_under_the_cursor() -> None:
-    more = {"/model [name]": ["By id or by a short name.", "  /model sonnet  change it"]}
-    shown = look(HelpPage(COMMANDS[1:], KEYS_TABLE, more=more, commands_first=True), size=(140, 24))
+    def about(usage: str) -> list[str]:
+        return ["By id or by a short name.", "  /model sonnet  change it"] if usage == "/model [name]" else []
+
+    shown = look(HelpPage(COMMANDS[1:], KEYS_TABLE, more=about, commands_first=True), size=(140, 24))
     assert "│ By id or by a short name." in shown
     assert " ❯ /model [name]" in shown
-    assert "By id" not in look(HelpPage(COMMANDS[1:], KEYS_TABLE, more=more, commands_first=True), size=(120, 24))
+    assert "By id" not in look(HelpPage(COMMANDS[1:], KEYS_TABLE, more=about, commands_first=True), size=(120, 24))
 
 
 def test_every_key_that_help_lists_is_bound_and_does_something() -> None:

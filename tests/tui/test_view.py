@@ -132,5 +132,4 @@ def test_nothing_to_show_is_shown() -> None:
     assert view.settle() == 0
     assert list(view.nearest()) == []
     conversation.apply([Remove("x"), Grow("x", "y"), Replace(NoticeItem(id="x", text="")), Clear()])
-    assert conversation.answers() == []
     assert conversation.source_text() == "\n"

@@ -61,15 +61,6 @@ def render_markdown(text: str, width: int, palette: Palette) -> list[Line]:
     return page.lines
 
 
-def code_blocks(markdown: str) -> list[tuple[str, str]]:
-    """Language and code of every block of code, in order."""
-    return [
-        (language_name(token.info), token.content.removesuffix("\n"))
-        for token in Document(markdown).tokens
-        if token.type in ("fence", "code_block")
-    ]
-
-
 def load_parser() -> None:
     """Import markdown-it (some 50 ms) before it is needed."""
     Document("*x*\n\n- y").inline(_paragraph("*x*")[1], Palette(), Style.null())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
@@ -26,19 +26,18 @@ class HelpPage(ListSheet[str, str]):
         commands: Sequence[Entry],
         keys: Sequence[Entry],
         palette: Palette | None = None,
-        more: Mapping[str, Sequence[str]] | None = None,
+        more: Callable[[str], Sequence[str]] | None = None,
         commands_first: bool = False,
     ) -> None:
         """`more`: what is shown beside a command where there is room."""
         key_rows = [Row("", key, text, group=group or "Keys") for group, key, text in keys]
         command_rows = [Row(command, command, text, group=group or "Commands") for group, command, text in commands]
         rows = [*command_rows, *key_rows] if commands_first else [*key_rows, *command_rows]
-        known = more or {}
 
         def preview(row: Row[str]) -> Sequence[str]:
-            return known.get(row.value) or (row.label, row.detail)
+            return (more(row.value) if more is not None else ()) or (row.label, row.detail)
 
-        super().__init__("Help", rows, palette, preview=preview if known else None)
+        super().__init__("Help", rows, palette, preview=preview if more is not None else None)
 
     def choose(self, row: Row[str]) -> None:
         self.close_with(row.value or None)

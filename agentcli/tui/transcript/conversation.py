@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 
 from agentcli.tui.blocks.base import Block
-from agentcli.tui.model import Above, Add, AnswerItem, Clear, Grow, Item, Operation, Remove, Replace
+from agentcli.tui.model import Above, Add, Clear, Grow, Item, Operation, Remove, Replace
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.finding import Search
 from agentcli.tui.transcript.layouts import BrokenBlock, Layouts
@@ -152,19 +152,6 @@ class Conversation:
         return moved
 
     # ------------------------------------------------------------------------------------------------- the text
-
-    def answers(self) -> list[str]:
-        """The Markdown of all answers, the oldest first, without those of sub-agents."""
-        found: list[str] = []
-        for entry in self.stack:
-            item = entry.block.item
-            if not isinstance(item, AnswerItem) or item.parent or not entry.block.source.strip():
-                continue
-            if item.joint is not None and found:
-                found[-1] += item.joint + entry.block.source
-            else:
-                found.append(entry.block.source)
-        return found
 
     def source_text(self) -> str:
         """Everything, as source, one blank line between blocks."""

@@ -156,11 +156,6 @@ class Transcript(ScrollView):
         """The last blocks, without those that are not in the stack yet."""
         return [entry.block for entry in list(self._conversation.stack)[-count:]]
 
-    def answers(self) -> list[str]:
-        """The Markdown of all answers, the oldest first, without those of sub-agents."""
-        self._put_all()
-        return self._conversation.answers()
-
     def source_text(self) -> str:
         self._put_all()
         return self._conversation.source_text()

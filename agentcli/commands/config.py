@@ -1,0 +1,35 @@
+"""/config: the settings, where each comes from, and changing one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import Manual, say
+from agentcli.commands.front_end import FrontEnd
+from agentcli.config.settings import Row
+from agentcli.core.events import Event
+from agentcli.core.plaintext import plain_line
+
+MANUAL = Manual("Enter changes a value, for you or for this project.", (("/config", "all settings"),))
+
+
+async def run(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+    from agentcli.assemble import settings_for
+
+    rows = (await asyncio.to_thread(settings_for, front_end.options)).describe()
+    if not front_end.has_pages:
+        yield say("\n".join(map(_line, rows)))
+        return
+    change = await front_end.page("settings", rows)
+    if change is not None:
+        where = await front_end.save_setting(change.key, change.value, change.scope)
+        later = "" if change.key == "theme" else " It takes effect in the next session."
+        yield say(f"{change.key} is saved in {where}.{later}")
+
+
+def _line(row: Row) -> str:
+    value = json.dumps(row.value, ensure_ascii=False, default=str)
+    return f"{row.key} = {plain_line(value, 300)}  ({plain_line(row.source)})"

@@ -1,0 +1,55 @@
+"""/resume: continue an earlier session."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import datetime
+from functools import partial
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import Manual
+from agentcli.commands.front_end import Choice, FrontEnd
+from agentcli.config.paths import Paths
+from agentcli.core.errors import UsageError
+from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
+from agentcli.session.find import SessionInfo, list_sessions
+
+MANUAL = Manual(
+    "The list shows how each session ended; typing searches in names and first prompts.",
+    (("/resume", "choose from a list"), ("/resume parser", "the one that fits")),
+)
+
+_MOST_LISTED = 20
+
+
+async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> None:
+    wanted = arguments or await pick_session(front_end)
+    if wanted is None:
+        return
+    if engine is not None and engine.session_id == wanted:
+        raise UsageError("This session is already open.")
+    await front_end.open_session(wanted)
+
+
+async def pick_session(front_end: FrontEnd) -> str | None:
+    """The id of the session that the user picks from a list. Raises `AgentError`."""
+    options = front_end.options
+    state_dir = Paths.from_environ(os.environ if options.environ is None else options.environ).state_dir
+    if state_dir is None:
+        raise UsageError("There is no folder for sessions: no home folder is known.")
+    load = partial(list_sessions, state_dir, options.cwd)
+    if front_end.has_pages:
+        picked: SessionInfo | None = await front_end.page("resume", load)
+        return picked.session_id if picked is not None else None
+    found = (await asyncio.to_thread(load))[:_MOST_LISTED]
+    if not found:
+        raise UsageError("There is no earlier session in this folder.")
+    return await front_end.choose("Resume a session", [_choice(session) for session in found])
+
+
+def _choice(session: SessionInfo) -> Choice:
+    when = datetime.fromtimestamp(session.modified).strftime("%Y-%m-%d %H:%M")
+    count = "" if session.message_count is None else f"  {counted(session.message_count, 'message')}"
+    return Choice(session.session_id, f"{plain_line(session.label, 100)}{count}", when)

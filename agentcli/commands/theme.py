@@ -1,0 +1,23 @@
+"""/theme: choose the colours of the app and save the choice."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import Manual, say
+from agentcli.commands.front_end import FrontEnd
+from agentcli.core.events import Event
+from agentcli.core.plaintext import plain_line
+
+MANUAL = Manual(
+    "auto follows the terminal. A theme of your own is a file in ~/.config/agentcli/themes.",
+    (("/theme", "choose from a list, with a preview"), ("/theme nord", "put it on")),
+)
+
+
+async def run(_engine: Engine | None, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+    name = arguments or await front_end.page("theme")
+    if name is not None:
+        where = await front_end.save_setting("theme", name)
+        yield say(f"The theme is {plain_line(name)}, saved in {where}.")

@@ -1,0 +1,105 @@
+"""What slash commands can ask of plain mode: lists with numbers, the user's editor, the terminal's clipboard."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from agentcli.commands.front_end import Choice, FrontEnd, Unavailable
+from agentcli.core.errors import AgentError
+from agentcli.core.plaintext import plain_text
+from agentcli.core.plural import counted
+from agentcli.plain.pieces import Line, Look, prose
+from agentcli.plain.reading import Left
+
+if TYPE_CHECKING:
+    from agentcli.assemble import Options
+    from agentcli.plain.start import Plain
+
+_INSTEAD = {
+    "find": "Search in the terminal's own scrollback.",
+    "theme": "Plain mode uses the terminal's own colours.",
+}
+"""By the kind of page."""
+
+
+class PlainFrontEnd(FrontEnd):
+    instead = "Start agentcli without --plain to use it."
+    keys = """\
+Enter sends; Ctrl+J, Alt+Enter or a backslash at the end begins another line
+Esc or Ctrl+C stops the work
+At the prompt Ctrl+C clears it, twice leaves, and so does Ctrl+D
+What is typed while it works stands in the next prompt
+There Enter lets it wait, and Enter alone puts it in place of the work
+Tab completes / commands and @ files; ! runs a command of your own
+Up and Ctrl+R bring back what was sent; Ctrl+X Ctrl+E opens your editor
+Shift+Tab changes the permission mode; Ctrl+B sends a command to the background"""
+
+    def __init__(self, plain: Plain) -> None:
+        self._plain = plain
+
+    async def run(self, text: str) -> bool:
+        """Run a command that is not a submission; false for any other line. Raises `Left`."""
+        from agentcli.commands.line import CommandLine, parse_line
+        from agentcli.core.events import NoticeRaised
+
+        line = parse_line("/help" if text.strip() == "?" else text)
+        if not isinstance(line, CommandLine) or line.command is None:
+            return False
+        if not line.command.is_local(line.arguments, self):
+            return False
+        async for event in line.command.load()(self._plain.session.engine, line.arguments, self):
+            if isinstance(event, NoticeRaised):
+                look: Look = "error" if event.level == "error" else "text"
+                self._plain.session.show([prose(plain_text(event.text), look)])
+        return True
+
+    @property
+    def options(self) -> Options:
+        if self._plain.options is None:
+            raise AgentError("The session is still starting. Try again in a moment.")
+        return self._plain.options
+
+    async def page(self, kind: str, *data: Any) -> Any:
+        raise Unavailable(_INSTEAD.get(kind, self.instead))
+
+    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
+        session = self._plain.session
+        session.show([prose(f"{title}:", "text")])
+        for number, choice in enumerate(choices, 1):
+            marked = f"  {number:>2}  "
+            session.show([Line(((marked, "mark"), (f"{choice.detail}  ", "quiet"), (choice.label, "text")))])
+        while True:
+            text = await session.ask("Which one (a number, empty for none): ")
+            if text is None or not text.strip():
+                return None
+            if text.strip().isdecimal() and 1 <= int(text) <= len(choices):
+                return choices[int(text) - 1].value
+            session.note(f"Type a number from 1 to {len(choices)}, or nothing.", "warning")
+
+    def hint(self, text: str) -> None:
+        self._plain.session.note(text)
+
+    async def copy(self, text: str) -> str:
+        data = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
+        if not self._plain.copy(f"\x1b]52;c;{data}\x07"):
+            raise AgentError("This terminal has no clipboard. Select the text to copy it.")
+        return f"Copied {counted(len(text), 'character')} through the terminal (OSC 52)."
+
+    async def edit(self, text: str) -> str:
+        return await self._plain.session.edit(text)
+
+    async def open_session(self, resume: str | None = None) -> None:
+        from agentcli.assemble.options import another_session
+
+        await self._plain.open(another_session(self.options, resume))
+
+    async def connect(self) -> None:
+        await self._plain.welcoming.open(self.options)
+
+    async def disconnect(self) -> str:
+        return await self._plain.welcoming.forget_key(self.options)
+
+    def leave(self) -> None:
+        raise Left

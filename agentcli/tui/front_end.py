@@ -1,0 +1,256 @@
+"""What slash commands can ask of the app: pages by their kind, the clipboard, another session."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from agentcli.commands.front_end import Choice, FrontEnd
+from agentcli.core.errors import AgentError
+from agentcli.core.plaintext import plain_text
+from agentcli.interactive.draft import Draft
+from agentcli.tui.theme.themes import ThemeError
+
+if TYPE_CHECKING:
+    from agentcli.agent.context.report import ChangePrice
+    from agentcli.agent.engine import Engine
+    from agentcli.assemble import Options
+    from agentcli.config.settings import Row as Setting
+    from agentcli.providers.base import Effort
+    from agentcli.session.find import SessionInfo
+    from agentcli.tui.app import AgentApp
+    from agentcli.tui.chat import ChatScreen
+    from agentcli.tui.preferences import Scope
+    from agentcli.workspace.base import DiffScope
+
+
+class AppFrontEnd(FrontEnd):
+    has_pages = True
+
+    def __init__(self, app: AgentApp, chat: ChatScreen) -> None:
+        self._app = app
+        self._chat = chat
+        self._pages: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
+            "model": self._model,
+            "effort": self._effort,
+            "mode": self._mode,
+            "permissions": self._permissions,
+            "context": self._context,
+            "cost": self._cost,
+            "diff": self._diff,
+            "tasks": self._tasks,
+            "help": self._help,
+            "theme": self._theme,
+            "settings": self._settings,
+            "resume": self._resume,
+            "find": self._find,
+        }
+
+    @property
+    def options(self) -> Options:
+        if self._app.options is None:
+            raise AgentError("The session is still starting. Try again in a moment.")
+        return self._app.options
+
+    async def page(self, kind: str, *data: Any) -> Any:
+        return await self._pages[kind](*data)
+
+    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
+        from agentcli.tui.sheets.picker import Picker
+        from agentcli.tui.sheets.rows import Row
+
+        rows = [Row(choice.value, choice.label, choice.detail) for choice in choices]
+        picked: str | None = await self._app.ask_on_screen(Picker(title, rows, self._chat.palette))
+        return picked
+
+    def send(self, line: str) -> None:
+        self._chat.send(Draft(line))
+
+    def prefill(self, text: str) -> None:
+        self._chat.prompt.load(Draft(text))
+
+    def hint(self, text: str) -> None:
+        self._chat.hint(text)
+
+    async def copy(self, text: str) -> str:
+        return await self._app.surroundings.copy(text)
+
+    async def edit(self, text: str) -> str:
+        from agentcli.interactive.editor import NotWritten
+        from agentcli.tui.prompt.external import edit_outside
+
+        engine = self._chat.session.engine
+        cwd = engine.cwd if engine is not None else self._app.preferences.cwd
+        written = await edit_outside(self._app, text, os.environ, cwd)
+        if isinstance(written, NotWritten):
+            raise AgentError(written.reason)
+        return written.text
+
+    async def open_session(self, resume: str | None = None) -> None:
+        await self._app.open_session(resume)
+
+    async def connect(self) -> None:
+        await self._app.engine_ready.wait()
+        await self._app.welcoming.open()
+
+    async def disconnect(self) -> str:
+        return await self._app.welcoming.forget_key(self.options)
+
+    async def save_setting(self, name: str, value: Any, scope: str = "user") -> str:
+        if name == "theme" and isinstance(value, str):
+            try:
+                self._app.use_theme(value)
+            except ThemeError as error:
+                raise AgentError(str(error)) from error
+        return await asyncio.to_thread(self._app.preferences.keep, name, value, cast("Scope", scope))
+
+    def themes(self) -> list[tuple[str, str]]:
+        return [(theme.name, theme.description) for theme in self._app.dressing.all().values()]
+
+    def leave(self) -> None:
+        self._app.leave()
+
+    # ------------------------------------------------------------------------------------------------------ pages
+
+    async def _model(self, engine: Engine) -> Any:
+        from agentcli.tui.pickers.model import ModelPicker
+
+        def price(model: str) -> ChangePrice:
+            return engine.price_of_change(replace(engine.profile, model=model))
+
+        picker = ModelPicker(engine.catalog, engine.model, engine.outlook().tokens, self._chat.palette, price)
+        return await self._app.ask_on_screen(picker)
+
+    async def _effort(self, engine: Engine) -> Any:
+        from agentcli.tui.pickers.effort import EffortPicker
+
+        def price(level: str) -> ChangePrice:
+            effort = cast("Effort | None", None if level == "auto" else level)
+            return engine.price_of_change(replace(engine.profile, effort=effort))
+
+        info = engine.catalog.get(engine.model)
+        picker = EffortPicker(info, engine.profile.effort or "auto", price, self._chat.palette)
+        return await self._app.ask_on_screen(picker)
+
+    async def _mode(self, engine: Engine) -> Any:
+        from agentcli.tui.pickers.mode import ModePicker
+
+        picker = ModePicker(engine.permission_mode, self._chat.palette)
+        return await self._app.ask_on_screen(picker)
+
+    async def _permissions(self, engine: Engine) -> Any:
+        """The arguments of `/permissions` for the change that the user made."""
+        from agentcli.tui.pages.permissions import PermissionsPage
+
+        page = PermissionsPage(engine.permissions.entries(), engine.permission_mode.value, self._chat.palette)
+        return await self._app.ask_on_screen(page)
+
+    async def _context(self, engine: Engine) -> None:
+        from agentcli.tui.pages.context import ContextPage
+
+        outlook = engine.outlook()
+        items = await asyncio.to_thread(engine.context_items)
+        dropped = await asyncio.to_thread(engine.dropped_items)
+        look = (items, outlook.window, outlook.compact_at, self._chat.palette)
+        await self._app.ask_on_screen(ContextPage(*look, dropped=dropped, control=engine))
+        self._chat.session.refresh_facts()
+
+    async def _cost(self, engine: Engine) -> None:
+        from agentcli.commands.cost import before, details, lost, saved
+        from agentcli.tui.pages.cost import CostNotes, CostPage
+
+        outlook = engine.outlook()
+        about = CostNotes(
+            outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.budget, saved(engine)
+        )
+        page = CostPage(engine.totals, self._chat.palette, about, lambda width: details(engine.spending, width))
+        await self._app.ask_on_screen(page)
+
+    async def _diff(self, engine: Engine, scope: DiffScope) -> None:
+        from agentcli.commands.diff import load_changes
+        from agentcli.tui.pages.diff import DiffPage
+
+        page = DiffPage(lambda wanted: load_changes(engine, wanted), self.copy, scope, self._chat.palette)
+        await self._app.ask_on_screen(page)
+
+    async def _tasks(self, engine: Engine) -> str | None:
+        """The id of the task to stop."""
+        from agentcli.tui.pages.tasks import TasksPage
+
+        def output(task_id: str) -> list[str]:
+            return plain_text(engine.background_output(task_id)).splitlines()[-200:]
+
+        page = TasksPage(engine.background_tasks, output, self._chat.palette)
+
+        def refresh() -> None:
+            if page.is_open:
+                page.update_tasks(engine.background_tasks)
+
+        refreshing = self._app.set_interval(1.0, refresh)
+        try:
+            picked: tuple[str, str] | None = await self._app.ask_on_screen(page)
+        finally:
+            refreshing.stop()
+        return picked[1] if picked is not None else None
+
+    async def _help(self, keys_first: bool = False) -> Any:
+        from agentcli.commands.help import READ_ON, manual_lines
+        from agentcli.commands.registry import COMMANDS
+        from agentcli.tui.keys import help_rows
+        from agentcli.tui.pages.help import HelpPage
+
+        keymap = self._app.preferences.keymap or {}
+        commands = [("Commands", command.usage, command.summary) for command in COMMANDS]
+        keys = [*help_rows(keymap), *(("Read on", where, text) for where, text in READ_ON)]
+        by_usage = {command.usage: command for command in COMMANDS}
+
+        def more(usage: str) -> list[str]:
+            return manual_lines(by_usage[usage]) if usage in by_usage else []
+
+        page = HelpPage(commands, keys, self._chat.palette, more, commands_first=not keys_first)
+        return await self._app.ask_on_screen(page)
+
+    async def _theme(self) -> Any:
+        from agentcli.tui.pickers.theme import ThemePicker
+
+        problems: list[str] = []
+        themes = await asyncio.to_thread(self._app.dressing.all, problems.append)
+        for problem in problems:
+            self._chat.session.note(problem, "warning")
+        rows = [(theme.name, theme.description, theme.dark) for theme in themes.values()]
+        picker = ThemePicker(rows, self._app.dressing.theme.name, self._app.try_theme, self._chat.palette)
+        return await self._app.ask_on_screen(picker)
+
+    async def _settings(self, rows: list[Setting]) -> Any:
+        from agentcli.tui.pages.settings import SettingsPage
+
+        page = SettingsPage(rows, self._app.preferences.settings_files, self._chat.palette)
+        return await self._app.ask_on_screen(page)
+
+    async def _resume(self, load: Callable[[], list[SessionInfo]]) -> SessionInfo | None:
+        from agentcli.tui.pickers.session import SessionPicker
+
+        picker = SessionPicker(load, last_lines_of, self._chat.palette)
+        picked: SessionInfo | None = await self._app.ask_on_screen(picker)
+        if picked is None and self._chat.session.engine is None:
+            # The list came with the start (`--resume`) and was closed: start a new session.
+            await self._app.open_session()
+        return picked
+
+    async def _find(self, query: str) -> None:
+        self._chat.finder.open(query)
+
+
+def last_lines_of(session: SessionInfo) -> list[str]:
+    """What a session ended with, for the picker's preview."""
+    from agentcli.session.load import load_session
+
+    lines: list[str] = []
+    for message in load_session(session.path).messages[-6:]:
+        who = "❯ " if message.origin.value in ("prompt", "queued") else "  "
+        if text := plain_text(message.text).strip():
+            lines += [f"{who}{line}" for line in text.splitlines()[:12]]
+    return lines
