@@ -12,7 +12,7 @@ from agentcli.assemble import Options, build_engine
 from agentcli.commands.base import ALWAYS, Command
 from agentcli.commands.help import READ_ON
 from agentcli.commands.line import CommandLine, parse_line
-from agentcli.commands.registry import COMMANDS, find, matching, names, near
+from agentcli.commands.registry import COMMANDS, find, matching, near
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
@@ -213,10 +213,9 @@ async def test_an_unknown_command_is_a_failure_with_a_hint(tmp_path: Path) -> No
         assert "Did you mean /undo" in await refused(engine, "/help unod")
 
 
-async def test_commands_are_named_when_a_session_starts_and_make_no_session_alone(tmp_path: Path) -> None:
+async def test_a_command_alone_makes_no_session(tmp_path: Path) -> None:
     async with engine_on(tmp_path, "Hello.") as engine:
         events = await collect(run_command(engine, "status", ""))
-        assert only(events, ev.SessionStarted)[0].commands == list(names())
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
