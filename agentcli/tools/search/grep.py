@@ -342,8 +342,6 @@ def _notes(more: int, following: int, found: Found, mode: str) -> list[str]:
     if problems := _unreadable(found):
         others = f" and {len(problems) - 1:,} other{'s' * (len(problems) > 2)}" if len(problems) > 1 else ""
         notes.append(f"[Could not be read: {visible_text(problems[0])}{others}.]")
-    if found.notice:
-        notes.append(f"[{found.notice}]")
     return notes
 
 
