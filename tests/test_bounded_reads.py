@@ -36,7 +36,6 @@ ALLOWED = {
     "permissions/sandbox/linux/limits.py": "/proc of our own children, and the machine's memory",
     "permissions/sandbox/planted/quarantine.py": "our own state folder",
     "tools/builtin.py": "files of the package itself",
-    "tools/documents/pdf.py": "files of the package itself",
     "context/prompt.py": "files of the package itself",
     "demo/project.py": "the tour's own folder",
 }
